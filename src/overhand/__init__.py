@@ -1,0 +1,19 @@
+"""Overhand hands work to AI agents and brings a checked result back."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+__all__ = ["Project", "Result", "Task", "__version__"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from overhand.api import Project, Result, Task
+
+
+def __getattr__(name: str) -> object:
+    """Import the Python API only when somebody asks for it: every command starts here."""
+    if name in ("Project", "Result", "Task"):
+        from overhand import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'overhand' has no attribute {name!r}")

@@ -1,0 +1,93 @@
+"""Agents: a name for something that can be run. Each driver is one small module here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from overhand.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DRIVERS = ("command", "function")
+LATER = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What an agent file says."""
+
+    name: str
+    driver: str
+    source: str = ""  # the file, relative to the project where it lies there
+    trusted_with: tuple[str, ...] = ()  # project files whose content must be trusted before it runs
+    description: str = ""
+    body: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)  # the `overhand:` part
+    capabilities: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # sections of the HANDOFF that must be there
+    gives: tuple[str, ...] = ()  # sections of the OUTPUT that must be there
+    digest: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def reentrant(self) -> bool:
+        """Whether it may occur twice in one delegation path."""
+        return bool(self.options.get("reentrant", False))
+
+    @property
+    def can_delegate(self) -> bool:
+        """Whether its runs may delegate."""
+        return bool(self.options.get("can_delegate", True))
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether it must be the only run in the checkout."""
+        return bool(self.options.get("exclusive", False))
+
+    @property
+    def reruns(self) -> bool:
+        """Whether an invalid return is sent back by running it again."""
+        return self.options.get("repair") == "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one run of an agent is started."""
+
+    argv: tuple[str, ...]
+    prompt_on_stdin: bool = True
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a driver is given to build a launch from: absolute paths."""
+
+    prompt: str
+    workspace: str
+    handoff: str
+    output: str
+    project: str
+
+
+class Driver(Protocol):
+    """What each module of this package offers."""
+
+    def problems(self, agent: Agent) -> list[str]:
+        """What is missing or wrong in the agent's `overhand:` part."""
+
+    def launch(self, agent: Agent, job: Job) -> Launch:
+        """The command that runs it; raises ToolMissing, BadInput."""
+
+
+def driver(name: str) -> Driver:
+    """The driver of this name."""
+    if name not in DRIVERS:
+        known = ", ".join(DRIVERS)
+        raise BadInput(f"There is no driver {name!r}; this version has {known}.", "Set overhand.driver in the agent file.")
+    module: Any = import_module(f"overhand.agents.{name}")
+    found: Driver = module
+    return found

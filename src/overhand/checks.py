@@ -1,0 +1,75 @@
+"""Checks: commands that Overhand itself runs, outside the agent, before on the base and after on the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from overhand import handles
+from overhand.errors import storage_failed
+from overhand.judge import CheckFact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from overhand.model import Check
+
+_OURS = "OVERHAND_"
+
+
+def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Without the markers of a run: a check is nobody's member."""
+    return {name: value for name, value in env.items() if not name.startswith(_OURS)}
+
+
+def run_all(
+    checks: Sequence[Check], folder: str, *, tree: str, env: Mapping[str, str], timeout: float, before: Sequence[CheckFact] = ()
+) -> list[CheckFact]:
+    """Run every check in order; one that was running when we were killed is taken over, a finished one is read."""
+    facts = []
+    for number, check in enumerate(checks, 1):
+        place = f"{folder}/{number}"
+        after, timed_out = run_one(check["command"], place, tree=tree, env=env, timeout=timeout)
+        base = next((fact.after for fact in before if fact.command == check["command"]), None)
+        facts.append(
+            CheckFact(
+                name=check["name"],
+                command=check["command"],
+                after=after,
+                before=base,
+                seconds=round(_seconds(place), 2),
+                evidence=place,
+                timed_out=timed_out,
+            )
+        )
+    return facts
+
+
+def run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
+    """One check to its end: exit code, and whether its time ran out."""
+    marker = f"OVERHAND_CHECK={place}"
+    found = handles.probe(place) if os.path.isdir(place) else handles.Probe("unbegun")
+    if found.what == "ended":
+        return found.exit, False
+    shim = handles.shim_pid(place)
+    if found.what != "alive":
+        shutil.rmtree(place, ignore_errors=True)  # what it printed before it was lost is of no use: it runs again
+        try:
+            os.makedirs(place)
+            environment = {**clean_environment(env), "OVERHAND_CHECK": place, "PWD": tree}
+            shim = handles.start(place, ["/bin/sh", "-c", command], cwd=tree, env=environment)
+        except OSError as error:
+            raise storage_failed(error, "Cannot start a check") from error
+    in_time = handles.wait(place, shim, timeout)
+    if not in_time or handles.lives(place):
+        handles.stop(place, marker, grace=1.0)  # also whatever the check left behind
+    handles.reap()
+    return (handles.exit_code(place) if in_time else None), not in_time
+
+
+def _seconds(place: str) -> float:
+    try:
+        return os.stat(f"{place}/exit").st_mtime - os.stat(f"{place}/start").st_mtime
+    except OSError:
+        return 0.0

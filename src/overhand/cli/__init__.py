@@ -1,0 +1,129 @@
+"""The command line: words in, verb, text or JSON out. Only the chosen verb is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from overhand import verbs
+from overhand.cli.parse import Parsed, parse
+from overhand.errors import OverhandError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from overhand.verbs import Answer, Verb
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words[: words.index("--") if "--" in words else None]
+    try:
+        return _run(words, as_json=as_json)
+    except OverhandError as error:
+        return _say_error(error, as_json=as_json)
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read us has enough; Python would complain at exit
+        return 0
+    except OSError as error:
+        from overhand.errors import storage_failed
+
+        return _say_error(storage_failed(error, "That did not work"), as_json=as_json)
+
+
+def _run(words: list[str], *, as_json: bool) -> int:
+    parsed = parse(words)
+    if parsed.help:
+        from overhand.cli import helps
+
+        print(helps.one(parsed.verb) if parsed.verb and not parsed.bare else helps.overview())
+        return 0
+    verb = parsed.verb
+    session = verbs.open_session(parsed.project, "cli", interactive=_interactive(as_json), tell=_teller(as_json))
+    answer = verb.function()(session, **parsed.values)
+    _forget_progress()
+    return _print(verb, answer, parsed, as_json=as_json)
+
+
+def _interactive(as_json: bool) -> bool:
+    """A person is there: we may ask, and what we print is seen."""
+    return not as_json and sys.stdout.isatty() and sys.stdin.isatty()
+
+
+_shown = [""]
+
+
+def _teller(as_json: bool):  # type: ignore[no-untyped-def] # Callable would cost an import
+    """Progress goes to stderr: one line that changes on a terminal, one line per change elsewhere."""
+    live = sys.stderr.isatty()
+
+    def tell(text: str) -> None:
+        if not text or text == _shown[0] or (as_json and not live):
+            return
+        if live:
+            sys.stderr.write(f"\r\x1b[K{text[:_width() - 1]}")
+        elif _steady(text) != _steady(_shown[0]):
+            sys.stderr.write(f"{text}\n")
+        _shown[0] = text
+        sys.stderr.flush()
+
+    return tell
+
+
+def _steady(text: str) -> str:
+    """Without the numbers that change all the time."""
+    return "".join(c for c in text.split(" · ")[0] if not c.isdigit())
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(2).columns
+    except OSError:
+        return 80
+
+
+def _forget_progress() -> None:
+    if _shown[0] and sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+    _shown[0] = ""
+
+
+def _print(verb: Verb, answer: Answer, parsed: Parsed, *, as_json: bool) -> int:
+    if as_json:
+        import json
+
+        if answer.stream is not None:
+            for item in answer.stream:
+                print(json.dumps({"schema": answer.payload["schema"], **item}, ensure_ascii=False), flush=True)
+        else:
+            print(json.dumps(answer.payload, ensure_ascii=False, indent=1 if sys.stdout.isatty() else None))
+    else:
+        from importlib import import_module
+
+        render = import_module("overhand.cli.text")
+        for line in render.lines(verb.name, answer):
+            print(line, flush=answer.stream is not None)
+    sys.stdout.flush()
+    return answer.code
+
+
+def _say_error(error: OverhandError, *, as_json: bool) -> int:
+    _forget_progress()
+    if as_json:
+        import json
+
+        print(json.dumps(error.as_json(), ensure_ascii=False))
+    else:
+        from overhand.cli.text import printable
+
+        sys.stderr.write(f"overhand: {printable(error.message)}\n")
+        if error.hint:
+            sys.stderr.write(f"  {printable(error.hint)}\n")
+    sys.stderr.flush()
+    return error.exit_status
+
+

@@ -1,0 +1,231 @@
+"""Settings: user level, then the project's `.overhand/config.toml`, then `local.toml`, then `--set` for one task."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from overhand import model
+from overhand.errors import BadInput
+from overhand.files import read_file
+
+FILES = (".overhand/config.toml", ".overhand/local.toml")
+
+# every setting: its default and one line for the reference page
+SETTINGS: dict[str, tuple[Any, str]] = {
+    "default_agent": ("", "the agent of a `delegate` without `--agent`"),
+    "default_driver": ("", "what runs an agent file that has no `overhand:` part"),
+    "decisions": (".agent-workspaces/DECISIONS.md", "where decisions of judged results are collected"),
+    "limits.max_parallel": (3, "runs at the same time in this project; 0 = unbounded"),
+    "limits.max_output": ("256MB", "what a run may print before it is stopped"),
+    "limits.stop_grace": ("10s", "between SIGTERM and SIGKILL"),
+    "limits.stall": ("10m", "without any sign of life before a notice is raised; 0 = never"),
+    "limits.check_timeout": ("10m", "for one check"),
+    "limits.idle": ("60s", "until a supervisor with nothing to do ends"),
+    "limits.agents.NAME": (0, "runs of one agent at the same time"),
+    "limits.kinds.KIND": (0, "runs of one kind at the same time"),
+    "kinds.KIND.timeout": ("2h", "time for a task of this kind"),
+    "kinds.KIND.max_timeout": ("4h", "the longest `--timeout` that a task of this kind may ask for"),
+    "kinds.KIND.level": ("work", "permission level: read, work or full"),
+    "kinds.KIND.contract": ("", "the output contract of this kind"),
+    "checks.NAME": ("", "a command that verifies every result of this project"),
+    "drivers.NAME": ({}, "what an agent file's `overhand:` part starts from"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a kind of task brings along."""
+
+    timeout: float
+    max_timeout: float
+    level: str
+    contract: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in force."""
+
+    default_agent: str = ""
+    default_driver: str = ""
+    decisions: str = ".agent-workspaces/DECISIONS.md"
+    max_parallel: int = 3
+    per_agent: dict[str, int] = field(default_factory=dict)
+    per_kind: dict[str, int] = field(default_factory=dict)
+    max_output: int = 256 * 1000 * 1000
+    stop_grace: float = 10.0
+    stall: float = 600.0
+    check_timeout: float = 600.0
+    idle: float = 60.0
+    checks: tuple[tuple[str, str], ...] = ()
+    drivers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def kind(self, name: str | None) -> Kind:
+        """Times, level and contract of a kind."""
+        from overhand.contracts import contract_for_kind
+
+        timeout, longest, level = model.KINDS.get(name or "", model.NO_KIND)
+        own = self.kinds.get(name or "none", {})
+        return Kind(
+            timeout=model.duration(own.get("timeout", timeout)),
+            max_timeout=model.duration(own.get("max_timeout", longest)),
+            level=own.get("level", level),
+            contract=own.get("contract") or contract_for_kind(name),
+        )
+
+
+def user_folder() -> str:
+    """The user's own folder: settings, agents, what is trusted."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "overhand")
+
+
+def load(root: str, settings: dict[str, Any] | None = None) -> Config:
+    """Read every level and report all problems at once."""
+    merged: dict[str, Any] = {}
+    problems: list[str] = []
+    for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES)):
+        _merge(merged, _read(path, problems))
+    for key, value in (settings or {}).items():
+        _merge(merged, _nest(key, value))
+    config = _build(merged, problems)
+    if problems:
+        raise BadInput("Settings: " + " ".join(problems), "Look at .overhand/config.toml; docs/reference.md lists them.")
+    return config
+
+
+def _read(path: str, problems: list[str]) -> dict[str, Any]:
+    raw = read_file(path)
+    if raw is None:
+        if os.path.islink(path):
+            problems.append(f"{path} is a symbolic link and is not read.")
+        return {}
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        problems.append(f"{path} cannot be read: {error}.")
+        return {}
+
+
+def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _nest(key: str, value: Any) -> dict[str, Any]:
+    first, _, rest = key.partition(".")
+    return {first: _nest(rest, value) if rest else value}
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`key=value` of `--set`; the value is read as TOML, else as a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise BadInput(f"--set {text!r} has no value.", "Write it as --set limits.max_parallel=5")
+    try:
+        return key.strip(), tomllib.loads(f"x = {value.strip()}")["x"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def _build(merged: dict[str, Any], problems: list[str]) -> Config:
+    values: dict[str, Any] = {}
+    limits = _table(merged, "limits", problems)
+    for name in ("default_agent", "default_driver", "decisions"):
+        _take(values, merged, name, _text, problems, name)
+    takers = {
+        "max_parallel": _count, "max_output": _size, "stop_grace": model.duration, "stall": model.duration,
+        "check_timeout": model.duration, "idle": model.duration,
+    }  # fmt: skip
+    for name, read in takers.items():
+        _take(values, limits, name, read, problems, f"limits.{name}")
+    values["per_agent"] = _counts(limits, "agents", problems)
+    values["per_kind"] = _counts(limits, "kinds", problems)
+    values["checks"] = _checks(_table(merged, "checks", problems), problems)
+    values["drivers"] = _tables(merged, "drivers", problems)
+    values["kinds"] = _kinds(_tables(merged, "kinds", problems), problems)
+    _unknown(merged, ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers"), "", problems)
+    _unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
+    return Config(**values)
+
+
+def _take(values: dict[str, Any], table: dict[str, Any], name: str, read: Any, problems: list[str], full: str) -> None:
+    if name in table:
+        try:
+            values[name] = read(table[name])
+        except (ValueError, TypeError) as error:
+            problems.append(f"{full} = {table[name]!r}: {error}.")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text was needed")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("a whole number was needed")
+    return value
+
+
+def _size(value: Any) -> int:
+    units = {"": 1, "B": 1, "K": 1000, "KB": 1000, "M": 10**6, "MB": 10**6, "G": 10**9, "GB": 10**9}
+    text = str(value).strip().upper()
+    digits = text.rstrip("KMGB")
+    if not digits.isdigit() or text[len(digits) :] not in units:
+        raise ValueError("a size such as 256MB was needed")
+    return int(digits) * units[text[len(digits) :]]
+
+
+def _table(merged: dict[str, Any], name: str, problems: list[str]) -> dict[str, Any]:
+    value = merged.get(name, {})
+    if not isinstance(value, dict):
+        problems.append(f"{name} must be a table: [{name}].")
+        return {}
+    return value
+
+
+def _tables(merged: dict[str, Any], name: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+    table = _table(merged, name, problems)
+    problems += [f"{name}.{key} must be a table." for key, value in table.items() if not isinstance(value, dict)]
+    return {key: value for key, value in table.items() if isinstance(value, dict)}
+
+
+def _counts(limits: dict[str, Any], name: str, problems: list[str]) -> dict[str, int]:
+    counts: dict[str, Any] = {}
+    table = _table(limits, name, problems)
+    for key in table:
+        _take(counts, table, key, _count, problems, f"limits.{name}.{key}")
+    return counts
+
+
+def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str], ...]:
+    problems += [f"checks.{name} must be a command in quotes." for name, cmd in table.items() if not isinstance(cmd, str)]
+    return tuple((name, command) for name, command in table.items() if isinstance(command, str))
+
+
+def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, dict[str, Any]]:
+    for kind, table in tables.items():
+        scratch: dict[str, Any] = {}
+        for name in ("timeout", "max_timeout"):
+            _take(scratch, table, name, model.duration, problems, f"kinds.{kind}.{name}")
+        if table.get("level", "work") not in model.LEVELS:
+            problems.append(f"kinds.{kind}.level must be one of {', '.join(model.LEVELS)}.")
+        _unknown(table, ("timeout", "max_timeout", "level", "contract"), f"kinds.{kind}.", problems)
+    return tables
+
+
+def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str, problems: list[str]) -> None:
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            problems.append(f"{prefix}{key} is unknown" + (f"; did you mean {prefix}{near[0]}?" if near else "."))

@@ -1,0 +1,295 @@
+"""Output contracts: the three `=== NAME ===` blocks, and data checked by a JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from overhand.documents.blocks import Listing, check_entry, check_value, choice, read_entry, render_entry
+from overhand.documents.problems import Problem, by_line, warning, wrong
+from overhand.documents.text import one_line, shorten, unix
+
+TOKENS = 2000
+SEVERITIES = ("critical", "major", "minor")
+PRIORITIES = ("P0", "P1", "P2", "P3")
+CONFIDENCES = ("high", "medium", "low")
+PASSES = ("yes", "no", "partial")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    scalars: tuple[str, ...]
+    lists: Mapping[str, Listing]
+    allowed: Mapping[str, tuple[str, ...]]
+
+
+_SHAPES = {
+    "DOCUMENT_ANALYSIS": _Shape(
+        ("source", "type"),
+        {
+            "numbers": Listing(("metric", "value"), ":", (), ("value",)),
+            "requirements": Listing((), "", ("req", "condition", "priority"), ("req",)),
+            "decisions_referenced": Listing((), "", ("dec", "why", "rejected"), ("dec",)),
+            "contradictions": Listing(("says", "contradicts"), "CONTRADICTS", (), ("contradicts",)),
+            "open": Listing(("item",), "", ("needs",)),
+        },
+        {"priority": PRIORITIES},
+    ),
+    "RESEARCH_OUTPUT": _Shape(
+        ("query", "confidence", "core_finding"),
+        {
+            "evidence": Listing(("point", "value"), ":", ("source",), ("source",)),
+            "conclusions": Listing(("if", "then"), "THEN", ("evidence",), ("then",)),
+            "gaps": Listing(("gap",)),
+        },
+        {"confidence": CONFIDENCES},
+    ),
+    "REVIEW_OUTPUT": _Shape(
+        ("reviewed", "against", "pass"),
+        {
+            "issues": Listing(("severity", "description"), ":", ("location", "fix"), ("description",)),
+            "missing": Listing(("item",), "", ("required_by",)),
+            "inconsistencies": Listing(("says", "but"), "BUT", (), ("but",)),
+        },
+        {"severity": SEVERITIES, "pass": PASSES},
+    ),
+}
+CONTRACTS = tuple(_SHAPES)
+
+_KINDS = {
+    **dict.fromkeys(("document", "summary"), "DOCUMENT_ANALYSIS"),
+    **dict.fromkeys(("research", "exploration"), "RESEARCH_OUTPUT"),
+    **dict.fromkeys(("review", "qa", "audit"), "REVIEW_OUTPUT"),
+}
+_HEAD = re.compile(r"^={3,}[ \t]*([A-Za-z][A-Za-z _]*?)[ \t]*={3,}[ \t]*$", re.MULTILINE)
+_KEY = re.compile(r"[ \t]*\**([A-Za-z][A-Za-z_ ]*?)\**[ \t]*:\**(?:[ \t]+|$)")
+_BULLET = re.compile(r"[ \t]*[-*+•][ \t]+")
+_NOTHING = frozenset(("", "none", "none.", "n/a", "-", "—", "[]"))
+
+
+@dataclass(frozen=True, slots=True)
+class ContractBlock:
+    """A block's contract and what it says, keys in lower case; lines not understood are under `other`."""
+
+    name: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The block in one sentence."""
+        return _SUMMARIES[self.name](self.data)
+
+
+class Found(NamedTuple):
+    """Where a block stands in a text."""
+
+    name: str
+    start: int
+    end: int
+    line: int
+    body: str
+    closed: bool
+
+
+def contract_for_kind(kind: str | None) -> str | None:
+    """The contract that a kind of work requires, if any."""
+    return _KINDS.get((kind or "").strip().lower())
+
+
+def contract_name(text: str) -> str:
+    """A contract's name as it is looked up (`Research Output` → `RESEARCH_OUTPUT`)."""
+    return "_".join(text.replace("_", " ").replace("-", " ").split()).upper()
+
+
+def find_block(text: str, start: int = 0) -> Found | None:
+    """The first block of a known contract."""
+    if "===" not in text:
+        return None
+    for head in _HEAD.finditer(text, start):
+        name = contract_name(head.group(1))
+        if name in _SHAPES:
+            stop = next(
+                (one for one in _HEAD.finditer(text, head.end()) if one.group(1).upper() == "END"), None
+            )
+            body = text[head.end() : stop.start() if stop else len(text)]
+            end = stop.end() if stop else len(text)
+            line = text.count("\n", 0, head.start()) + 1
+            return Found(name, head.start(), end, line, body, stop is not None)
+    return None
+
+
+def parse_block(text: str) -> tuple[ContractBlock | None, list[Problem]]:
+    """The first block of `text` and everything that is wrong with it."""
+    text = unix(text)
+    found = find_block(text)
+    if found:
+        return read_block(found)
+    names = ", ".join(f"=== {name.replace('_', ' ')} ===" for name in CONTRACTS)
+    head = _HEAD.search(text)
+    if head:
+        line = text.count("\n", 0, head.start()) + 1
+        message = f"“{head.group(1)}” is no contract."
+        return None, [wrong("contract-unknown", message, line, f"Use one of {names}.")]
+    return None, [wrong("contract-missing", "There is no contract block.", fix=f"Begin with one of {names}.")]
+
+
+def read_block(found: Found) -> tuple[ContractBlock, list[Problem]]:
+    """The data of a block that was found."""
+    shape = _SHAPES[found.name]
+    problems: list[Problem] = []
+    if not found.closed:
+        problems.append(
+            warning("contract-unclosed", "The block has no end.", found.line, "Add `=== END ===`.")
+        )
+    if len(found.body) > TOKENS * 4:
+        message = f"The block has about {len(found.body) // 4} tokens; {TOKENS} are meant to be enough."
+        problems.append(warning("contract-long", message, found.line, "Refer to files for the detail."))
+    raw, other = _gather(found, shape, problems)
+    data: dict[str, Any] = {}
+    for key in shape.scalars:
+        _read_scalar(key, raw.get(key, []), found.line, shape, data, problems)
+    for key, listing in shape.lists.items():
+        items = []
+        for text, line in raw.get(key, ()):
+            entry = read_entry(text, listing)
+            items.append({name: choice(one, shape.allowed.get(name, ())) for name, one in entry.items()})
+            problems += check_entry(key, items[-1], listing, shape.allowed, line)
+        data[key] = [item["gap"] for item in items] if key == "gaps" else items
+    if other:
+        data["other"] = other
+    return ContractBlock(found.name, data), by_line(problems)
+
+
+_Raw = dict[str, list[tuple[str, int]]]
+
+
+def _gather(found: Found, shape: _Shape, problems: list[Problem]) -> tuple[_Raw, list[str]]:
+    """The block's lines by key, continuation lines joined to the line they continue."""
+    raw: _Raw = {}
+    other: list[str] = []
+    key, goes_on = "", False
+    for number, line in enumerate(found.body.split("\n"), found.line):
+        text = line.strip()
+        if not text or text.startswith("```"):
+            goes_on = False
+            continue
+        match = _KEY.match(line)
+        name = match.group(1).strip().replace(" ", "_").lower() if match else ""
+        if match and (name in shape.scalars or name in shape.lists):
+            key, goes_on = name, True
+            value = line[match.end() :].strip()
+            rows = raw.setdefault(key, [])
+            if value.lower() not in _NOTHING or key in shape.scalars:
+                rows.append((value, number))
+        elif key in shape.lists and (bullet := _BULLET.match(line)):
+            value = line[bullet.end() :].strip()
+            goes_on = value.lower() not in _NOTHING
+            if goes_on:
+                raw[key].append((value, number))
+        elif goes_on and raw.get(key):
+            before, at = raw[key][-1]
+            raw[key][-1] = (f"{before} {text}".strip(), at)
+        else:
+            other.append(text)
+            fix = "Write `KEY: value`, or `- entry` under a key of the contract."
+            problems.append(
+                warning("contract-line", f"“{shorten(text, 60)}” was not understood.", number, fix)
+            )
+    return raw, other
+
+
+def _read_scalar(
+    key: str,
+    rows: list[tuple[str, int]],
+    line: int,
+    shape: _Shape,
+    data: dict[str, Any],
+    problems: list[Problem],
+) -> None:
+    value, at = rows[0] if rows else ("", line)
+    if not value:
+        fix = f"Add `{key.upper()}: …`."
+        problems.append(wrong("contract-field-missing", f"{key.upper()} is missing.", at, fix))
+        return
+    if key == "confidence":
+        value, _, because = value.partition(" BECAUSE ")
+        if because:
+            data["because"] = because.strip()
+        else:
+            fix = "Write `CONFIDENCE: medium BECAUSE reason`."
+            problems.append(warning("contract-part-missing", "CONFIDENCE has no BECAUSE.", at, fix))
+    if key in shape.allowed:
+        value = choice(value, shape.allowed[key])
+        problems += check_value(key, value, shape.allowed[key], at)
+    data[key] = value.strip()
+
+
+def render_block(block: ContractBlock) -> str:
+    """The block as `parse_block` reads it, without a final newline."""
+    shape = _SHAPES[block.name]
+    out = [f"=== {block.name.replace('_', ' ')} ==="]
+    for key in shape.scalars:
+        value = one_line(str(block.data.get(key, "")))
+        if key == "confidence" and block.data.get("because"):
+            value += f" BECAUSE {one_line(block.data['because'])}"
+        out.append(f"{key.upper()}: {value}")
+    for key, listing in shape.lists.items():
+        if items := block.data.get(key):
+            entries = ({"gap": one} if key == "gaps" else one for one in items)
+            out += ["", f"{key.upper()}:", *(f"- {render_entry(one, listing)}" for one in entries)]
+    if other := block.data.get("other"):
+        out += ["", *(one_line(line) for line in other)]
+    return "\n".join([*out, "=== END ==="])
+
+
+def _document_summary(data: Mapping[str, Any]) -> str:
+    counts = _counts(
+        data, {"numbers": "number", "requirements": "requirement", "contradictions": "contradiction"}
+    )
+    still_open = len(data.get("open", ()))
+    return f"{data.get('type', 'document')} of {data.get('source', '?')}: {counts}, {still_open} open."
+
+
+def _review_summary(data: Mapping[str, Any]) -> str:
+    found = [str(one.get("severity")) for one in data.get("issues", ())]
+    issues = ", ".join(f"{found.count(word)} {word}" for word in SEVERITIES if word in found)
+    counts = _counts(data, {"inconsistencies": "inconsistency"})
+    missing = len(data.get("missing", ()))
+    reviewed = data.get("reviewed", "?")
+    return (
+        f"PASS: {data.get('pass', '?')} for {reviewed}: {issues or 'no'} issues, {missing} missing, {counts}."
+    )
+
+
+def _counts(data: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    shown = []
+    for key, word in words.items():
+        count = len(data.get(key, ()))
+        shown.append(f"{count} {word if count == 1 else key}")
+    return ", ".join(shown)
+
+
+_SUMMARIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "DOCUMENT_ANALYSIS": _document_summary,
+    "RESEARCH_OUTPUT": lambda data: str(data.get("core_finding", "")),
+    "REVIEW_OUTPUT": _review_summary,
+}
+
+
+def validate_data(schema: dict[str, Any], data: object) -> list[Problem]:
+    """Everything in `data` that a JSON Schema (draft 2020-12) does not allow, with JSON paths."""
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
+        message = f"The contract's schema is not valid: {shorten(str(error).splitlines()[0], 200)}"
+        return [wrong("schema-invalid", message, fix="Correct the JSON Schema (draft 2020-12).")]
+    problems = []
+    for one in validator.iter_errors(data):
+        path = "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in one.instance_path)
+        message = f"{path}: {shorten(one_line(one.message), 200)}"
+        problems.append(wrong("data-mismatch", message, fix="Change the data at that path."))
+    return problems

@@ -1,0 +1,98 @@
+"""The supervisor's desk: a socket where verbs leave tasks, and a bell that jobs ring."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_MAX_MESSAGE = 8 * 1024 * 1024
+
+
+class Desk:
+    """Messages are acknowledged, so a verb knows whether a supervisor that is about to leave has taken its task."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self.path = path
+        if os.path.lexists(path):
+            os.unlink(path)  # a dead supervisor's; we hold the lock
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(address)
+        os.chmod(path, 0o600)
+        self.listener.listen(128)
+        self.listener.setblocking(False)
+        self.bell, self._rope = os.pipe()
+        os.set_blocking(self.bell, False)
+        os.set_blocking(self._rope, False)
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.listener.close()
+
+    def receive(self) -> Iterator[tuple[list[str], dict[str, str]]]:
+        """Every message that is waiting: task ids, and the environment they are to run in."""
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            with peer:
+                message = _read(peer)
+                if message is not None:
+                    yield message
+                    _acknowledge(peer)
+
+    def ring(self) -> None:
+        """Wake the loop, from any thread."""
+        try:
+            os.write(self._rope, b"\n")
+        except BlockingIOError:
+            return  # it has been rung often enough
+
+    def silence(self) -> None:
+        """The loop is awake."""
+        try:
+            while os.read(self.bell, 4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def close_if_quiet(self) -> bool:
+        """Leave, unless somebody came in at the last moment; who comes later is refused and starts another one."""
+        if select.select([self.listener], [], [], 0)[0]:
+            return False
+        os.unlink(self.path)
+        if select.select([self.listener], [], [], 0)[0]:
+            self.listener.close()  # its message gets no acknowledgement: it will start a supervisor itself
+        return True
+
+
+def _read(peer: socket.socket) -> tuple[list[str], dict[str, str]] | None:
+    """One line of JSON; a client that dawdles or talks nonsense is dropped."""
+    peer.settimeout(1.0)
+    parts: list[bytes] = []
+    try:
+        while not parts or not parts[-1].endswith(b"\n"):
+            part = peer.recv(65536)
+            if not part or sum(map(len, parts)) > _MAX_MESSAGE:
+                return None
+            parts.append(part)
+        message: Any = json.loads(b"".join(parts))
+        return [str(task) for task in message["tasks"]], {str(k): str(v) for k, v in message["env"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _acknowledge(peer: socket.socket) -> None:
+    try:
+        peer.sendall(b"ok\n")
+    except OSError:
+        return  # the task is on disk and in our tables: it need not hear of it

@@ -1,0 +1,164 @@
+"""Agent files: Markdown with YAML front matter, as Claude Code has them; ours is under `overhand:`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from overhand.documents.problems import Problem, by_line, warning, wrong
+from overhand.documents.text import unix
+from overhand.markdown import front_matter
+
+DRIVERS = ("function", "command", "claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """An agent file as it was written: every key of its front matter, and the role prompt."""
+
+    name: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    prompt: str = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What stands under `overhand:`."""
+        found = self.fields.get("overhand")
+        return found if isinstance(found, dict) else {}
+
+
+def parse(text: str) -> tuple[AgentFile | None, list[Problem]]:
+    """An agent file and everything that is wrong with it; None without readable front matter."""
+    text = unix(text)
+    yaml, body = front_matter(text)
+    if yaml is None:
+        fix = "Begin with `---`, `name: …`, `---`."
+        return None, [Problem("front-matter-missing", "The file has no front matter.", line=1, fix=fix)]
+    try:
+        fields = load_yaml(yaml)
+    except ValueError as error:
+        message, line = error.args
+        fix = "Correct the YAML; quote values that hold `: ` or begin with `[`, `{` or `*`."
+        return None, [wrong("front-matter-invalid", f"The front matter is not YAML: {message}.", line, fix)]
+    if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
+        message = "The front matter is not a mapping of names to values."
+        return None, [wrong("front-matter-invalid", message, 1, "Write `name: value` lines.")]
+    check = _Check(yaml)
+    check.name(fields.get("name"))
+    check.top(fields)
+    check.cdp(fields.get("cdp"))
+    check.overhand(fields.get("overhand"))
+    if not body.strip():
+        line = text.count("\n") or 1
+        fix = "Write below the front matter what the agent is for."
+        check.problems.append(warning("agent-prompt-missing", "The agent has no role prompt.", line, fix))
+    name = fields.get("name")
+    return AgentFile(name if isinstance(name, str) else "", fields, body.strip()), by_line(check.problems)
+
+
+def load_yaml(text: str) -> object:
+    """YAML with `yes`, `no`, `on`, `off` and dates as text; ValueError(message, line) if it is broken."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """The safe loader without the words of YAML 1.1 that surprise people."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, how) for tag, how in resolvers if tag not in _SURPRISES]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")
+    )
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 -- a subclass of SafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else None
+        raise ValueError(error.problem or "it cannot be read", line) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(str(error).split("\n", 1)[0], None) from None
+
+
+_SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
+
+
+class _Check:
+    """Gathers what is wrong with the fields, and finds their lines."""
+
+    def __init__(self, yaml: str) -> None:
+        self.lines = yaml.split("\n")
+        self.problems: list[Problem] = []
+
+    def line(self, key: str) -> int:
+        """The line of the file on which a key stands (front matter begins on line 2)."""
+        pattern = re.compile(rf"[\s\{{,]*['\"]?{re.escape(key)}['\"]?\s*:")
+        return next((number for number, line in enumerate(self.lines, 2) if pattern.match(line)), 1)
+
+    def bad(self, key: str, message: str, fix: str) -> None:
+        """Note a field that is wrong."""
+        self.problems.append(wrong("agent-field", message, self.line(key.rsplit(".", 1)[-1]), fix))
+
+    def name(self, name: object) -> None:
+        """The name must be one that can be typed."""
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            message = (
+                f"The name {name!r} is not of the form [a-z][a-z0-9-]*." if name else "The agent has no name."
+            )
+            self.problems.append(wrong("agent-name", message, self.line("name"), "Add `name: my-agent`."))
+
+    def top(self, fields: dict[str, Any]) -> None:
+        """`description` is text, `capabilities` words."""
+        if not isinstance(fields.get("description", ""), str):
+            self.bad("description", "description must be text.", "Quote it.")
+        self.words("capabilities", fields.get("capabilities"))
+
+    def words(self, key: str, value: object) -> None:
+        """A list of strings, or nothing."""
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            self.bad(key, f"{key} must be a list of strings.", f"Write `{key.rsplit('.', 1)[-1]}: [a, b]`.")
+
+    def cdp(self, cdp: object) -> None:
+        """`cdp` declares what goes in and what comes out."""
+        if cdp is None:
+            return
+        if not isinstance(cdp, dict):
+            self.bad("cdp", "cdp must be a mapping.", "Write `cdp: {version: 1.0}`.")
+            return
+        self.words("cdp.input_requirements", cdp.get("input_requirements"))
+        self.words("cdp.output_includes", cdp.get("output_includes"))
+
+    def overhand(self, ours: object) -> None:
+        """`overhand` says how the agent is run."""
+        if ours is None:
+            return
+        if not isinstance(ours, dict):
+            self.bad("overhand", "overhand must be a mapping.", "Write `overhand:` and indented `driver: …`.")
+            return
+        driver = ours.get("driver")
+        if driver is not None and driver not in DRIVERS:
+            self.bad(
+                "overhand.driver", f"The driver {driver!r} is not known.", f"Use one of {', '.join(DRIVERS)}."
+            )
+        self.command(ours.get("command"), driver)
+        for key in ("reentrant", "can_delegate", "control", "exclusive"):
+            if not isinstance(ours.get(key, False), bool):
+                self.bad(f"overhand.{key}", f"{key} must be true or false.", f"Write `{key}: true`.")
+
+    def command(self, command: object, driver: object) -> None:
+        """`command` is an argv, never a shell string."""
+        if isinstance(command, str):
+            words = ", ".join(f'"{word}"' for word in command.split())
+            self.bad(
+                "overhand.command",
+                "command must be a list, not a shell string.",
+                f"Write `command: [{words}]`.",
+            )
+        elif command is not None:
+            if not (isinstance(command, list) and command and all(isinstance(one, str) for one in command)):
+                fix = 'Write `command: ["program", "argument"]`.'
+                self.bad("overhand.command", "command must be a list of strings.", fix)
+        elif driver == "command":
+            fix = 'Add `command: ["program", "argument"]`.'
+            self.bad("overhand.driver", "The driver command needs a command.", fix)

@@ -1,0 +1,133 @@
+"""CONTEXT.md: what a run that did not finish leaves to the next one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from overhand.documents.layout import Section, contain, heading, read_sheet, section
+from overhand.documents.problems import Problem, by_line, warning
+from overhand.documents.problems import strict as as_strict
+from overhand.documents.text import one_line, unix
+from overhand.model import CAUSES
+
+KNOWN = {
+    "progress": "progress",
+    "current state": "state",
+    "state": "state",
+    "blocking issue": "blocking",
+    "blocker": "blocking",
+    "how to resume": "resume",
+    "handoff": "handoff",
+}
+_TITLES = {
+    "progress": "Progress",
+    "state": "Current State",
+    "blocking": "Blocking Issue",
+    "resume": "How to Resume",
+    "handoff": "Handoff",
+}
+_FIELDS = {"task id": "task_id", "dumped": "dumped", "reason": "reason"}
+_FIELD = re.compile(
+    r"[ \t>*_-]*(task id|dumped|reason)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE
+)
+_SYNONYMS = {
+    **dict.fromkeys(("ipc timeout", "ipc-timeout", "answer timeout", "no answer"), "answer-timeout"),
+    **dict.fromkeys(("budget exhausted", "budget exceeded", "out of budget"), "budget"),
+    **dict.fromkeys(("canceled", "stopped"), "cancelled"),
+    **dict.fromkeys(("failed", "failure", "crash"), "error"),
+    **dict.fromkeys(("timed out", "time out"), "timeout"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a run stood when it ended without completing."""
+
+    task_id: str
+    dumped: str
+    """When, as an ISO timestamp."""
+    reason: str
+    """The cause the run ended with."""
+    progress: str = ""
+    state: str = ""
+    blocking: str = ""
+    resume: str = ""
+    handoff: str = ""
+    """The quick handoff (`runs/<run>/handoff.md`), quoted."""
+    extra: tuple[Section, ...] = ()
+
+
+def render(context: Context) -> str:
+    """CONTEXT.md for `context`; `parse` reads it back."""
+    out = [heading("Worker Context Dump", 1), "\n"]
+    head = (("Task ID", context.task_id), ("Dumped", context.dumped), ("Reason", context.reason))
+    out += [f"**{name}:** {one_line(value)}\n" for name, value in head if value]
+    out.append("\n")
+    out += [contain(one.body) + "\n\n" for one in context.extra if not one.title]
+    bodies = {
+        "progress": context.progress,
+        "state": context.state,
+        "blocking": context.blocking,
+        "resume": context.resume,
+        "handoff": context.handoff,
+    }
+    out += [section(_TITLES[name], contain(body)) for name, body in bodies.items() if body]
+    out += [section(one.title, contain(one.body)) for one in context.extra if one.title]
+    return "".join(out).rstrip("\n") + "\n"
+
+
+def parse(text: str) -> tuple[Context, list[Problem]]:
+    """What a file says, read tolerantly, and everything that is wrong with it."""
+    text = unix(text)
+    sheet = read_sheet(text, KNOWN)
+    fields: dict[str, str] = {}
+    rest: list[str] = []
+    for line in sheet.preamble.split("\n"):
+        if match := _FIELD.fullmatch(line):
+            fields.setdefault(_FIELDS[match.group(1).lower()], match.group(2).strip().strip("*`"))
+        else:
+            rest.append(line)
+    problems = list(sheet.problems)
+    reason = _reason(fields.get("reason", ""), text, problems)
+    for name, field in _FIELDS.items():
+        if not fields.get(field):
+            shown = "Task ID" if field == "task_id" else name.capitalize()
+            message = f"{shown} is missing."
+            problems.append(Problem("context-field-missing", message, line=1, fix=f"Add `**{shown}:** …`."))
+    for field in ("progress", "state", "resume"):
+        if not sheet.body(field):
+            message = f"“{_TITLES[field]}” is missing or empty."
+            fix = f"Add `## {_TITLES[field]}`."
+            problems.append(warning("context-section-missing", message, sheet.lines.get(field), fix))
+    preamble = "\n".join(rest).strip("\n")
+    context = Context(
+        task_id=fields.get("task_id", ""),
+        dumped=fields.get("dumped", ""),
+        reason=reason,
+        progress=sheet.body("progress"),
+        state=sheet.body("state"),
+        blocking=sheet.body("blocking"),
+        resume=sheet.body("resume"),
+        handoff=sheet.body("handoff"),
+        extra=tuple([Section("", preamble), *sheet.extra] if preamble else sheet.extra),
+    )
+    return context, by_line(problems)
+
+
+def _reason(raw: str, text: str, problems: list[Problem]) -> str:
+    """The cause that a Reason line names, or the line as it is."""
+    word = raw.partition("|")[0].strip().lower()
+    known = _SYNONYMS.get(word, word.replace("_", "-"))
+    if known in CAUSES or not raw:
+        return known
+    line = next((n for n, one in enumerate(text.split("\n"), 1) if "reason" in one.lower()), None)
+    fix = f"Write one of {', '.join(CAUSES)}."
+    problems.append(warning("reason-unknown", f"The reason “{raw[:40]}” is not known.", line, fix))
+    return raw
+
+
+def lint(text: str, *, strict: bool = False) -> list[Problem]:
+    """Everything that is wrong with a CONTEXT.md."""
+    problems = parse(text)[1]
+    return as_strict(problems) if strict else problems

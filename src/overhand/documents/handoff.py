@@ -1,0 +1,302 @@
+"""HANDOFF.md: what an agent is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, section
+from overhand.documents.lists import bold_pair, entries, entry, looks_like_path, pair, quoted_path, split_note
+from overhand.documents.problems import Problem, by_line, warning
+from overhand.documents.problems import strict as as_strict
+from overhand.documents.text import one_line, shorten, unix
+from overhand.markdown import code, lines, tasks
+
+__all__ = [
+    "Deliverable",
+    "Handoff",
+    "KeyFile",
+    "Section",
+    "Step",
+    "lint",
+    "parse",
+    "render",
+    "step_line",
+    "wanted_contract",
+]
+
+KNOWN = {
+    "task": "task",
+    "context": "context",
+    "key files": "key_files",
+    "constraints": "constraints",
+    "expected deliverables": "deliverables",
+    "deliverables": "deliverables",
+    "return requirements": "return_requirements",
+    "execution strategy": "strategy",
+    "plan": "plan",
+    "contract": "contract",
+    "previous worker context": "previous",
+}
+CONTEXT_LIMIT = 4000
+WAIVER = "(may be unchanged)"
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+_QUESTION = re.compile(r"(?:^|\s)\(IPC:\s*([^()\s]+)\)$")
+_DASH = re.compile(r"(?:^|(?<= ))(?=\\*— )")
+_ESCAPED_DASH = re.compile(r"(?:^|(?<= ))\\(?=\\*— )")
+_LINES_IN_FILE = re.compile(r":\d+(?:[-,]\d+)*$")
+_USE = re.compile(r"\bUse:?\s+`?([A-Za-z][\w -]*?)`?\s+contract\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_][\w'-]*")
+_VAGUE = (
+    " a all and any better bug bugs clean cleanup code do error errors everything fix for good handle help"
+    " improve in issue issues it make me my nice of please problem problems refactor some something stuff"
+    " task that the them these thing things this to up update work working "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A file the agent should read, and why."""
+
+    path: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverable:
+    """Something that must be there at the end; with a path it is checked, without it is prose."""
+
+    text: str = ""
+    path: str | None = None
+    done: bool = False
+    may_be_unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line of the plan; marker ` ` open, `x` done, `?` waits for an answer, `!` failed, `~` in progress."""
+
+    marker: str
+    text: str
+    line: int = field(default=0, compare=False)
+    """Where it stands in the file; not part of what it says."""
+    question: str = ""
+    """The name of its question (`001.question`)."""
+    error: str = ""
+    """What went wrong, for a step marked `!`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """A task as it is handed over."""
+
+    task: str
+    context: str = ""
+    key_files: tuple[KeyFile, ...] = ()
+    constraints: tuple[str, ...] = ()
+    deliverables: tuple[Deliverable, ...] = ()
+    return_requirements: str = ""
+    strategy: tuple[tuple[str, str], ...] = ()
+    """Names and values of the Execution Strategy: Mode, Complexity, Model Hint, Auto-calculated."""
+    plan: tuple[Step, ...] = ()
+    contract: str = ""
+    previous: str = ""
+    """What an earlier worker left (Previous Worker Context)."""
+    extra: tuple[Section, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The task's first sentence, at most 80 characters."""
+        first = self.task.strip().split("\n", 1)[0].lstrip("#").strip()
+        sentence = _SENTENCE.split(first, maxsplit=1)[0]
+        return shorten(sentence.rstrip(".") or first, 80)
+
+
+def render(handoff: Handoff) -> str:
+    """HANDOFF.md for `handoff`; `parse` reads it back."""
+    out = [heading("Task Handoff", 1), "\n"]
+    out += [contain(one.body) + "\n\n" for one in handoff.extra if not one.title]
+    out.append(section("Task", contain(handoff.task)))
+    lists = {
+        "Key Files": [
+            f"{code(one.path)} — {one.why}" if one.why else code(one.path) for one in handoff.key_files
+        ],
+        "Constraints": handoff.constraints,
+    }
+    if handoff.context:
+        out.append(section("Context", contain(handoff.context)))
+    out += [section(title, _list(texts)) for title, texts in lists.items() if texts]
+    if handoff.deliverables:
+        shown = "".join(entry(_deliverable(one), "x" if one.done else " ") for one in handoff.deliverables)
+        out.append(section("Expected Deliverables", shown.rstrip("\n")))
+    if handoff.return_requirements:
+        out.append(section("Return Requirements", contain(handoff.return_requirements)))
+    if handoff.strategy:
+        out.append(section("Execution Strategy", _list(bold_pair(*one) for one in handoff.strategy)))
+    if handoff.plan:
+        out.append(section("Plan", "\n".join(step_line(one) for one in handoff.plan)))
+    if handoff.contract:
+        out.append(section("Contract", contain(handoff.contract)))
+    if handoff.previous:
+        out.append(section("Previous Worker Context", contain(handoff.previous)))
+    out += [section(one.title, contain(one.body)) for one in handoff.extra if one.title]
+    return "".join(out).rstrip("\n") + "\n"
+
+
+def _list(texts: Iterable[str]) -> str:
+    return "".join(entry(one) for one in texts).rstrip("\n")
+
+
+def _deliverable(one: Deliverable) -> str:
+    text = one.text
+    if one.path is not None:
+        text = f"{code(one.path)} — {text}" if text else code(one.path)
+    elif text.lstrip("\\")[:1] == "`":  # prose that begins with code is not a path
+        text = "\\" + text
+    return f"{text} {WAIVER}" if one.may_be_unchanged else text
+
+
+def step_line(step: Step) -> str:
+    """A step as its line of the plan."""
+    text, error = one_line(step.text), one_line(step.error)
+    if step.marker == "!" and not error:
+        text = _DASH.sub(r"\\", text)
+    if step.question:
+        text += f" (IPC: {step.question})"
+    if step.marker == "!" and error:
+        text += " — " + _DASH.sub(r"\\", error)
+    return f"- [{step.marker}] {text}"
+
+
+def parse(text: str) -> Handoff:
+    """The handoff a file holds; anything is accepted, missing sections are empty, unknown ones are kept."""
+    return _from_sheet(read_sheet(unix(text), KNOWN))
+
+
+def _from_sheet(sheet: Sheet) -> Handoff:
+    extra = sheet.extra
+    task = sheet.body("task")
+    if "task" in sheet.bodies:
+        if sheet.preamble:
+            extra = [Section("", sheet.preamble), *extra]
+    else:  # a file somebody wrote by hand: its title and first paragraphs are the task
+        title = sheet.title or ""
+        if name_of(title).startswith("task handoff"):
+            title = title.partition(":")[2].strip()
+        task = "\n\n".join(part for part in (title, sheet.preamble) if part)
+    read = {name: entries(body) for name, body in sheet.bodies.items() if name in _LISTS}
+    boxes = entries(sheet.bodies.get("deliverables", ""), boxes=True)
+    return Handoff(
+        task=task,
+        context=sheet.body("context"),
+        key_files=tuple(_key_file(one.text) for one in read.get("key_files", ())),
+        constraints=tuple(one.text for one in read.get("constraints", ())),
+        deliverables=tuple(_read_deliverable(one.text, one.box) for one in boxes),
+        return_requirements=sheet.body("return_requirements"),
+        strategy=tuple(pair(one.text) for one in read.get("strategy", ())),
+        plan=_steps(sheet.bodies.get("plan", ""), sheet.lines.get("plan", 0) + 1),
+        contract=sheet.body("contract"),
+        previous=sheet.body("previous"),
+        extra=tuple(extra),
+    )
+
+
+_LISTS = frozenset(("key_files", "constraints", "strategy"))
+
+
+def _key_file(text: str) -> KeyFile:
+    if found := quoted_path(text):
+        return KeyFile(*found)
+    head, rest = split_note(text)
+    return KeyFile(head, rest) if rest and " " not in head else KeyFile(text)
+
+
+def _read_deliverable(text: str, box: str) -> Deliverable:
+    waived = text.lower().endswith(WAIVER)
+    if waived:
+        text = text[: -len(WAIVER)].rstrip()
+    if found := quoted_path(text):
+        return Deliverable(found[1], found[0], box == "x", waived)
+    if text[:1] == "\\" and text.lstrip("\\")[:1] == "`":
+        text = text[1:]
+    return Deliverable(text, None, box == "x", waived)
+
+
+def _steps(body: str, line: int) -> tuple[Step, ...]:
+    return tuple(_step(one.text, one.box, one.number) for one in tasks(body, 0, None, line))
+
+
+def _step(text: str, marker: str, line: int) -> Step:
+    error = ""
+    if marker == "!":
+        text, dash, error = text.rpartition(" — ")
+        if not dash:
+            text, error = _ESCAPED_DASH.sub("", error), ""
+        error = _ESCAPED_DASH.sub("", error)
+    question = ""
+    if text.endswith(")") and (match := _QUESTION.search(text)):
+        text, question = text[: match.start()], match.group(1)
+    return Step(marker, text.rstrip(), line, question, error)
+
+
+def wanted_contract(handoff: Handoff) -> str | None:
+    """The contract named by `Use: RESEARCH_OUTPUT contract` in the return requirements."""
+    match = _USE.search(handoff.return_requirements)
+    return match.group(1).strip().replace(" ", "_").replace("-", "_").upper() if match else None
+
+
+def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:
+    """Everything that is wrong with a HANDOFF.md; `exists` tells whether a path is there."""
+    sheet = read_sheet(unix(text), KNOWN)
+    handoff = _from_sheet(sheet)
+    at = sheet.lines
+    problems = [*sheet.problems, *_lint_task(handoff, at.get("task", 1))]
+    if len(handoff.context) > CONTEXT_LIMIT:
+        message = f"The context has {len(handoff.context)} characters; more than {CONTEXT_LIMIT} is pasting."
+        problems.append(
+            warning("context-long", message, at["context"], "Refer to files under Key Files instead.")
+        )
+    if not handoff.deliverables:
+        fix = "Add `## Expected Deliverables` with `- [ ] `path` — what`."
+        problems.append(warning("no-deliverable", "Nothing is expected back.", at.get("deliverables"), fix))
+    if not handoff.return_requirements:
+        fix = "Add `## Return Requirements`: what the caller must know."
+        message = "The handoff does not say what to report."
+        problems.append(warning("no-return-requirement", message, at.get("return_requirements"), fix))
+    if exists:
+        problems += _lint_key_files(sheet, handoff, exists)
+    for step in handoff.plan:
+        if not step.text:
+            problems.append(
+                warning("step-unclear", "A plan step has no text.", step.line, "Say what it does.")
+            )
+    return as_strict(by_line(problems)) if strict else by_line(problems)
+
+
+def _lint_task(handoff: Handoff, line: int) -> list[Problem]:
+    task = "\n".join(
+        handoff.task[one.start : one.end] for one in lines(handoff.task) if one.kind != "comment"
+    )
+    if not task.strip():
+        fix = "Say under `## Task` what is to be done."
+        return [Problem("empty-task", "The task is empty.", line=line, fix=fix)]
+    words = [word.lower() for word in _WORD.findall(task[:2000])]
+    if len(task.split(maxsplit=3)) < 3 or (words and all(f" {word} " in _VAGUE for word in words)):
+        fix = "Name what to change, where, and how one sees that it is done."
+        return [warning("vague-task", f"The task “{shorten(one_line(task), 40)}” is vague.", line, fix)]
+    return []
+
+
+def _lint_key_files(sheet: Sheet, handoff: Handoff, exists: Callable[[str], bool]) -> list[Problem]:
+    found = entries(sheet.bodies.get("key_files", ""), sheet.lines.get("key_files", 0) + 1)
+    problems: list[Problem] = []
+    for one, key in zip(found, handoff.key_files, strict=True):
+        if not quoted_path(one.text) and not looks_like_path(key.path):
+            continue  # prose among the key files
+        path = _LINES_IN_FILE.sub("", key.path)
+        if not exists(path):
+            fix = "Correct the path or remove the line."
+            problems.append(warning("key-file-missing", f"The key file {path} is not there.", one.line, fix))
+    return problems

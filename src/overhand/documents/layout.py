@@ -1,0 +1,197 @@
+"""What the Markdown documents share: sections, their titles and their bodies.
+
+Writing and reading are inverse. A body that would break out of its section (a heading, an unclosed
+fence) is written with a backslash before each such line, and read without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from overhand.documents.problems import Problem, warning
+from overhand.documents.text import unix
+from overhand.markdown import Line, Part, lines, sections
+
+# Lines that would mean something to a reader of the whole document, alone or behind bullets.
+_BEFORE = r"^([ \t]*+(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]++)*+"
+_SPECIAL = r"(?:#{1,6}(?=[ \t]|$)|```|~~~|<!--|=== [A-Z][A-Z _]* ===[ \t]*$)"
+_MEANT = re.compile(rf"{_BEFORE}\\*)(?={_SPECIAL})", re.MULTILINE)
+_ESCAPED = re.compile(rf"{_BEFORE})\\(?=\\*{_SPECIAL})", re.MULTILINE)
+_BLOCK = re.compile(r"[ \t]*=== [A-Z][A-Z _]* ===[ \t]*$")
+_EDGE = re.compile(r"\A(?:[ \t]*\n)+")
+_NUMBERED = re.compile(r"^\d+[.)]\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section Overhand has no name for, kept as it is; without a title, what stands before all others."""
+
+    title: str
+    body: str
+
+
+@dataclass(slots=True)
+class Sheet:
+    """A document cut into its known sections."""
+
+    title: str | None = None
+    preamble: str = ""
+    bodies: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    """Line of each known section's heading; the body's first line is the next one."""
+    extra: list[Section] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def body(self, name: str) -> str:
+        """The text of a known section, or nothing."""
+        return tidy(self.bodies.get(name, ""))
+
+
+def name_of(title: str) -> str:
+    """A heading's title as it is looked up: lower case, without numbering, emphasis or a colon."""
+    name = title.strip().strip("*_`").rstrip(":").strip().lower()
+    return _NUMBERED.sub("", name).replace("_", " ")
+
+
+def read_sheet(text: str, known: Mapping[str, str]) -> Sheet:
+    """Cut `text` into the sections that `known` names (title in lower case → field)."""
+    found = sections(text)
+    sheet = Sheet()
+    if not any(
+        part.level == 2 and (part.title.lower() in known or name_of(part.title) in known) for part in found
+    ):
+        found = _other_level(text, known, found, sheet.problems)
+    for index, part in enumerate(found):
+        if part.level == 0:
+            sheet.preamble = text[part.body : part.end]
+            continue
+        body = text[part.body : part.end]
+        name = known.get(part.title.lower()) or known.get(name_of(part.title))
+        if name is None:
+            if part.level == 1 and sheet.title is None and index == 1:
+                sheet.title = part.title
+                sheet.preamble += body
+            else:
+                sheet.extra.append(Section(part.title, tidy(body)))
+        elif name in sheet.bodies:
+            message = f"The section “{part.title}” occurs again; the first one counts."
+            sheet.problems.append(
+                warning("duplicate-section", message, part.number, "Merge the two sections.")
+            )
+            sheet.extra.append(Section(part.title, tidy(body)))
+        else:
+            sheet.bodies[name] = body
+            sheet.lines[name] = part.number
+    sheet.preamble = tidy(sheet.preamble)
+    return sheet
+
+
+def _other_level(
+    text: str, known: Mapping[str, str], found: list[Part], problems: list[Problem]
+) -> list[Part]:
+    """Sections of a document whose author used another heading level than two."""
+    deep = sections(text, 6)
+    levels = [part.level for part in deep if part.level and name_of(part.title) in known]
+    if not levels:
+        return found
+    level = min(levels)
+    first = next(part for part in deep if part.level == level and name_of(part.title) in known)
+    message = f"Sections are headings of level {level}; level 2 was expected."
+    problems.append(warning("heading-level", message, first.number, "Write `## " + first.title + "`."))
+    return sections(text, level)
+
+
+def tidy(body: str) -> str:
+    """A section's text: no blank lines around it, escapes removed."""
+    body = body.rstrip()
+    if body[:1] in ("\n", " ", "\t"):
+        body = _EDGE.sub("", body)
+    return _unescape(body) if "\\" in body and _ESCAPED.search(body) else body
+
+
+def _visible(body: str) -> Iterator[Line]:
+    """The lines outside fences and comments."""
+    return (line for line in lines(body) if line.kind not in ("code", "comment"))
+
+
+def _unescape(body: str) -> str:
+    """Take one backslash off each escaped line outside fences and comments."""
+    out: list[str] = []
+    done = 0
+    for line in _visible(body):
+        if match := _ESCAPED.match(body, line.start, line.end):
+            out += body[done : match.end() - 1], body[match.end() : line.end]
+            done = line.end
+    return "".join(out) + body[done:]
+
+
+def _breaks_out(body: str, line: Line) -> bool:
+    """Whether a visible line would be read as a section's or a contract block's beginning, or as escaped."""
+    if line.kind == "heading":
+        return line.level <= 2
+    return bool(_BLOCK.match(body, line.start, line.end) or _ESCAPED.match(body, line.start, line.end))
+
+
+def _is_contained(body: str) -> bool:
+    """Whether `body`, put under a heading, stays there and is read back as it is."""
+    if not _MEANT.search(body):
+        return True
+    # A sentinel heading tells whether a fence or comment is still open at the end.
+    probe = body + "\n\n# end"
+    last = ""
+    for line in _visible(probe):
+        last = line.kind
+        if line.start < len(body) and _breaks_out(probe, line):
+            return False
+    return last == "heading"
+
+
+def contain(body: str) -> str:
+    """`body` written so that it cannot leave its section."""
+    body = unix(body)
+    if _is_contained(body):
+        return body
+    out: list[str] = []
+    done = 0
+    for line in _visible(body):
+        if _breaks_out(body, line) and (match := _MEANT.match(body, line.start, line.end)):
+            out += body[done : match.end()], "\\", body[match.end() : line.end]
+            done = line.end
+    gentle = "".join(out) + body[done:]
+    if _unescape(gentle) == body and [part.level for part in sections(gentle + "\n\n# end")] == [0, 1]:
+        return gentle
+    # Escaping changed what encloses what: escape every such line, so that nothing is a fence any more.
+    return _MEANT.sub(r"\1\\", body)
+
+
+def fences(body: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a section as (info string, content)."""
+    found: list[tuple[str, str]] = []
+    opener = info = ""
+    begin = 0
+    for line in lines(body):
+        if line.kind != "code":
+            continue
+        text = body[line.start : line.end].strip()
+        if not opener:
+            info = text.lstrip(text[0])
+            opener, begin = text[: len(text) - len(info)], line.end + 1
+        elif text.startswith(opener) and not text.strip(opener[0]):
+            found.append((info.strip(), body[begin : line.start]))
+            opener = ""
+    if opener:
+        found.append((info.strip(), body[begin:]))
+    return found
+
+
+def heading(title: str, level: int = 2) -> str:
+    """A heading line; a title that ends in `#` gets the closing run that protects it."""
+    title = title.replace("\r", " ").replace("\n", " ").strip()
+    return f"{'#' * level} {title}{' ##' if title.endswith('#') else ''}\n"
+
+
+def section(title: str, body: str) -> str:
+    """A section with its heading, ready to be joined."""
+    return f"{heading(title)}{body}\n\n" if body else f"{heading(title)}\n"

@@ -1,0 +1,133 @@
+"""Which document is this, and what is wrong with it: `overhand check FILE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from overhand.documents.problems import Problem, by_line
+from overhand.documents.problems import strict as as_strict
+from overhand.documents.text import decode
+
+ACCEPTED = (
+    "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, an agent file (Markdown with"
+    " YAML front matter) or a contract block (=== NAME ===)"
+)
+_NAMES = {
+    "handoff.md": "handoff",
+    "output.md": "output",
+    "context.md": "context",
+    "result.json": "return",
+}
+_IPC = re.compile(r"(\d+)\.(question|answer)")
+_HEADING = re.compile(r"^#{1,2}[ \t]+(.*)$", re.MULTILINE)
+_BLOCK = re.compile(r"^[ \t]*={3,}[ \t]*[A-Za-z][A-Za-z _]*={3,}[ \t]*$", re.MULTILINE)
+
+
+def lint_document(
+    name: str, raw: bytes, *, exists: Callable[[str], bool] | None = None, strict: bool = False
+) -> tuple[str, list[Problem]]:
+    """The kind of document `raw` is (`name` helps to tell) and everything that is wrong with it, by line."""
+    text, problems = decode(raw)
+    if any(one.level == "error" for one in problems):
+        return "unknown", problems
+    base = name.replace("\\", "/").rsplit("/", 1)[-1]
+    kind = kind_of(base, text)
+    problems = by_line(problems + _check(kind, base, text, exists))
+    return kind, as_strict(problems) if strict else problems
+
+
+def kind_of(base: str, text: str) -> str:
+    """The kind of a document, by its file's name, else by what it begins with; `unknown` if neither tells."""
+    if known := _NAMES.get(base.lower()):
+        return known
+    if match := _IPC.fullmatch(base):
+        return match.group(2)
+    start = text.lstrip()
+    if start.startswith("{"):
+        return _json_kind(start)
+    if start.startswith("---"):
+        from overhand.markdown import front_matter
+
+        if front_matter(start)[0] is not None:
+            return "agent"
+    if block := _BLOCK.search(text):
+        before = text[: block.start()].strip().strip("`~").strip()
+        if before in ("", "markdown", "text"):
+            return "contract"
+    return _heading_kind(text)
+
+
+def _heading_kind(text: str) -> str:
+    head = _HEADING.search(text)
+    title = head.group(1).strip().lower() if head else ""
+    if title.startswith("task handoff"):
+        return "handoff"
+    if title.startswith(("task complete", "task output", "task result")):
+        return "output"
+    if "context dump" in title:
+        return "context"
+    return "unknown"
+
+
+def _json_kind(text: str) -> str:
+    from overhand.documents.jsontext import load
+
+    value, _ = load(text)
+    keys = value.keys() if isinstance(value, dict) else ()
+    for key, kind in (("answer", "answer"), ("question", "question"), ("status", "return")):
+        if key in keys:
+            return kind
+    return "unknown"
+
+
+def _check(kind: str, base: str, text: str, exists: Callable[[str], bool] | None) -> list[Problem]:
+    match kind:
+        case "handoff":
+            from overhand.documents import handoff
+
+            return handoff.lint(text, exists=exists)
+        case "output":
+            from overhand.documents import output
+
+            return output.parse(text)[1]
+        case "context":
+            from overhand.documents import context
+
+            return context.lint(text)
+        case "question" | "answer":
+            return _check_ipc(kind, base, text)
+        case "return":
+            return _check_return(text)
+        case "contract":
+            from overhand.contracts import parse_block
+
+            return parse_block(text)[1]
+        case "agent":
+            from overhand.documents import agentfile
+
+            return agentfile.parse(text)[1]
+    message = f"It cannot be told which document {base} is."
+    return [Problem("unknown-document", message, fix=f"Name or begin it like one of {ACCEPTED}.")]
+
+
+def _check_ipc(kind: str, base: str, text: str) -> list[Problem]:
+    from overhand.documents import ipc
+
+    match = _IPC.fullmatch(base)
+    seq = int(match.group(1)) if match else None
+    return ipc.parse_question(text, seq)[1] if kind == "question" else ipc.parse_answer(text, seq)[1]
+
+
+def _check_return(text: str) -> list[Problem]:
+    from overhand.documents.jsontext import load
+    from overhand.documents.returns import parse_return
+
+    value, error = load(text)
+    if error:
+        return [
+            Problem(
+                "not-json", f"The file is not JSON: {error}.", of="substance", fix="Write one JSON object."
+            )
+        ]
+    return parse_return(value)[1]

@@ -1,0 +1,260 @@
+"""OUTPUT.md: what an agent brings back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from overhand.documents.layout import Section, Sheet, contain, fences, heading, read_sheet, section
+from overhand.documents.lists import (
+    FileNote,
+    bold_pair,
+    entries,
+    entry,
+    file_notes,
+    note_lines,
+    note_table,
+    pair,
+)
+from overhand.documents.problems import Problem, by_line, warning, wrong
+from overhand.documents.status import WORDS, read_status
+from overhand.documents.text import one_line, unix
+from overhand.markdown import lines
+
+__all__ = ["Decision", "FileNote", "Output", "Section", "parse", "render"]
+
+KNOWN = {
+    "summary": "summary",
+    "deliverables": "deliverables",
+    "decisions made": "decisions",
+    "decisions": "decisions",
+    "key decisions": "decisions",
+    "for primary": "for_primary",
+    "for the primary": "for_primary",
+    "files modified": "files_modified",
+    "modified files": "files_modified",
+    "files changed": "files_modified",
+    "data": "data",
+    "status": "status",
+}
+SENTENCES, TOKENS, CHARACTERS = 5, 100, 500
+
+_TITLE = re.compile(
+    r"task\s+(?:complete(?:d)?|output|result|blocked|partial|failed)\s*(?::|—|-|$)\s*", re.IGNORECASE
+)
+_FIELD = re.compile(
+    r"[ \t>*_-]*(status|duration|agent)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"[.!?](?=\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something that was decided, and why."""
+
+    what: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A return, as it is claimed; nothing here has been verified."""
+
+    title: str = ""
+    status: str | None = None
+    """One of the seven statuses, or None if there was none that could be read."""
+    duration: str = ""
+    agent: str = ""
+    summary: str = ""
+    deliverables: tuple[FileNote, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    for_primary: str = ""
+    files_modified: tuple[FileNote, ...] = ()
+    data: object | None = None
+    contract: str | None = None
+    """The output contract whose block the data came from."""
+    extra: tuple[Section, ...] = ()
+
+
+def render(output: Output) -> str:
+    """OUTPUT.md for `output`; `parse` reads it back."""
+    out = [heading(f"Task Complete: {output.title}" if output.title else "Task Complete", 1), "\n"]
+    head = (("Status", output.status), ("Duration", output.duration), ("Agent", output.agent))
+    out += [f"**{name}:** {one_line(value)}\n" for name, value in head if value]
+    out.append("\n")
+    out += [contain(one.body) + "\n\n" for one in output.extra if not one.title]
+    if output.summary:
+        out.append(section("Summary", contain(output.summary)))
+    if output.deliverables:
+        out.append(
+            section("Deliverables", note_table(output.deliverables, "| File | Description |").rstrip("\n"))
+        )
+    if output.decisions:
+        made = "".join(entry(bold_pair(one.what, one.why)) for one in output.decisions)
+        out.append(section("Decisions Made", made.rstrip("\n")))
+    if output.for_primary:
+        out.append(section("For Primary", contain(output.for_primary)))
+    if output.files_modified:
+        out.append(section("Files Modified", note_lines(output.files_modified).rstrip("\n")))
+    if output.data is not None:
+        out.append(section("Data", _data_text(output)))
+    out += [section(one.title, contain(one.body)) for one in output.extra if one.title]
+    return "".join(out).rstrip("\n") + "\n"
+
+
+def _data_text(output: Output) -> str:
+    if output.contract:
+        from overhand.contracts import CONTRACTS, ContractBlock, render_block
+
+        if output.contract in CONTRACTS and isinstance(output.data, dict):
+            return render_block(ContractBlock(output.contract, output.data))
+    from overhand.documents.jsontext import dump
+
+    return f"```json\n{dump(output.data)}\n```"
+
+
+def parse(text: str) -> tuple[Output, list[Problem]]:
+    """What a file claims, read tolerantly, and everything that is wrong with it."""
+    text = unix(text)
+    problems: list[Problem] = []
+    text = _unwrap(text, problems)
+    contract, summary, data, text = _take_block(text, problems)
+    sheet = read_sheet(text, KNOWN)
+    problems += sheet.problems
+    fields, rest = _fields(sheet)
+    status, odd = _status(fields, sheet, contract, text)
+    found = sheet.body("summary") or summary
+    problems += odd + _summary_problems(found, sheet.lines.get("summary"))
+    if sheet.body("data"):
+        stated = _data(sheet, problems)
+        data = stated if data is None else data
+    title = sheet.title or ""
+    if match := _TITLE.match(title):
+        title = title[match.end() :]
+    if not title and not contract:
+        fix = "Begin with `# Task Complete: title`."
+        problems.append(warning("title-missing", "The output has no title.", 1, fix))
+    output = Output(
+        title=title,
+        status=status,
+        duration=fields.get("duration", "").strip("*"),
+        agent=fields.get("agent", "").strip("`*"),
+        summary=found,
+        deliverables=file_notes(sheet.bodies.get("deliverables", "")),
+        decisions=tuple(Decision(*pair(one.text)) for one in entries(sheet.bodies.get("decisions", ""))),
+        for_primary=sheet.body("for_primary"),
+        files_modified=file_notes(sheet.bodies.get("files_modified", "")),
+        data=data,
+        contract=contract,
+        extra=tuple([Section("", rest), *sheet.extra] if rest else sheet.extra),
+    )
+    return output, by_line(problems)
+
+
+def _unwrap(text: str, problems: list[Problem]) -> str:
+    """A document that its author put into a code fence as a whole, without the fence."""
+    if not text.lstrip().startswith(("```", "~~~")):
+        return text
+    blocks = fences(text)
+    first = next(lines(text))
+    end = text.rstrip().rfind("\n") + 1
+    if len(blocks) != 1 or text[first.end + 1 : end] != blocks[0][1]:
+        return text
+    inside = blocks[0][1]
+    if not any(one.kind == "heading" or inside.startswith("===", one.start) for one in lines(inside)):
+        return text
+    message = "The whole document is inside a code fence."
+    problems.append(warning("wrapped-in-fence", message, first.number, "Write the file without the fence."))
+    return "\n" * first.number + inside
+
+
+def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, object | None, str]:
+    """The contract block: its name, summary and data, and the text without it (lines keep their numbers)."""
+    if "===" not in text:
+        return None, "", None, text
+    from overhand.contracts import find_block, read_block
+
+    found = find_block(text)
+    while found and _is_quoted(text, found.line, found.start):
+        found = find_block(text, found.end)
+    if not found:
+        return None, "", None, text
+    block, odd = read_block(found)
+    problems += odd
+    text = text[: found.start] + "\n" * text.count("\n", found.start, found.end) + text[found.end :]
+    return block.name, block.summary, block.data, text
+
+
+def _is_quoted(text: str, line: int, start: int) -> bool:
+    """Whether a line is inside a fence of a document that has headings of its own: an example, no return."""
+    kind = next((one.kind for one in lines(text) if one.number == line), "text")
+    return kind in ("code", "comment", "indented") and any(
+        one.kind == "heading" for one in lines(text[:start])
+    )
+
+
+def _fields(sheet: Sheet) -> tuple[dict[str, str], str]:
+    """Status, Duration and Agent, and what else stands before the first section."""
+    fields: dict[str, str] = {}
+    rest: list[str] = []
+    for line in sheet.preamble.split("\n") if sheet.preamble else ():
+        name = ""
+        for piece in line.split(" | "):
+            if match := _FIELD.fullmatch(piece):
+                name = match.group(1).lower()
+                fields.setdefault(name, match.group(2).strip())
+            elif name:  # `completed | blocked`: the pipe belongs to the value
+                fields[name] += f" | {piece.strip()}"
+        if not name:
+            rest.append(line)
+    return fields, "\n".join(rest).strip("\n")
+
+
+def _status(
+    fields: dict[str, str], sheet: Sheet, contract: str | None, text: str
+) -> tuple[str | None, list[Problem]]:
+    raw = fields.get("status") or sheet.body("status")
+    if raw:
+        status, odd = read_status(raw)
+        return status, [replace(one, line=_status_line(text)) for one in odd]
+    if contract:  # the block alone is a return, and that it was written says that the work is done
+        return "completed", []
+    fix = f"Add `**Status:**` with one of {WORDS}."
+    return None, [Problem("status-missing", "The output has no status.", line=_status_line(text), fix=fix)]
+
+
+def _status_line(text: str) -> int | None:
+    found = (number for number, line in enumerate(text.split("\n"), 1) if "status" in line.lower())
+    return next(found, None)
+
+
+def _summary_problems(summary: str, line: int | None) -> list[Problem]:
+    if not summary:
+        fix = "Add `## Summary`: what was done, in one to three sentences."
+        return [Problem("summary-missing", "The output has no summary.", line=line, fix=fix)]
+    tokens = int(len(summary.split()) * 1.3)
+    sentences = len(_SENTENCE.findall(summary))
+    if len(summary) <= CHARACTERS and tokens <= TOKENS and sentences <= SENTENCES:
+        return []
+    message = (
+        f"The summary has {sentences} sentences, about {tokens} tokens and {len(summary)} characters;"
+        f" at most {SENTENCES}, {TOKENS} and {CHARACTERS} are meant."
+    )
+    return [warning("summary-long", message, line, "Move detail to `## For Primary`.")]
+
+
+def _data(sheet: Sheet, problems: list[Problem]) -> object | None:
+    """The value of the Data section: its first fenced block, or its whole text."""
+    line = sheet.lines["data"]
+    body = sheet.bodies["data"]
+    blocks = fences(body)
+    if len(blocks) > 1:
+        message = f"`## Data` holds {len(blocks)} blocks; the first one counts."
+        problems.append(warning("data-several", message, line, "Put everything into one JSON value."))
+    from overhand.documents.jsontext import load
+
+    value, error = load(blocks[0][1] if blocks else body)
+    if error:
+        fix = "Write one fenced block of valid JSON."
+        problems.append(wrong("data-invalid", f"`## Data` is not JSON: {error}.", line, fix))
+    return value

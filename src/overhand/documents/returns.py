@@ -1,0 +1,319 @@
+"""The return as JSON: `result.json`, or what an agent printed; and its two-way bridge to OUTPUT.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from overhand.documents.lists import FileNote
+from overhand.documents.output import Decision, Output
+from overhand.documents.problems import Problem, warning
+from overhand.documents.status import read_status
+from overhand.model import STATUSES, duration
+
+# Everything a search for JSON has to look at: strings as a whole (one that is not closed ends with its
+# line, because no JSON string goes over a line), braces, and nothing else. Each character is read once.
+_TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*+)("[ \t\r\n]*+:|"|)|[{}]')
+_NEEDS_INPUT = "needs_input"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that was made or changed."""
+
+    path: str
+    type: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnError:
+    """Something that went wrong, and what to do about it."""
+
+    message: str
+    type: str = ""
+    recoverable: bool | None = None
+    recommendation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A return in JSON, as it is claimed."""
+
+    status: str | None
+    """One of the seven statuses, or None if there was none that could be read."""
+    summary: str
+    artifacts: tuple[Artifact, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    errors: tuple[ReturnError, ...] = ()
+    next_steps: str = ""
+    data: object | None = None
+    decisions: tuple[Decision, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that are not part of the format, kept."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The return as an object that `parse_return` reads back; empty parts are left out."""
+        shown: dict[str, Any] = {**self.extra, "summary": self.summary}
+        if self.status:
+            shown["status"] = self.status
+        shown["artifacts"] = [
+            _filled(path=one.path, type=one.type, summary=one.summary) for one in self.artifacts
+        ]
+        if self.metadata:
+            shown["metadata"] = dict(self.metadata)
+        shown["errors"] = [_error_json(one) for one in self.errors]
+        if self.next_steps:
+            shown["next_steps"] = self.next_steps
+        if self.decisions:
+            shown["decisions"] = [_filled(what=one.what, why=one.why) for one in self.decisions]
+        if self.data is not None:
+            shown["data"] = self.data
+        return shown
+
+
+def _filled(**fields: str) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if value}
+
+
+def _error_json(error: ReturnError) -> dict[str, Any]:
+    shown: dict[str, Any] = {"message": error.message, **_filled(type=error.type)}
+    if error.recoverable is not None:
+        shown["recoverable"] = error.recoverable
+    return shown | _filled(recommendation=error.recommendation)
+
+
+class _Reader:
+    """Reads fields of an object and gathers every problem on the way."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def bad(self, path: str, needed: str) -> None:
+        """Note a field of the wrong type."""
+        message = f"{path} must be {needed}."
+        self.problems.append(Problem("field-type", message, fix=f"Write {path} as {needed}."))
+
+    def text(self, source: Mapping[str, Any], key: str, path: str, *, required: bool = False) -> str:
+        """A string field; a required one must not be blank."""
+        value = source.get(key)
+        if value is None and not required:
+            return ""
+        if value is None or (required and isinstance(value, str) and not value.strip()):
+            self.problems.append(
+                Problem("field-missing", f"{path}{key} is missing.", fix=f"Add {path}{key}.")
+            )
+            return ""
+        if not isinstance(value, str):
+            self.bad(path + key, "a string")
+            return ""
+        return value
+
+    def rows(self, source: Mapping[str, Any], key: str, word: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """A list of objects, each with its path; a bare string stands for an object with only `word`."""
+        value = source.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.bad(key, "a list")
+            return []
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        for index, one in enumerate(value):
+            if isinstance(one, str):
+                found.append((f"{key}[{index}].", {word: one}))
+            elif isinstance(one, dict):
+                found.append((f"{key}[{index}].", one))
+            else:
+                self.bad(f"{key}[{index}]", "an object")
+        return found
+
+
+_KEYS = frozenset(
+    ("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data", "decisions", "schema")
+)
+
+
+def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
+    """The return in a JSON value and everything that is wrong with it.
+
+    Only what is not an object is no return at all; of an object, whatever can be read is kept.
+    """
+    if not isinstance(value, dict):
+        fix = 'Return one object: {"status": …, "summary": …}.'
+        return None, [Problem("not-an-object", "The return is not a JSON object.", fix=fix)]
+    read = _Reader()
+    status = _read_status(value, read)
+    summary = read.text(value, "summary", "", required=True)
+    artifacts = [
+        Artifact(
+            read.text(row, "path", path, required=True),
+            read.text(row, "type", path),
+            read.text(row, "summary", path),
+        )
+        for path, row in read.rows(value, "artifacts", "path")
+    ]
+    errors = [_read_error(row, path, read) for path, row in read.rows(value, "errors", "message")]
+    decisions = [
+        Decision(read.text(row, "what", path, required=True), read.text(row, "why", path))
+        for path, row in read.rows(value, "decisions", "what")
+    ]
+    metadata = value.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        read.bad("metadata", "an object")
+    next_steps = _read_steps(value, read)
+    extra = {key: one for key, one in value.items() if key not in _KEYS}
+    if extra:
+        message = f"Not part of a return, kept: {', '.join(sorted(extra))}."
+        read.problems.append(warning("field-unknown", message, fix="Put results under `data`."))
+    if status == "blocked" and any(one.type.replace("-", "_").lower() == _NEEDS_INPUT for one in errors):
+        status = "needs-input"
+    found = Return(
+        status=status,
+        summary=summary,
+        artifacts=tuple(one for one in artifacts if one.path),
+        metadata=metadata if isinstance(metadata, dict) else {},
+        errors=tuple(one for one in errors if one.message),
+        next_steps=next_steps,
+        data=value.get("data"),
+        decisions=tuple(one for one in decisions if one.what),
+        extra=extra,
+    )
+    return found, read.problems
+
+
+def _read_status(value: Mapping[str, Any], read: _Reader) -> str | None:
+    raw = read.text(value, "status", "", required=True)
+    if not raw:
+        return None
+    status, odd = read_status(raw)
+    read.problems += odd
+    return status
+
+
+def _read_error(row: Mapping[str, Any], path: str, read: _Reader) -> ReturnError:
+    recoverable = row.get("recoverable")
+    if recoverable is not None and not isinstance(recoverable, bool):
+        read.bad(f"{path}recoverable", "true or false")
+        recoverable = None
+    message = read.text(row, "message", path, required=True)
+    return ReturnError(
+        message, read.text(row, "type", path), recoverable, read.text(row, "recommendation", path)
+    )
+
+
+def _read_steps(value: Mapping[str, Any], read: _Reader) -> str:
+    steps = value.get("next_steps")
+    if isinstance(steps, list):
+        if all(isinstance(one, str) for one in steps):
+            return "\n".join(steps)
+        read.bad("next_steps", "a string or a list of strings")
+        return ""
+    return read.text(value, "next_steps", "")
+
+
+def find_return(text: str) -> object | None:
+    """The last JSON object in `text` that looks like a return: plain, fenced, or in the middle of prose."""
+    if '"status"' not in text:
+        return None
+    spans = _candidates(text)
+    # Each attempt costs at most its length; hostile nesting must not make that the square of the text.
+    allowance = 4 * len(text) + 65536
+    from overhand.documents.jsontext import load
+
+    for start, end in reversed(spans):
+        allowance -= end - start
+        if allowance < 0:
+            return None
+        value, error = load(text[start:end])
+        if not error:
+            return value
+    return None
+
+
+def _candidates(text: str) -> list[tuple[int, int]]:
+    """Spans of balanced braces that hold the keys of a return, in the order of their ends."""
+    found: list[tuple[int, int]] = []
+    starts: list[int] = []
+    keys: list[int] = []  # bit 1: status; bit 2: summary or artifacts
+    position = text.find("{")
+    while position >= 0:
+        match = _TOKEN.search(text, position)
+        if not match:
+            break
+        position = match.end()
+        first = text[match.start()]
+        if first == "{":
+            starts.append(match.start())
+            keys.append(0)
+        elif first == '"':
+            if match.group(2)[1:]:  # a colon follows: it is a key
+                word = match.group(1)
+                keys[-1] |= 1 if word == "status" else 2 if word in ("summary", "artifacts") else 0
+        else:
+            start = starts.pop()
+            if keys.pop() == 3:
+                found.append((start, position))
+            if not starts:  # quotes mean nothing outside braces
+                position = text.find("{", position)
+    return found
+
+
+def from_output(output: Output) -> Return:
+    """An OUTPUT.md as a return in JSON."""
+    made = [Artifact(one.path, "deliverable", one.note) for one in output.deliverables if one.path]
+    changed = [Artifact(one.path, "modified", one.note) for one in output.files_modified if one.path]
+    metadata: dict[str, Any] = {}
+    if output.agent:
+        metadata["agent_type"] = output.agent
+    if (seconds := _seconds(output.duration)) is not None:
+        metadata["duration_seconds"] = seconds
+    return Return(
+        status=output.status,
+        summary=output.summary,
+        artifacts=tuple(made + changed),
+        metadata=metadata,
+        next_steps=output.for_primary,
+        data=output.data,
+        decisions=output.decisions,
+    )
+
+
+def to_output(value: Return, title: str = "", agent: str = "") -> Output:
+    """A return in JSON as an OUTPUT.md."""
+    seconds = value.metadata.get("duration_seconds")
+    spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
+    notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]
+    errors = "\n".join(f"- {_error_line(one)}" for one in value.errors)
+    return Output(
+        title=title,
+        status=value.status if value.status in STATUSES else None,
+        duration=spent,
+        agent=agent or str(value.metadata.get("agent_type") or ""),
+        summary=value.summary.strip(),
+        deliverables=tuple(note for kind, note in notes if kind != "modified"),
+        decisions=value.decisions,
+        for_primary="\n\n".join(part for part in (value.next_steps.strip(), errors) if part),
+        files_modified=tuple(note for kind, note in notes if kind == "modified"),
+        data=value.data,
+    )
+
+
+def _error_line(error: ReturnError) -> str:
+    text = f"{error.type}: {error.message}" if error.type else error.message
+    return f"{text} {error.recommendation}".strip()
+
+
+def _seconds(text: str) -> float | None:
+    """A duration in seconds; agents also write `12 minutes`."""
+    match = re.fullmatch(r"(?:~|about )?(\d+(?:\.\d+)?) ?([a-z]*)", text.strip().lower())
+    if not match:
+        return None
+    number, unit = match.groups()
+    try:
+        return duration(
+            number + {"minute": "m", "second": "s", "hour": "h"}.get(unit.rstrip("s") or unit, unit)
+        )
+    except ValueError:
+        return None

@@ -1,0 +1,121 @@
+"""Everything that can go wrong, as one tree.
+
+    OverhandError            UNKNOWN_ERROR      exit 1
+    ├── BadInput             VALIDATION_FAILED  exit 2   wrong usage, unreadable document, bad setting
+    ├── Refused              REFUSED            exit 3   a rule said no; nothing was started
+    │   ├── CycleDetected    CYCLE_DETECTED
+    │   ├── TooDeep          MAX_DEPTH_EXCEEDED
+    │   ├── LimitExceeded    LIMIT_EXCEEDED
+    │   ├── NotTrusted       NOT_TRUSTED
+    │   ├── NotAllowed       APPROVAL_REQUIRED  only a person may do this
+    │   ├── StaleRun         STALE_RUN          the report of a run that no longer holds the task
+    │   ├── Busy             LOCK_BUSY          another process holds the task
+    │   └── StorageFailed    STORAGE_FAILED     full disk, read-only folder, unusable file system
+    ├── NotFound             FILE_NOT_FOUND     exit 4
+    │   ├── TaskNotFound     TASK_NOT_FOUND
+    │   └── AgentNotFound    AGENT_NOT_FOUND
+    ├── ToolMissing          TOOL_UNAVAILABLE   exit 5
+    └── TimedOut             TIMEOUT            exit 124 the command's own --timeout passed
+
+`message` says what is so, `hint` what to type next; a hint never names a destructive command.
+"""
+
+from __future__ import annotations
+
+
+class OverhandError(Exception):
+    """Something went wrong."""
+
+    code = "UNKNOWN_ERROR"
+    exit_status = 1
+
+    def __init__(self, message: str, hint: str = "", **facts: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.facts = facts
+
+    def as_json(self) -> dict[str, object]:
+        """The error object that `--json` prints."""
+        return {"error": {"code": self.code, "message": self.message, "hint": self.hint, **self.facts}}
+
+
+class BadInput(OverhandError):
+    code = "VALIDATION_FAILED"
+    exit_status = 2
+
+
+class Refused(OverhandError):
+    code = "REFUSED"
+    exit_status = 3
+
+
+class CycleDetected(Refused):
+    code = "CYCLE_DETECTED"
+
+
+class TooDeep(Refused):
+    code = "MAX_DEPTH_EXCEEDED"
+
+
+class LimitExceeded(Refused):
+    code = "LIMIT_EXCEEDED"
+
+
+class NotTrusted(Refused):
+    code = "NOT_TRUSTED"
+
+
+class NotAllowed(Refused):
+    code = "APPROVAL_REQUIRED"
+
+
+class StaleRun(Refused):
+    code = "STALE_RUN"
+
+
+class Busy(Refused):
+    code = "LOCK_BUSY"
+
+
+class StorageFailed(Refused):
+    code = "STORAGE_FAILED"
+
+
+class NotFound(OverhandError):
+    code = "FILE_NOT_FOUND"
+    exit_status = 4
+
+
+class TaskNotFound(NotFound):
+    code = "TASK_NOT_FOUND"
+
+
+class AgentNotFound(NotFound):
+    code = "AGENT_NOT_FOUND"
+
+
+class ToolMissing(OverhandError):
+    code = "TOOL_UNAVAILABLE"
+    exit_status = 5
+
+
+class TimedOut(OverhandError):
+    code = "TIMEOUT"
+    exit_status = 124
+
+
+def storage_failed(error: OSError, what: str) -> StorageFailed:
+    """Say in words what the disk refused."""
+    import errno
+
+    reasons = {
+        errno.ENOSPC: ("the disk is full", "Free some space, then type the same command again."),
+        errno.EDQUOT: ("the disk quota is used up", "Free some space, then type the same command again."),
+        errno.EROFS: ("the file system is read-only", "Use a writable folder: overhand --project DIR …"),
+        errno.EACCES: ("permission denied", "Give yourself write permission on that folder, then try again."),
+        errno.EPERM: ("operation not permitted", "Give yourself write permission on that folder, then try again."),
+    }
+    why, hint = reasons.get(error.errno or 0, (error.strerror or str(error), "Look at that path, then try again."))
+    place = f" ({error.filename})" if error.filename else ""
+    return StorageFailed(f"{what}: {why}{place}. Nothing was half-written.", hint)

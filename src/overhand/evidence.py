@@ -1,0 +1,186 @@
+"""What a run left behind: its return, whichever door it came through, and the facts to judge it by."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from overhand import handles
+from overhand.contracts import validate_data
+from overhand.documents import handoff as handoffs
+from overhand.documents import output as outputs
+from overhand.documents import returns
+from overhand.documents.problems import Problem
+from overhand.documents.text import decode
+from overhand.files import read_file
+
+if TYPE_CHECKING:
+    from overhand.documents.output import Output
+    from overhand.documents.returns import Return
+    from overhand.model import State
+
+_STDOUT_TAIL = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The first return that could be read, with everything noticed on the way."""
+
+    source: str = ""
+    value: Return | None = None
+    output: Output | None = None
+    problems: tuple[Problem, ...] = ()
+    complete_form: bool = False
+    raw: bytes | None = None
+
+
+def collect(state: State, task_folder: str, place: str, spec: dict[str, Any]) -> Returned:
+    """OUTPUT.md, result.json, JSON on stdout, in that order; the first that parses counts."""
+    problems = _take_top_level(state, task_folder, place)
+    found = [r for r in (_from_output(place), _from_result(place), _from_stdout(place)) if r is not None]
+    if not found:
+        return Returned(problems=tuple(problems))
+    first = next((r for r in found if r.value and r.value.status), found[0])
+    if first.value and first.value.status:
+        for other in found:
+            if other is not first and other.value and other.value.status not in (None, first.value.status):
+                text = f"{first.source} says {first.value.status}, {other.source} says {other.value.status}."
+                problems.append(Problem("return-contradicts", text, of="substance"))
+    value, data_problems = _with_data(first.value, place)
+    problems += [*first.problems, *data_problems]
+    problems += _contract(spec, first, value, place)
+    problems += _required_sections(spec, first)
+    return Returned(first.source, value, first.output, tuple(problems), first.complete_form, first.raw)
+
+
+def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]:
+    """An OUTPUT.md in the task's own folder is this run's if every earlier run is known to be dead."""
+    top = f"{task_folder}/OUTPUT.md"
+    if not os.path.lexists(top):
+        return []
+    earlier_dead = all(
+        run["state"] == "ended" and not run["leftovers"] and not handles.lives(f"{task_folder}/runs/{run['id']}")
+        for run in state["runs"][:-1]
+    )
+    if earlier_dead and not os.path.lexists(f"{place}/OUTPUT.md"):
+        os.rename(top, f"{place}/OUTPUT.md")
+        return []
+    same = read_file(top) == read_file(f"{place}/OUTPUT.md")
+    os.rename(top, f"{place}/stray-OUTPUT.md")
+    if same:
+        return []
+    text = "An OUTPUT.md in the task's folder was set aside as stray-OUTPUT.md; it may come from another run."
+    return [Problem("output-stray", text, level="warning", of="substance")]
+
+
+def _from_output(place: str) -> Returned | None:
+    path = f"{place}/OUTPUT.md"
+    raw = read_file(path)
+    if raw is None:
+        if os.path.lexists(path):
+            text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
+            return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
+        return None
+    text, problems = decode(raw)
+    output, more = outputs.parse(text)
+    problems = [*problems, *more]
+    status = output.status
+    if status is None and text.lstrip().lower().startswith("# task complete"):
+        status = "completed"
+        note = "OUTPUT.md names no status; its heading says the task is complete."
+        problems = [p for p in problems if p.code != "status-missing"] + [Problem("status-filled-in", note, level="warning")]
+    value = returns.from_output(output)
+    if value.status != status:
+        from dataclasses import replace
+
+        value = replace(value, status=status)
+    whole = output.status is not None and bool(output.summary)
+    return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
+
+
+def _from_result(place: str) -> Returned | None:
+    raw = read_file(f"{place}/result.json")
+    if raw is None:
+        return None
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        return Returned("result.json", problems=(Problem("return-invalid", f"result.json is not JSON: {error}."),))
+    return _from_json("result.json", value)
+
+
+def _from_stdout(place: str) -> Returned | None:
+    try:
+        with open(f"{place}/stdout", "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _STDOUT_TAIL))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    value = returns.find_return(text)
+    return None if value is None else _from_json("stdout", value)
+
+
+def _from_json(source: str, value: object) -> Returned:
+    parsed, problems = returns.parse_return(value)
+    whole = parsed is not None and bool(parsed.status and parsed.summary)
+    return Returned(source, parsed, None, tuple(problems), whole)
+
+
+def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Problem]]:
+    """`data.json` in the run's folder is the data, unless the return has it already."""
+    raw = read_file(f"{place}/data.json")
+    if raw is None or value is None:
+        return value, []
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        return value, [Problem("data-invalid", f"data.json is not JSON: {error}.", of="substance")]
+    if value.data is not None and value.data != data:
+        text = "The return's own data and data.json differ; the return's own is used."
+        return value, [Problem("return-contradicts", text, of="substance")]
+    from dataclasses import replace
+
+    return replace(value, data=data), []
+
+
+def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place: str) -> list[Problem]:
+    """The contract the task asked for: one of the named blocks, or a schema for the data."""
+    wanted = spec.get("contract")
+    if not wanted or value is None or value.status != "completed":
+        return []
+    schema = read_file(f"{place}/contract.json")
+    if schema is not None:
+        return [*validate_data(json.loads(schema), value.data)]
+    given = found.output.contract if found.output else None
+    if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):
+        return []
+    text = f"The task asked for a {wanted.replace('_', ' ')} block; the return has {given or 'none'}."
+    return [Problem("contract-required", text, fix=f"Put it into OUTPUT.md: === {wanted.replace('_', ' ')} === … === END ===")]
+
+
+def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
+    """What the agent's own file promises of its returns."""
+    if found.value is None or found.value.status != "completed":
+        return []
+    problems = []
+    for section in spec.get("agent", {}).get("gives", []):
+        has = getattr(found.output, section, None) if found.output else getattr(found.value, _JSON_NAMES.get(section, section), None)
+        if not has:
+            text = f"The return has no {section.replace('_', ' ')}, which the agent's file promises."
+            problems.append(Problem("section-required", text))
+    return problems
+
+
+_JSON_NAMES = {"deliverables": "artifacts", "files_modified": "artifacts"}
+
+
+def live_steps(task_folder: str) -> tuple[tuple[str, str], ...]:
+    """Markers of the plan in the live HANDOFF.md: the only thing there that an agent may change."""
+    raw = read_file(f"{task_folder}/HANDOFF.md")
+    if raw is None:
+        return ()
+    text, _ = decode(raw)
+    return tuple((step.marker, step.text) for step in handoffs.parse(text).plan)

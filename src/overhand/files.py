@@ -1,0 +1,60 @@
+"""Whole files, written at once and read without following links."""
+
+from __future__ import annotations
+
+import os
+
+from overhand.errors import storage_failed
+
+MAX_DOCUMENT = 16 * 1024 * 1024
+
+
+def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
+    """Write a whole file: readers see the old bytes or the new ones, never a part."""
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    temporary = f"{path}.{os.getpid()}-{random_text(4)}.tmp"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            view = memoryview(raw)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError as error:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # it was never made, or the folder is gone: the first error is the one to tell
+        raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
+
+
+def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
+    """A regular file's bytes (one more than `limit` at most, so that a caller can see it is too big), or None.
+
+    A symbolic link is not followed: an agent must not make us read a file outside its folder.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        import stat
+
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        parts, left = [], limit + 1
+        while left > 0 and (part := os.read(fd, min(left, found.st_size + 1))):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    except OSError as error:
+        raise storage_failed(error, f"Cannot read {os.path.basename(path)}") from error
+    finally:
+        os.close(fd)
+
+
+def random_text(count: int) -> str:
+    return "".join("0123456789abcdefghijklmnopqrstuvwxyz"[byte % 36] for byte in os.urandom(count))

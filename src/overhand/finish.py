@@ -1,0 +1,349 @@
+"""After a run: collect the evidence, run the checks, judge, promote, record."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from overhand import evidence, log, machine, model, run, trees
+from overhand.documents import context as contexts
+from overhand.documents import handoff as handoffs
+from overhand.documents import output as outputs
+from overhand.documents import returns
+from overhand.documents.layout import Section
+from overhand.errors import OverhandError
+from overhand.files import read_file, write_file
+from overhand.judge import CheckFact, Evidence, Verdict, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.evidence import Returned
+    from overhand.model import Run, State
+    from overhand.run import Work
+
+MAX_REPAIRS = 2
+
+
+def finish(work: Work, task_id: str) -> State:
+    """Judge the run that has ended, once; whoever comes second finds it judged."""
+    state = work.store.state(task_id)
+    ended = unjudged(state)
+    if ended is None:
+        return state
+    place = work.store.run_folder(task_id, ended["id"])
+    with _only_one(place) as mine:
+        state = work.store.state(task_id)
+        if not mine or unjudged(state) is None:
+            return state
+        returned, found, look_at = gather(work, state, ended, place)
+        verdict = judge(found)
+        if _wants_repair(state, verdict, place):
+            return _send_back(work, task_id, ended["id"], place, verdict)
+        return _record(work, state, ended, place, returned, found, verdict, look_at)
+
+
+def unjudged(state: State) -> Run | None:
+    """The run that has ended and waits for its verdict."""
+    current = model.current_run(state)
+    return current if current and current["state"] == "ended" else None
+
+
+@contextmanager
+def _only_one(place: str) -> Iterator[bool]:
+    """Checks take long, so they run outside the task's lock; this one keeps a second judge out meanwhile."""
+    os.makedirs(place, exist_ok=True)
+    fd = os.open(f"{place}/judging", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = True
+        except BlockingIOError:
+            mine = False
+        yield mine
+    finally:
+        os.close(fd)
+
+
+def gather(work: Work, state: State, ended: Run, place: str) -> tuple[Returned, Evidence, dict[str, Any]]:
+    """Everything the verdict and the receipt rest on."""
+    folder = work.store.folder(state["task_id"])
+    spec = _json(f"{place}/spec.json") or {}
+    returned = evidence.collect(state, folder, place, spec)
+    raw = read_file(f"{place}/handoff.md")
+    handoff = handoffs.parse(raw.decode("utf-8", "replace")) if raw else handoffs.parse("")
+    root = work.store.root
+    baseline = _json(f"{folder}/baseline.json") or {}
+    changed, alone = _changes(work, state, ended, place)
+    wants_checks = ended["cause"] != "cancelled" and bool(state["checks"])
+    found = Evidence(
+        returned=returned.value,
+        source=returned.source,
+        problems=returned.problems,
+        complete_form=returned.complete_form,
+        cause=ended["cause"] or "exit",
+        exit=ended["exit"],
+        deliverables=tuple(trees.deliverable_facts(root, handoff.deliverables, baseline)),
+        prose=tuple(d.text for d in handoff.deliverables if d.path is None),
+        named=tuple(trees.named_facts(root, _named(returned))),
+        checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
+        steps=evidence.live_steps(folder) if handoff.plan else (),
+        open_questions=_open_questions(folder),
+        changed=tuple(changed or ()) if alone else (),
+        read_only=state["level"] == "read",
+        strict=state["strict"],
+    )
+    look_at = {
+        "changed": changed,
+        "alone": alone,
+        "sensitive": trees.sensitive(changed or ()),
+        "leftovers": ended["leftovers"],
+    }
+    return returned, found, look_at
+
+
+def checks_after(work: Work, state: State, folder: str) -> list[CheckFact]:
+    """The checks on the result, beside what they said on the base."""
+    base = f"{work.store.folder(state['task_id'])}/checks/before"
+    before = run.run_checks(work, state, base) if os.path.isdir(base) else []
+    return run.run_checks(work, state, folder, before)
+
+
+def _changes(work: Work, state: State, ended: Run, place: str) -> tuple[list[str] | None, bool]:
+    """Files that changed since the run began, and whether nobody else was at work meanwhile."""
+    before = _json(f"{place}/tree.json")
+    if before is None:
+        return None, True
+    changed = trees.changed_between(work.store.root, before, trees.snapshot(work.store.root))
+    began = machine.epoch(ended["created"])
+    others = [s for s in work.store.states() if s["task_id"] != state["task_id"]]
+    alone = not any(_was_live_since(other, began, ended["ended"]) for other in others)
+    return changed, alone
+
+
+def _was_live_since(state: State, began: float, ended: str | None) -> bool:
+    """Whether one of its runs overlapped the time from `began` to `ended`."""
+    until = machine.epoch(ended) or float("inf")
+    return any(
+        machine.epoch(run_["created"]) < until and (run_["ended"] is None or machine.epoch(run_["ended"]) > began)
+        for run_ in state["runs"]
+    )
+
+
+def _named(returned: Returned) -> list[tuple[str, str]]:
+    """Files that the return names, each once."""
+    notes: dict[str, str] = {}
+    if returned.output:
+        for note in (*returned.output.files_modified, *returned.output.deliverables):
+            notes.setdefault(note.path, note.note)
+    if returned.value and not returned.output:
+        for artifact in returned.value.artifacts:
+            if artifact.path:
+                notes.setdefault(artifact.path, artifact.summary)
+    return [(path, note) for path, note in notes.items() if path and "://" not in path]
+
+
+def _open_questions(folder: str) -> int:
+    try:
+        names = set(os.listdir(f"{folder}/ipc"))
+    except OSError:
+        return 0
+    return sum(name.endswith(".question") and name.replace(".question", ".answer") not in names for name in names)
+
+
+def _wants_repair(state: State, verdict: Verdict, place: str) -> bool:
+    spec = _json(f"{place}/spec.json") or {}
+    current = model.current_run(state)
+    return bool(
+        spec.get("agent", {}).get("reruns")
+        and verdict.errors
+        and verdict.claimed in (None, "completed")
+        and state["repairs"] < MAX_REPAIRS
+        and current
+        and current["cause"] in ("exit", "killed")
+    )
+
+
+def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdict) -> State:
+    write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
+    with work.store.locked(task_id, work.by) as task:
+        if unjudged(task.state):
+            task.append({"e": "accepted", "repair": run_id})
+        return task.state
+
+
+def _record(
+    work: Work, state: State, ended: Run, place: str, returned: Returned, found: Evidence, verdict: Verdict, look_at: dict[str, Any]
+) -> State:
+    """Write the documents, then the event that vouches for them."""
+    task_id = state["task_id"]
+    folder = work.store.folder(task_id)
+    result = result_of(work, state, ended, place, returned, found, verdict, look_at)
+    output = _promote(folder, place, state, returned, verdict)
+    if output is not None:
+        result["output"] = os.path.relpath(f"{folder}/OUTPUT.md", work.store.root)
+    if verdict.status != "completed":
+        write_file(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, place))
+        result["context"] = os.path.relpath(f"{folder}/CONTEXT.md", work.store.root)
+    encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
+    write_file(f"{folder}/result.json", encoded)
+    with work.store.locked(task_id, work.by) as task:
+        if unjudged(task.state) is None:
+            return task.state
+        task.append(
+            {
+                "e": "judged",
+                "run": ended["id"],
+                "status": verdict.status,
+                "claimed": verdict.claimed,
+                "verified": verdict.verified,
+                "summary": verdict.summary[:500],
+                "output": hashlib.sha256(output).hexdigest() if output is not None else None,
+                "result": hashlib.sha256(encoded).hexdigest(),
+                "errors": len(verdict.errors),
+            },
+            sync=True,
+        )
+        state = task.state
+    if verdict.status == "completed" and result["decisions"]:
+        collect_decisions(work, state, result["decisions"])
+    return state
+
+
+def result_of(
+    work: Work, state: State, ended: Run, place: str, returned: Returned, found: Evidence, verdict: Verdict, look_at: dict[str, Any]
+) -> dict[str, Any]:
+    """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
+    output, value = returned.output, returned.value
+    relative = os.path.relpath(place, work.store.root)
+    return {
+        "schema": "overhand.result/1",
+        "task_id": state["task_id"],
+        "run_id": ended["id"],
+        "status": verdict.status,
+        "claimed": verdict.claimed,
+        "verified": verdict.verified,
+        "cause": ended["cause"],
+        "summary": verdict.summary,
+        "data": value.data if value else None,
+        "deliverables": [_fact(fact) for fact in found.deliverables]
+        + [{"text": text, "holds": None, "state": "unverified"} for text in found.prose],
+        "decisions": [{"what": d.what, "why": d.why} for d in (output or value).decisions] if output or value else [],
+        "for_primary": output.for_primary if output else "",
+        "files_modified": [fact.path for fact in found.named],
+        "errors": [asdict(error) for error in value.errors] if value else [],
+        "next_steps": value.next_steps if value else "",
+        "problems": [p.as_json() for p in verdict.problems],
+        "checks": [_check(check, work.store.root) for check in found.checks],
+        "usage": None,
+        "source": returned.source,
+        "output": None,
+        "run_folder": relative,
+        "look_at": look_at,
+        "repairs": state["repairs"],
+    }
+
+
+def _fact(fact: Any) -> dict[str, Any]:
+    state = "missing" if not fact.exists else "outside" if not fact.inside else "empty" if fact.empty else fact.change
+    return {"path": fact.path, "holds": fact.holds, "state": state}
+
+
+def _check(check: CheckFact, root: str) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "command": check.command,
+        "passed": check.passed,
+        "exit": check.after,
+        "before": check.before,
+        "already_red": check.already_red,
+        "timed_out": check.timed_out,
+        "seconds": check.seconds,
+        "tree": ".",
+        "evidence": os.path.relpath(check.evidence, root),
+    }
+
+
+def _promote(folder: str, place: str, state: State, returned: Returned, verdict: Verdict) -> bytes | None:
+    """The accepted return becomes the task's OUTPUT.md; a phantom never does, it stays in the run's folder."""
+    if returned.value is None or verdict.claimed is None:
+        return None
+    raw = returned.raw
+    if raw is None:
+        output = returns.to_output(returned.value, state["title"], state["agent"])
+        raw = outputs.render(output).encode("utf-8", "replace")
+        write_file(f"{place}/OUTPUT.md", raw)
+    if verdict.status == "partial" and verdict.claimed == "completed":
+        raw = _corrected(raw, verdict)
+    elif verdict.status != verdict.claimed:
+        return None
+    write_file(f"{folder}/OUTPUT.md", raw)
+    return raw
+
+
+def _corrected(raw: bytes, verdict: Verdict) -> bytes:
+    """The agent's OUTPUT.md under the status it was judged to have."""
+    output, _ = outputs.parse(raw.decode("utf-8", "replace"))
+    body = "\n".join(f"- {p.message}" for p in verdict.errors)
+    section = Section("Judged By Overhand", f"Claimed completed, judged partial:\n\n{body}")
+    return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
+
+
+def context_document(work: Work, state: State, ended: Run, verdict: Verdict, place: str) -> str:
+    """CONTEXT.md, from the log, the checklist and the last output."""
+    folder = work.store.folder(state["task_id"])
+    kept = read_file(f"{folder}/CONTEXT.md")
+    if kept is not None and not kept.endswith(b"<!-- overhand -->\n"):
+        return kept.decode("utf-8", "replace")  # the agent's own is better than ours
+    steps = evidence.live_steps(folder)
+    done = sum(marker == "x" for marker, _ in steps)
+    progress = f"{done} of {len(steps)} steps are done." if steps else "The task has no plan to measure progress by."
+    changed = [fact.message for fact in verdict.errors]
+    tail = _tail(f"{place}/stdout")
+    document = contexts.Context(
+        task_id=state["task_id"],
+        dumped=machine.now(),
+        reason=ended["cause"] or "exit",
+        progress=progress,
+        state=f"Run {ended['id']} by {ended['agent']} ended ({ended['cause']}), judged {verdict.status}."
+        + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
+        blocking="\n".join(f"- {line}" for line in changed) or verdict.summary,
+        resume=f"Look at it: overhand show {state['handle']}\nStart it again: overhand run {state['handle']}",
+    )
+    return contexts.render(document).rstrip() + "\n\n<!-- overhand -->\n"
+
+
+def _tail(path: str, size: int = 1500) -> str:
+    try:
+        with open(path, "rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - size))
+            return file.read().decode("utf-8", "replace").replace("```", "'''").strip()
+    except OSError:
+        return ""
+
+
+def collect_decisions(work: Work, state: State, decisions: list[dict[str, str]]) -> None:
+    """Add each decision of a judged result once to the project's list."""
+    path = os.path.join(work.store.root, work.config.decisions)
+    if trees.inside(work.store.root, work.config.decisions) is None:
+        raise OverhandError(f"decisions = {work.config.decisions!r} is outside the project.")
+    link = os.path.relpath(work.store.folder(state["task_id"]), os.path.dirname(path))
+    with log.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
+        raw = read_file(path)
+        text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
+        known = set(text.splitlines())
+        lines = [f"- **{d['what']}**: {d['why']} ([{state['task_id']}]({link}/OUTPUT.md))" for d in decisions]
+        new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
+        if new:
+            write_file(path, text.rstrip("\n") + "\n" + ("\n" if text.startswith("# ") and len(known) <= 2 else "") + "\n".join(new) + "\n")
+
+
+def _json(path: str) -> Any:
+    raw = read_file(path)
+    return json.loads(raw) if raw else None

@@ -1,0 +1,264 @@
+"""A detached process and the folder that tells the truth about it.
+
+`start` claims the right to run (made with O_EXCL, once), `life` is locked by the kernel for as long as the shim or its
+child lives, `exit` holds the exit code. Pids (`shim`, `pid`) say whom to signal; they never decide who is alive.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand import members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Makes the shim a child subreaper, so that whatever the agent detaches stays its descendant, and gives back the two
+# signals that Python ignores; what is ignored here would be ignored in the agent too.
+_ENTER = """\
+import _signal, ctypes, os, sys
+_signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+_signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+# The traps are handlers, not `ignore`: they keep the shim alive to report the exit code and are reset in its child.
+# A file is valid once it ends in a newline, so these single short writes need no rename.
+_SHIM = """\
+place=$1; tree=$2; shift 2
+set -C; { true >"$place/start"; } 2>/dev/null || exit 125; set +C
+trap : TERM INT HUP QUIT
+echo $$ >"$place/shim"
+/bin/sh -c 'echo $$ >"$1/pid"; cd "$2" || exit 126; shift 2; exec "$@"' overhand-agent "$place" "$tree" "$@"
+code=$?
+echo $code >"$place/exit"
+while kids=; { read -r kids </proc/$$/task/$$/children; } 2>/dev/null; [ -n "$kids" ]; do sleep 1; done
+"""
+_LIFE_FD = 9
+_SHELL = "/bin/sh"
+_children: set[int] = set()  # shims started by this process: the kernel keeps such a list too, but only for waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What became of a process: `alive`, `ended` (with its exit code), `lost`, or `unbegun`."""
+
+    what: str
+    exit: int | None = None
+
+
+def hold_life(place: str) -> int:
+    """Take the lock that says «this run lives»; whoever inherits the descriptor holds it too."""
+    fd = os.open(f"{place}/life", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: str = os.devnull) -> int:
+    """Start argv behind a shim in its own session; returns the shim's pid. Raises OSError if nothing was started."""
+    life = hold_life(place)
+    shim = [_SHELL, "-c", _SHIM, "overhand-shim", place, cwd, *argv]
+    if sys.platform == "linux":
+        shim = [sys.executable, "-IS", "-c", _ENTER, *shim]
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        pid = os.posix_spawn(
+            shim[0],
+            shim,
+            dict(env),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, life, _LIFE_FD),
+                (os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, f"{place}/stdout", append, 0o644),
+                (os.POSIX_SPAWN_OPEN, 2, f"{place}/stderr", append, 0o644),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+        _children.add(pid)
+        return pid
+    finally:
+        os.close(life)
+
+
+def reap() -> None:
+    """Bury the shims that this process started and that have ended; others' children are left alone."""
+    for pid in list(_children):
+        try:
+            done, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            done = pid
+        if done:
+            _children.discard(pid)
+
+
+def exit_code(place: str) -> int | None:
+    """The agent's exit code, once it is written whole."""
+    return _number(f"{place}/exit")
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(32)
+        return int(raw) if raw.endswith(b"\n") else None
+    except (OSError, ValueError):
+        return None
+
+
+def lives(place: str) -> bool:
+    """Whether the kernel still holds the run's lock for somebody."""
+    try:
+        fd = os.open(f"{place}/life", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def probe(place: str) -> Probe:
+    """Settle what became of it, in the one order that cannot start it twice; the caller holds the task's lock."""
+    code = exit_code(place)
+    if code is not None:
+        return Probe("ended", code)
+    if lives(place):
+        return Probe("alive")
+    code = exit_code(place)  # it may have ended between the two looks
+    if code is not None:
+        return Probe("ended", code)
+    try:
+        os.close(os.open(f"{place}/start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    except FileExistsError:
+        return Probe("lost")
+    except FileNotFoundError:
+        return Probe("unbegun")
+    return Probe("unbegun")
+
+
+def shim_pid(place: str) -> int | None:
+    """The living shim of this place; a recycled pid does not carry the place in its command line."""
+    pid = _number(f"{place}/shim")
+    return pid if pid and members.command_line_has(pid, place) else None
+
+
+def wait(place: str, shim: int | None, seconds: float) -> bool:
+    """Wait until `exit` is written or the run is dead; False when the time is over."""
+    deadline = time.monotonic() + seconds
+    pause = 0.001
+    watched = _watch(shim)
+    try:
+        while exit_code(place) is None and lives(place):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if watched is not None:
+                select.select([watched], [], [], min(left, 0.2))
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.05)
+        return True
+    finally:
+        if watched is not None:
+            os.close(watched)
+
+
+def _watch(pid: int | None) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    if pid is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:
+    """End every member of a run: SIGTERM to the agent's group, SIGKILL to what is left, the shim last.
+
+    Returns the pids that could not be ended (none on Linux, short of processes the kernel will not let go).
+    """
+    run = members.Members(place, marker, spare)
+    found = run.scan()
+    agent = _number(f"{place}/pid")
+    if agent in found:
+        _terminate_group(agent)
+    elif found:
+        for pid in found:
+            members.send(pid, found[pid], signal.SIGTERM)
+    if found:
+        _wait_for_end(place, grace)
+    return _kill_all(place, run)
+
+
+def _terminate_group(agent: int) -> None:
+    try:
+        os.killpg(os.getpgid(agent), signal.SIGTERM)
+    except ProcessLookupError:
+        return
+
+
+def _wait_for_end(place: str, grace: float) -> None:
+    """Until the agent has ended by itself, or its time is over."""
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and exit_code(place) is None and lives(place):
+        time.sleep(0.02)
+
+
+def _kill_all(place: str, run: members.Members) -> list[int]:
+    deadline = time.monotonic() + 5.0
+    empty = 0
+    while empty < 2:
+        found = run.scan()
+        empty = 0 if found else empty + 1
+        for pid, started in found.items():
+            members.send(pid, started, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return sorted(found)
+        time.sleep(0.05 if not found else 0.01)
+    _end_shim(place)
+    return []
+
+
+def _end_shim(place: str) -> None:
+    """The shim goes last, once it has written the exit code."""
+    shim = shim_pid(place)
+    if shim is None:
+        return
+    deadline = time.monotonic() + 1.0
+    while exit_code(place) is None and time.monotonic() < deadline and members.start_time(shim) is not None:
+        time.sleep(0.005)
+    members.send(shim, members.start_time(shim), signal.SIGKILL)
+    wait_gone(shim, 1.0)
+
+
+def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset()) -> list[int]:
+    """Members that outlived an agent which has ended; the shim stays exactly as long as it has any."""
+    deadline = time.monotonic() + 0.1
+    while lives(place):
+        if time.monotonic() > deadline:
+            return sorted(members.Members(place, marker, spare).scan())
+        time.sleep(0.002)
+    return []
+
+
+def wait_gone(pid: int, seconds: float) -> bool:
+    """Whether the process ends within this time (a zombie has ended)."""
+    deadline = time.monotonic() + seconds
+    while members.start_time(pid) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,165 @@
+"""A task's append-only log and the lock that orders its writers."""
+
+from __future__ import annotations
+
+import os
+
+from overhand.errors import Busy, StorageFailed, storage_failed
+from overhand.jsonline import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from overhand.model import Event
+
+LOG = "log.jsonl"
+LOCK = ".lock"
+PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
+MAX_EVENT = 4096
+
+
+def read(folder: str) -> list[Event]:
+    """The events on disk; a torn last line does not count, an unreadable one is skipped."""
+    try:
+        fd = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_failed(error, "Cannot read the log of this task") from error
+    try:
+        raw = os.read(fd, os.fstat(fd).st_size + 1)
+    finally:
+        os.close(fd)
+    return list(parse(raw))
+
+
+def parse(raw: bytes) -> Iterator[Event]:
+    """Events of complete lines."""
+    for line in raw[: raw.rfind(b"\n") + 1].decode("utf-8", "replace").split("\n"):
+        if line:
+            try:
+                event = loads(line)
+            except ValueError:
+                continue  # one broken line must not hide the others; `doctor` reports it
+            if isinstance(event, dict):
+                yield event
+
+
+class Lock:
+    """An exclusive flock on a file; waits for at most PATIENCE, never breaks a lock."""
+
+    def __init__(self, path: str, what: str, patience: float = PATIENCE) -> None:
+        self.path, self.what, self.patience = path, what, patience
+        self.fd = -1
+
+    def __enter__(self) -> Lock:
+        import time
+
+        deadline = time.monotonic() + self.patience
+        pause = 0.0005
+        while not self._try():
+            if time.monotonic() >= deadline:
+                raise busy(self.path, self.what)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+        return self
+
+    def _try(self) -> bool:
+        import fcntl
+
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            raise storage_failed(error, f"Cannot lock {self.what}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            here, there = os.fstat(fd), os.stat(self.path)
+            if (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev):
+                self._sign(fd)
+                self.fd = fd
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass  # held, or the folder was cleaned away in between: try again
+        os.close(fd)
+        return False
+
+    @staticmethod
+    def _sign(fd: int) -> None:
+        """Leave our pid for the one who has to say who holds it; a full disk must not prevent locking."""
+        try:
+            os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)
+        except OSError:
+            return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def holder(path: str) -> int | None:
+    """The pid written into a lock file."""
+    try:
+        with open(path, "rb") as file:
+            return int(file.read(20).split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def busy(path: str, what: str) -> Busy:
+    """Name who holds a lock, and whether that process is stopped."""
+    pid = holder(path)
+    if pid is None:
+        return Busy(f"{what} is held by another process.", "Try again in a moment.")
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            stopped = file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        stopped = False
+    if stopped:
+        return Busy(f"{what} is held by process {pid}, which is stopped.", f"Let it go on: kill -CONT {pid}", pid=pid)
+    return Busy(f"{what} is held by process {pid}.", f"Try again in a moment, or look at it: ps -p {pid}", pid=pid)
+
+
+def append(folder: str, events: Sequence[Event], *, sync: bool = False) -> None:
+    """Append whole lines; the caller holds the task's lock.
+
+    A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
+    back, so that a full disk leaves the log as it was.
+    """
+    import json
+
+    lines = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in events]
+    data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
+    too_long = next((line for line in lines if len(line) > MAX_EVENT), None)
+    if too_long:
+        raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
+    path = f"{folder}/{LOG}"
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise storage_failed(error, "Cannot write to the log of this task") from error
+    try:
+        size = _cut_torn_tail(fd)
+        try:
+            written = os.write(fd, data)
+            if written != len(data):
+                raise OSError(28, "No space left on device", path)
+            if sync:
+                os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+        except OSError as error:
+            os.ftruncate(fd, size)
+            raise storage_failed(error, "Cannot write to the log of this task") from error
+    finally:
+        os.close(fd)
+
+
+def _cut_torn_tail(fd: int) -> int:
+    size = os.fstat(fd).st_size
+    if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
+        return size
+    keep = os.pread(fd, size, 0).rfind(b"\n") + 1
+    os.ftruncate(fd, keep)
+    return keep

@@ -1,0 +1,77 @@
+"""Where and when we are: clock, boot, machine, pid namespace."""
+
+from __future__ import annotations
+
+import os
+import time
+
+
+def now() -> str:
+    """UTC with milliseconds, as every event carries it."""
+    seconds = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{stamp}.{int(seconds % 1 * 1000):03d}Z"
+
+
+def epoch(stamp: str | None) -> float:
+    """Seconds since 1970 of a stamp that `now` made; 0 for none."""
+    if not stamp:
+        return 0.0
+    import calendar
+
+    return calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(f"0{stamp[19:-1]}" or 0)
+
+
+_known: dict[str, str] = {}
+
+
+def _once(name: str, path: str) -> str:
+    if name not in _known:
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                _known[name] = file.read().strip()
+        except OSError:
+            _known[name] = ""
+    return _known[name]
+
+
+def boot() -> str:
+    """Changes with every boot; monotonic times are comparable only within one."""
+    return _once("boot", "/proc/sys/kernel/random/boot_id")[:8] or _boot_time()
+
+
+def _boot_time() -> str:
+    """Without /proc (macOS): the second the machine was booted at, from psutil."""
+    if "boot_time" not in _known:
+        import psutil
+
+        _known["boot_time"] = str(int(psutil.boot_time()))
+    return _known["boot_time"]
+
+
+def machine() -> str:
+    """The same on every boot of one machine, different on another."""
+    return _once("machine", "/etc/machine-id")[:12] or os.uname().nodename
+
+
+def pid_namespace() -> str:
+    """Pids mean something only within one pid namespace; empty where there are none."""
+    try:
+        return os.readlink("/proc/self/ns/pid")[5:-1]
+    except OSError:
+        return ""
+
+
+def sync_all(path: str) -> None:
+    """Bring everything written so far on this file system to the disk, in one go."""
+    import ctypes
+
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            os.sync()
+        elif syncfs(fd) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed", path)
+    finally:
+        os.close(fd)

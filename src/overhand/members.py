@@ -1,0 +1,306 @@
+"""Which processes belong to a run.
+
+No single sign is enough: groups miss setsid, trees miss double forks once the subreaper is gone, the environment is
+empty after `env -i`. So a member is a descendant of the shim, or carries the run's marker, or holds the run's `life`,
+or lives in a session that a member was seen in earlier.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+
+LINUX = sys.platform == "linux"
+SHIM_NAME = b"overhand-shim"
+
+
+@dataclass(slots=True)
+class Process:
+    """One row of the process table."""
+
+    parent: int
+    session: int
+    started: float
+
+
+def table() -> dict[int, Process]:
+    """Every process that is not a zombie."""
+    if not LINUX:
+        return _table_from_psutil()
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (row := _stat(int(name))):
+            found[int(name)] = row
+    return found
+
+
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if not fields or fields[0] in b"ZX" else fields
+
+
+def _stat(pid: int) -> Process | None:
+    fields = _stat_fields(pid)
+    return Process(int(fields[1]), int(fields[3]), float(fields[19])) if fields else None
+
+
+def _table_from_psutil() -> dict[int, Process]:
+    import psutil
+
+    found = {}
+    for process in psutil.process_iter():
+        try:
+            with process.oneshot():
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found[process.pid] = Process(process.ppid(), os.getsid(process.pid), process.create_time())
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def start_time(pid: int) -> float | None:
+    """When the process began, in the system's own unit; None if it is gone or a zombie."""
+    if LINUX:
+        row = _stat(pid)
+        return row.started if row else None
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None
+
+
+def _read(pid: int, what: str) -> bytes:
+    """`cmdline` or `environ` of a process, NUL-separated; empty if it is gone or not ours."""
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/{what}", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        parts = process.cmdline() if what == "cmdline" else [f"{k}={v}" for k, v in process.environ().items()]
+    except (psutil.Error, OSError):
+        return b""
+    return b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)
+
+
+def command_line_has(pid: int, word: str) -> bool:
+    """Whether this is one of the process's arguments."""
+    return word.encode("utf-8", "surrogateescape") in _read(pid, "cmdline").split(b"\0")
+
+
+def environment_of(pid: int, name: str) -> str | None:
+    """A variable of the environment a process was started with."""
+    wanted = name.encode() + b"="
+    for entry in _read(pid, "environ").split(b"\0"):
+        if entry.startswith(wanted):
+            return entry[len(wanted) :].decode("utf-8", "replace")
+    return None
+
+
+def ancestors(pid: int) -> list[int]:
+    """The process itself, its parent, and so on up."""
+    chain: list[int] = []
+    while pid > 1 and pid not in chain:
+        chain.append(pid)
+        row = _stat(pid) if LINUX else table().get(pid)
+        pid = row.parent if row else 0
+    return chain
+
+
+def shim_place(pid: int) -> str | None:
+    """The folder of the run whose shim this is."""
+    words = _read(pid, "cmdline").split(b"\0")
+    if SHIM_NAME not in words[:-1]:
+        return None
+    place = words[words.index(SHIM_NAME) + 1].decode("utf-8", "surrogateescape")
+    try:
+        with open(f"{place}/shim", "rb") as file:
+            return place if file.read(32) == b"%d\n" % pid else None
+    except OSError:
+        return None
+
+
+def _holds(pid: int, path: str) -> bool:
+    if not LINUX:
+        return False  # open files of other processes are not readable for us there
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    for name in names:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{name}") == path:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def send(pid: int, started: float | None, number: signal.Signals) -> None:
+    """Signal a process, and only that one: by pidfd, after its start time was compared."""
+    if started is None:
+        return
+    try:
+        if not hasattr(os, "pidfd_open"):
+            if start_time(pid) == started:
+                os.kill(pid, number)
+            return
+        fd = os.pidfd_open(pid)
+        try:
+            if start_time(pid) == started:
+                signal.pidfd_send_signal(fd, number)
+        finally:
+            os.close(fd)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+@dataclass(slots=True)
+class Members:
+    """The members of one run, found again and again while it is being ended."""
+
+    place: str
+    marker: str  # NAME=value in the environment of everything the run started
+    spare: frozenset[int]  # the supervisor; its other runs hang below it
+    sessions: dict[int, float] = field(default_factory=dict)  # session: start time of its leader, 0 if unknown
+    seen: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sessions.update(known_sessions(self.place))
+
+    def scan(self) -> dict[int, float]:
+        """Living members without the shim: pid and start time."""
+        rows = table()
+        shim = next((pid for pid in self._shim_candidates() if pid in rows), None)
+        spared = {os.getpid(), *self.spare}
+        children: dict[int, list[int]] = {}
+        for pid, row in rows.items():
+            children.setdefault(row.parent, []).append(pid)
+        found = {pid for pid, started in self.seen.items() if pid in rows and rows[pid].started == started}
+        if shim is not None:
+            found.update(children.get(shim, []))
+            self._remember({shim: rows[shim].started})
+        life = os.path.realpath(f"{self.place}/life")
+        name, _, value = self.marker.partition("=")
+        for pid, row in rows.items():
+            if pid not in found and (
+                self._in_known_session(row, rows) or environment_of(pid, name) == value or _holds(pid, life)
+            ):
+                found.add(pid)
+        found = self._with_descendants(found, children, spared)
+        found -= {pid for pid in found if pid == shim or _is_shims_pause(pid, rows[pid], shim)}
+        self.seen = {pid: rows[pid].started for pid in found}
+        self._remember({rows[pid].session: _leader_start(rows, rows[pid].session) for pid in found})
+        return dict(self.seen)
+
+    def _shim_candidates(self) -> list[int]:
+        try:
+            with open(f"{self.place}/shim", "rb") as file:
+                pid = int(file.read(32))
+        except (OSError, ValueError):
+            return []
+        return [pid] if command_line_has(pid, self.place) else []
+
+    def _with_descendants(self, found: set[int], children: dict[int, list[int]], spared: set[int]) -> set[int]:
+        members: set[int] = set()
+        todo = list(found)
+        while todo:
+            pid = todo.pop()
+            if pid in members or pid in spared or self._is_other_shim(pid):
+                continue
+            members.add(pid)
+            todo.extend(children.get(pid, []))
+        return members
+
+    def _is_other_shim(self, pid: int) -> bool:
+        """Another run's shim comes to us when the supervisor that our agent started has died: not ours to end."""
+        place = shim_place(pid)
+        return place is not None and place != self.place
+
+    def _in_known_session(self, row: Process, rows: dict[int, Process]) -> bool:
+        """A number is free for reuse only when its session is empty: a leader with another start time is a stranger."""
+        leader = self.sessions.get(row.session)
+        return leader is not None and (row.session not in rows or rows[row.session].started == leader)
+
+    def note(self, shim: int) -> int:
+        """Remember the sessions below a living shim; returns the CPU ticks its members have used."""
+        below = descendants(shim)
+        started = {pid: row[1] for pid, row in below.items()}
+        self._remember({row[0]: started.get(row[0], 0.0) for row in below.values() if row[0] != shim})
+        self._remember({shim: start_time(shim) or 0.0})
+        return sum(row[2] for row in below.values())
+
+    def _remember(self, sessions: dict[int, float]) -> None:
+        """Sessions stay known after the shim is gone, also to the next supervisor."""
+        own = os.getsid(0)
+        new = {s: leader for s, leader in sessions.items() if s not in (0, own) and s not in self.sessions}
+        if not new:
+            return
+        self.sessions.update(new)
+        try:
+            with open(f"{self.place}/sessions", "a", encoding="ascii") as file:
+                file.write("".join(f"{session} {leader}\n" for session, leader in new.items()))
+        except OSError:
+            return  # they are known in this process; only a successor would miss them
+
+
+def descendants(shim: int) -> dict[int, tuple[int, float, int]]:
+    """Below a shim: pid → session, start time, CPU ticks. Cheaper than a scan; Linux only."""
+    found: dict[int, tuple[int, float, int]] = {}
+    todo = [shim]
+    while todo:
+        pid = todo.pop()
+        for child in _children(pid):
+            row = _stat_fields(child)
+            if row and child not in found:
+                found[child] = (int(row[3]), float(row[19]), int(row[11]) + int(row[12]))
+                todo.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                children += [int(word) for word in file.read().split()]
+    except OSError:
+        return children  # it ended while we looked
+    return children
+
+
+def _leader_start(rows: dict[int, Process], session: int) -> float:
+    return rows[session].started if session in rows else 0.0
+
+
+def _is_shims_pause(pid: int, row: Process, shim: int | None) -> bool:
+    """The `sleep 1` between two looks of the shim itself."""
+    return row.parent == shim and _read(pid, "cmdline") == b"sleep\x001\x00"
+
+
+def known_sessions(place: str) -> dict[int, float]:
+    """Sessions in which members of this run were seen, with the start time of their leader."""
+    known: dict[int, float] = {}
+    try:
+        with open(f"{place}/sessions", encoding="ascii", errors="replace") as file:
+            for line in file.read().splitlines():
+                session, _, leader = line.partition(" ")
+                if session.isdigit():
+                    known[int(session)] = float(leader or 0)
+    except (OSError, ValueError):
+        return known
+    return known

@@ -1,0 +1,315 @@
+"""The words of Overhand and the fold: what a task's events mean.
+
+Values here are plain dictionaries with declared keys (`TypedDict`, for the type checker only): they go to JSON and
+to the index as they are, and no light verb pays for `dataclasses` or `typing` when it starts.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, TypedDict
+
+    Event = dict[str, Any]
+
+    class Parent(TypedDict):
+        """The recorded run that delegated a task."""
+
+        task: str
+        run: str
+
+    class Check(TypedDict):
+        """A command that Overhand runs to verify a result."""
+
+        name: str
+        command: str
+
+    class Run(TypedDict):
+        """One attempt at a task by one agent."""
+
+        id: str
+        agent: str
+        driver: str
+        attached: bool
+        state: str
+        cause: str | None
+        exit: int | None
+        created: str
+        mono: float
+        boot: str
+        machine: str
+        pidns: str
+        timeout: float
+        shim: int | None
+        ended: str | None
+        status: str | None
+        leftovers: list[int]
+
+    class State(TypedDict):
+        """What a task's log says."""
+
+        task_id: str
+        handle: int | None
+        title: str
+        agent: str
+        kind: str | None
+        priority: str
+        parent: Parent | None
+        path: list[str]
+        depth: int
+        created: str | None
+        level: str
+        timeout: float
+        contract: str | None
+        checks: list[Check]
+        after: str | None
+        settings: dict[str, Any]
+        model: str | None
+        budget: str | None
+        strict: bool
+        handoff: str | None
+        queued: bool
+        queued_at: str | None
+        waits_for: str | None
+        runs: list[Run]
+        status: str | None
+        verified: str
+        summary: str
+        judged_run: str | None
+        judged: str | None
+        output: str | None
+        seen: bool
+        stop: str | None
+        repairs: int
+        notices: list[str]
+
+
+STATUSES = {
+    "completed": "the work is done and nothing we checked speaks against it",
+    "partial": "some of it is done",
+    "blocked": "it cannot go on without something from outside",
+    "needs-input": "it waits for an answer",
+    "failed": "it did not produce what was asked for",
+    "cancelled": "a person stopped it",
+    "rejected": "it was refused before it started",
+}
+CLAIMS = ("completed", "partial", "blocked", "needs-input", "failed")
+RUN_STATES = ("queued", "starting", "running", "waiting", "ended")
+CAUSES = ("exit", "error", "timeout", "answer-timeout", "budget", "killed", "cancelled", "lost")
+HEADLINES = ("needs you", "working", "queued", "ready", "stopped", "done")
+PRIORITIES = ("P0", "P1", "P2", "P3")
+LEVELS = ("read", "work", "full")
+MAX_DEPTH = 3
+
+# kind: default time, longest time (seconds), permission level
+_HOUR = 3600.0
+KINDS: dict[str, tuple[float, float, str]] = {
+    "research": (_HOUR, 2 * _HOUR, "read"),
+    "exploration": (_HOUR, 2 * _HOUR, "read"),
+    "plan": (_HOUR / 2, _HOUR, "read"),
+    "implementation": (2 * _HOUR, 4 * _HOUR, "work"),
+    "implement": (2 * _HOUR, 4 * _HOUR, "work"),
+    "fix": (2 * _HOUR, 4 * _HOUR, "work"),
+    "revise": (_HOUR / 2, _HOUR, "work"),
+    "review": (_HOUR, 2 * _HOUR, "read"),
+    "qa": (_HOUR, 2 * _HOUR, "read"),
+    "audit": (_HOUR, 2 * _HOUR, "read"),
+    "brainstorm": (2 * _HOUR, 4 * _HOUR, "read"),
+    "document": (2 * _HOUR, 4 * _HOUR, "read"),
+    "summary": (2 * _HOUR, 4 * _HOUR, "read"),
+}
+NO_KIND = (2 * _HOUR, 4 * _HOUR, "work")
+
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789"
+_NAME = frozenset(_LOWER + _DIGITS + "-")
+_FOLDER = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "._-")
+_RUN = frozenset(_LOWER + _DIGITS)
+
+
+def is_name(text: str) -> bool:
+    """Whether this can name an agent or a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
+    return 0 < len(text) <= 60 and text[0] in _LOWER and _NAME.issuperset(text)
+
+
+def is_task_id(text: str) -> bool:
+    """Whether this can name a task's folder; nothing that could leave `.agent-workspaces`."""
+    return 0 < len(text) <= 120 and text[0] not in ".-_" and _FOLDER.issuperset(text)
+
+
+def is_run_id(text: str) -> bool:
+    """Whether this is `sess_{epoch}_{6 of 0-9a-z}`."""
+    parts = text.split("_")
+    return (
+        len(parts) == 3
+        and parts[0] == "sess"
+        and parts[1].isascii()
+        and parts[1].isdigit()
+        and len(parts[2]) == 6
+        and _RUN.issuperset(parts[2])
+    )
+
+
+def slug(title: str) -> str:
+    """The title as people type a part of it: lower case, words joined by `-`."""
+    return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:80]
+
+
+_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": _HOUR, "d": 24 * _HOUR}
+
+
+def duration(text: str | float) -> float:
+    """Seconds from `30`, `30s`, `5m`, `5min`, `2h`, `7d`; raises ValueError."""
+    if not isinstance(text, str):
+        number, unit = float(text), ""
+    else:
+        digits = text.strip().rstrip(_LOWER)
+        unit = text.strip()[len(digits) :]
+        number = float(digits) if set(digits.strip()) <= set(_DIGITS + ".") else -1.0
+    if unit not in _UNITS or not 0 <= number < 1e9:
+        raise ValueError(f"{text!r} is not a duration")
+    return number * _UNITS[unit]
+
+
+def say_duration(seconds: float) -> str:
+    """A duration as people say it: `8s`, `3m 20s`, `2h`, `3d`."""
+    whole = int(seconds)
+    if seconds < 10 and seconds != whole:
+        return f"{seconds:.1f}s"
+    for size, unit, small, small_unit in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size}{unit}" + (f" {rest}{small_unit}" if rest else "")
+    return f"{whole}s"
+
+
+def new_state(task_id: str) -> State:
+    """A folder about which nothing is recorded yet."""
+    return {
+        "task_id": task_id, "handle": None, "title": "", "agent": "", "kind": None, "priority": "P2",
+        "parent": None, "path": ["user"], "depth": 1, "created": None, "level": "work", "timeout": 0.0,
+        "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
+        "strict": False, "handoff": None, "queued": False, "queued_at": None, "waits_for": None, "runs": [],
+        "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
+        "seen": False, "stop": None, "repairs": 0, "notices": [],
+    }  # fmt: skip
+
+
+_CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
+            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff")  # fmt: skip
+
+
+def fold(task_id: str, events: Iterable[Event]) -> State:
+    """What the events of one task add up to; unknown events change nothing."""
+    state = new_state(task_id)
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def apply(state: State, event: Event) -> None:
+    """Take one event into the state, in place."""
+    name = event.get("e")
+    if name == "created":
+        state["created"] = event.get("t")
+        for key in _CREATED:
+            if key in event:
+                state[key] = event[key]  # type: ignore[literal-required] # the keys are listed in _CREATED
+    elif name == "accepted":
+        state.update(queued=True, queued_at=event.get("t"), status=None, seen=False, stop=None, judged=None)
+        state["waits_for"] = None
+        if event.get("repair"):
+            state["repairs"] += 1
+            state["runs"][-1]["status"] = "repair"
+        else:
+            state["repairs"] = 0
+            state["agent"] = event.get("agent") or state["agent"]
+    elif name == "run.created":
+        state.update(queued=False, queued_at=None)
+        state["runs"].append(_new_run(event))
+    elif name == "run.started":
+        run = find_run(state, event.get("run"))
+        if run and run["state"] == "starting":
+            run.update(state="running", shim=event.get("shim"))
+    elif name == "run.ended":
+        _end_run(state, event)
+    elif name == "judged":
+        _judge(state, event)
+    elif name == "stop":
+        state["stop"] = event.get("why") or "stopped"
+    elif name == "seen":
+        state["seen"] = True
+    elif name == "notice":
+        state["notices"] = [*state["notices"], str(event.get("text", ""))][-20:]
+
+
+def _new_run(event: Event) -> Run:
+    return {
+        "id": event["run"], "agent": event.get("agent", ""), "driver": event.get("driver", ""),
+        "attached": bool(event.get("attached")), "state": "starting", "cause": None, "exit": None,
+        "created": event.get("t", ""), "mono": event.get("mono", 0.0), "boot": event.get("boot", ""),
+        "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
+        "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
+    }  # fmt: skip
+
+
+def _end_run(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run is None or run["state"] == "ended":
+        return
+    if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
+        state["runs"].remove(run)
+        state.update(queued=True, queued_at=event.get("t"))
+        return
+    run.update(state="ended", cause=event.get("cause"), exit=event.get("exit"), ended=event.get("t"))
+    run["leftovers"] = event.get("leftovers", [])
+
+
+def _judge(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run:
+        run["status"] = event.get("status")
+    state.update(
+        status=event.get("status"),
+        verified=event.get("verified", "none"),
+        summary=event.get("summary", ""),
+        judged_run=event.get("run"),
+        judged=event.get("t"),
+        output=event.get("output"),
+        queued=False,
+        queued_at=None,
+        stop=None,
+    )
+
+
+def find_run(state: State, run_id: object) -> Run | None:
+    """The run of this id, newest first."""
+    return next((run for run in reversed(state["runs"]) if run["id"] == run_id), None)
+
+
+def current_run(state: State) -> Run | None:
+    """The run that holds the task: the newest, until it is judged."""
+    if not state["runs"]:
+        return None
+    run = state["runs"][-1]
+    return run if run["state"] != "ended" or run["status"] is None else None
+
+
+def run_state(state: State) -> str | None:
+    """`queued`, the state of the newest run, or None for a folder that nobody started."""
+    if state["queued"]:
+        return "queued"
+    return state["runs"][-1]["state"] if state["runs"] else None
+
+
+def headline(state: State) -> str:
+    """The one grouping people see."""
+    status = state["status"]
+    if status in ("needs-input", "blocked"):
+        return "needs you"
+    if status == "completed":
+        return "done" if state["seen"] else "ready"
+    if status is not None:
+        return "stopped"
+    return "working" if current_run(state) and not state["queued"] else "queued"

@@ -1,0 +1,87 @@
+"""The prompt: the agent's role, the task, and how to return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overhand.agents import Agent
+    from overhand.model import State
+
+_LEVELS = {
+    "read": "You may read anything in the project and must not change files outside your own run folder.",
+    "work": "You may edit files and run commands in the project.",
+    "full": "You may do whatever the task needs.",
+}
+
+
+def compose(agent: Agent, handoff: str, state: State, place: str, problems: list[dict[str, Any]]) -> str:
+    """Everything one run is told, in one text."""
+    parts = [agent.body, handoff.strip(), _ground(state), how_to_return(state, place)]
+    if problems:
+        parts.append(_to_repair(problems))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _ground(state: State) -> str:
+    lines = ["## Ground rules", f"- {_LEVELS[state['level']]}"]
+    if state["depth"] < 3:
+        lines.append("- To hand a part to another agent: `overhand delegate \"what\" --agent NAME --wait`.")
+    if state["checks"]:
+        lines.append("- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"]))
+    if state["budget"]:
+        lines.append(f"- Stay within this budget: {state['budget']}.")
+    lines.append("- Notes to yourself go into WORK.md in the task's folder; nobody else reads it.")
+    return "\n".join(lines)
+
+
+def how_to_return(state: State, place: str) -> str:
+    """The instruction that every prompt ends with."""
+    contract = (state["contract"] or "").replace("_", " ")
+    block = ""
+    if contract and not contract.endswith(".json"):
+        block = f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
+    return f"""## How to return
+
+Your last act is to write this file, and nothing counts without it:
+
+    {place}/OUTPUT.md
+
+```markdown
+# Task Complete: short title
+
+**Status:** completed
+**Duration:** how long it took
+**Agent:** {state["agent"]}
+
+## Summary
+One to three sentences: what is true now.
+
+## Deliverables
+| File | Description |
+|------|-------------|
+| `path/to/file` | what it does |
+
+## Decisions Made
+- **What was decided**: why
+
+## For Primary
+What the caller has to know: warnings, open ends, next steps.
+
+## Files Modified
+- `path/to/file` — what changed
+```
+
+`Status` is one of completed, partial, blocked, needs-input, failed. Say completed only if it is: every file you name is
+looked at and the checks are run again without you. Paths are relative to the project.
+Structured results go into a `## Data` section with one fenced json block, or into `{place}/data.json`.
+A program may instead write the same as JSON (status, summary, artifacts, errors, next_steps, data) to
+`{place}/result.json` or print it as the last thing on stdout.{block}"""
+
+
+def _to_repair(problems: list[dict[str, Any]]) -> str:
+    lines = ["## Your last return could not be accepted", "", "Mend all of this, then return again:"]
+    for problem in problems:
+        fix = f" {problem['fix']}" if problem.get("fix") else ""
+        lines.append(f"- {problem['message']}{fix}")
+    return "\n".join(lines)

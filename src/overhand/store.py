@@ -1,0 +1,359 @@
+"""The only writer of `.agent-workspaces`: tasks, their documents, handles and the index."""
+
+from __future__ import annotations
+
+import os
+
+from overhand import log, machine, model
+from overhand.errors import BadInput, NotFound, Refused, TaskNotFound, storage_failed
+from overhand.files import random_text, read_file, write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+    from typing import Any
+
+    from overhand.model import Event, State
+
+WORKSPACES = ".agent-workspaces"
+SUPERVISOR = ".supervisor"
+_INDEX_VERSION = 1
+
+
+def find_root(start: str, *, given: str | None = None) -> str:
+    """The project around `start`: the nearest `.overhand` or `.agent-workspaces`, else the repository, else `start`."""
+    if given is not None:
+        if not os.path.isdir(given):
+            raise NotFound(f"There is no folder {given}.", "Name an existing one: overhand --project DIR …")
+        return os.path.realpath(given)
+    start = os.path.realpath(start)
+    repository = None
+    folder = start
+    while True:
+        if os.path.isdir(f"{folder}/.overhand") or os.path.isdir(f"{folder}/{WORKSPACES}"):
+            return folder
+        if repository is None and os.path.exists(f"{folder}/.git"):
+            repository = folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return repository or start
+        folder = above
+
+
+def new_run_id() -> str:
+    """`sess_{epoch}_{6 of 0-9a-z}`."""
+    import time
+
+    return f"sess_{int(time.time())}_{random_text(6)}"
+
+
+class Store:
+    """One project's workspaces on disk."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.workspaces = f"{root}/{WORKSPACES}"
+        self.own = f"{self.workspaces}/{SUPERVISOR}"
+
+    def exists(self) -> bool:
+        """Whether this project was ever used."""
+        return os.path.isdir(self.workspaces)
+
+    def ensure(self) -> None:
+        """Make the workspaces folder, which git ignores."""
+        for folder in (self.workspaces, f"{self.root}/.overhand"):
+            if os.path.islink(folder) and not os.path.realpath(folder).startswith(self.root + os.sep):
+                raise Refused(f"{folder} is a symbolic link that leaves the project.", "Use a real folder there.")
+        try:
+            os.makedirs(self.own, exist_ok=True)
+        except OSError as error:
+            raise storage_failed(error, f"Cannot make {WORKSPACES}") from error
+        if not os.path.exists(f"{self.workspaces}/.gitignore"):
+            write_file(f"{self.workspaces}/.gitignore", "*\n")
+
+    def folder(self, task_id: str) -> str:
+        """A task's folder."""
+        if not model.is_task_id(task_id):
+            raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
+        return f"{self.workspaces}/{task_id}"
+
+    def run_folder(self, task_id: str, run_id: str) -> str:
+        """A run's folder."""
+        if not model.is_run_id(run_id):
+            raise BadInput(f"{run_id!r} cannot be the id of a run.")
+        return f"{self.folder(task_id)}/runs/{run_id}"
+
+    # reading
+
+    def ids(self) -> Iterator[str]:
+        """Every folder that is a task: it has a log, or a hand-written HANDOFF.md."""
+        try:
+            entries = os.scandir(self.workspaces)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_failed(error, f"Cannot read {WORKSPACES}") from error
+        with entries:
+            for entry in entries:
+                if model.is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
+                    yield entry.name
+
+    def state(self, task_id: str) -> State:
+        """What is recorded about one task now."""
+        folder = self.folder(task_id)
+        events = log.read(folder)
+        if not events and not os.path.exists(f"{folder}/HANDOFF.md"):
+            raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
+        return self._complete(model.fold(task_id, events))
+
+    def _complete(self, state: State) -> State:
+        """A hand-written folder has no `created` event: its title is in its HANDOFF.md."""
+        if state["created"] is None:
+            from overhand.documents import handoff
+
+            raw = read_file(f"{self.folder(state['task_id'])}/HANDOFF.md") or b""
+            state["title"] = handoff.parse(raw.decode("utf-8", "replace")).title or state["task_id"]
+            state["agent"] = state["agent"] or state["task_id"].split("-")[0]
+        return state
+
+    def states(self) -> list[State]:
+        """All tasks, oldest first; unchanged logs come from the index, which may be deleted at any time."""
+        index = self._read_index()
+        fresh: dict[str, tuple[int, int, State]] = {}
+        misses = 0
+        for task_id in self.ids():
+            folder = f"{self.workspaces}/{task_id}"
+            try:
+                found = os.stat(f"{folder}/{log.LOG}")
+            except OSError:
+                if os.path.exists(f"{folder}/HANDOFF.md"):
+                    fresh[task_id] = (0, 0, self.state(task_id))
+                continue
+            known = index.get(task_id)
+            if known and known[0] == found.st_mtime_ns and known[1] == found.st_size:
+                fresh[task_id] = known
+            else:
+                misses += 1
+                fresh[task_id] = (found.st_mtime_ns, found.st_size, model.fold(task_id, log.read(folder)))
+        if misses > 20 or len(index) > len(fresh) + 20:
+            self._write_index(fresh)
+        states = [entry[2] for entry in fresh.values()]
+        states.sort(key=lambda state: (state["handle"] or 0, state["task_id"]))
+        return states
+
+    def _read_index(self) -> dict[str, tuple[int, int, State]]:
+        import marshal
+
+        try:
+            with open(f"{self.own}/index", "rb") as file:
+                version, index = marshal.load(file)  # noqa: S302 -- our own cache, in a folder only this user writes
+        except (OSError, ValueError, EOFError, TypeError):
+            return {}
+        return index if version == _INDEX_VERSION and isinstance(index, dict) else {}
+
+    def _write_index(self, index: dict[str, tuple[int, int, State]]) -> None:
+        import marshal
+
+        try:
+            write_file(f"{self.own}/index", marshal.dumps((_INDEX_VERSION, index)))
+        except Refused:
+            return  # a cache that cannot be written is only slower
+
+    def resolve(self, handle: str) -> str:
+        """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
+        if handle == "-":
+            numbers = self._handles()
+            if not numbers:
+                raise TaskNotFound("There is no task yet.", 'Make one: overhand delegate "what to do"')
+            return numbers[max(numbers)]
+        if handle.isascii() and handle.isdigit():
+            task_id = self._handles().get(int(handle))
+            if task_id is None or not os.path.isdir(self.folder(task_id)):
+                raise TaskNotFound(f"There is no task {handle}.", "See them all: overhand list")
+            return task_id
+        if model.is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
+            return handle
+        return self._by_title(handle)
+
+    def _by_title(self, part: str) -> str:
+        wanted = model.slug(part)
+        named = [(model.slug(state["title"]), state) for state in self.states()]
+        found = [state for name, state in named if name == wanted] or [
+            state for name, state in named if wanted and wanted in name
+        ]
+        if not found:
+            raise TaskNotFound(f"No task is called {part!r}.", "See them all: overhand list")
+        if len(found) > 1:
+            some = ", ".join(f"{state['handle']} ({state['title'][:40]})" for state in found[-5:])
+            raise BadInput(f"{part!r} fits {len(found)} tasks: {some}.", "Use the number, for example: overhand show 3")
+        return found[0]["task_id"]
+
+    # handles: the file is both the counter and the map; a number is never given twice
+
+    def _handles(self) -> dict[int, str]:
+        try:
+            with open(f"{self.own}/handles", encoding="utf-8", errors="replace") as file:
+                lines = [line.split() for line in file.read().splitlines()]
+        except OSError:
+            return {state["handle"]: state["task_id"] for state in self.states() if state["handle"]}
+        return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
+
+    def _take_handle(self, task_id: str) -> int:
+        path = f"{self.own}/handles"
+        lost = [] if os.path.exists(path) else [s for s in self.states() if s["handle"]]
+        with log.Lock(path, "The list of handles") as lock:
+            size = os.fstat(lock.fd).st_size
+            tail = os.pread(lock.fd, 400, max(0, size - 400)).decode("utf-8", "replace")
+            # the first line is the lock's signature: a lone number; a crash may have left a torn last line
+            pairs = [line.split() for line in tail.splitlines() if len(line.split()) == 2]
+            last = int(pairs[-1][0]) if pairs and pairs[-1][0].isdigit() else 0
+            rebuilt = "".join(f"{s['handle']} {s['task_id']}\n" for s in lost) if last == 0 else ""
+            number = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
+            line = ("" if tail.endswith("\n") or not tail else "\n") + f"{rebuilt}{number} {task_id}\n"
+            try:
+                os.pwrite(lock.fd, line.encode(), size)
+            except OSError as error:
+                os.ftruncate(lock.fd, size)
+                raise storage_failed(error, "Cannot number the task") from error
+        return number
+
+    # writing
+
+    def new_task(self, agent: str, handoff: str, created: Event, by: Event, *, start: bool, sync: bool = True) -> State:
+        """Make the folder, write HANDOFF.md, record `created` and, to have it run, `accepted`."""
+        import hashlib
+
+        task_id = self._new_folder(agent)
+        folder = self.folder(task_id)
+        try:
+            os.mkdir(f"{folder}/ipc")
+            write_file(f"{folder}/HANDOFF.md", handoff)
+            created = {
+                "e": "created",
+                "v": 1,
+                "task": task_id,
+                "handle": self._take_handle(task_id),
+                **created,
+                "agent": agent,
+                "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
+            }
+            with self.locked(task_id, by) as task:
+                task.append(*([created, {"e": "accepted"}] if start else [created]), sync=sync)
+                return task.state
+        except BaseException:
+            _withdraw(folder)
+            raise
+
+    def _new_folder(self, agent: str) -> str:
+        import time
+
+        self.ensure()
+        first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+        number = 1
+        while True:
+            task_id = first if number == 1 else f"{first}-{number}"
+            try:
+                os.mkdir(f"{self.workspaces}/{task_id}")
+                return task_id
+            except FileExistsError:
+                number += 1
+            except OSError as error:
+                raise storage_failed(error, "Cannot make a folder for the task") from error
+
+    def adopt_folder(self, task_id: str, created: Event, by: Event) -> None:
+        """Record a hand-written folder as a task, once."""
+        with self.locked(task_id, by) as task:
+            if task.state["created"] is None:
+                task.append({"e": "created", "v": 1, "task": task_id, "handle": self._take_handle(task_id), **created})
+
+    def locked(self, task_id: str, by: Event, patience: float = log.PATIENCE) -> Locked:
+        """Hold a task's lock: the state inside is the truth until it is released."""
+        return Locked(self, task_id, by, patience)
+
+    def wake_waiters(self, task_id: str) -> None:
+        """Tell everybody who waits for this task that something happened."""
+        folder = f"{self.folder(task_id)}/.waiters"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return
+        for name in names:
+            try:
+                fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                _forget(f"{folder}/{name}")  # nobody reads it any more
+                continue
+            try:
+                os.write(fd, b"\n")
+            except OSError:
+                continue  # full: the reader has been woken already
+            finally:
+                os.close(fd)
+
+
+def _withdraw(folder: str) -> None:
+    """Take a half-made task away, unless its first event is on disk."""
+    import shutil
+
+    if not os.path.exists(f"{folder}/{log.LOG}") or os.path.getsize(f"{folder}/{log.LOG}") == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+class Locked:
+    """A task under its lock."""
+
+    def __init__(self, store: Store, task_id: str, by: Event, patience: float) -> None:
+        self.store, self.task_id, self.by = store, task_id, by
+        self.folder = store.folder(task_id)
+        self._lock = log.Lock(f"{self.folder}/{log.LOCK}", f"Task {task_id}", patience)
+        self._wrote = False
+        self.state: State = model.new_state(task_id)
+
+    def __enter__(self) -> Locked:
+        if not os.path.isdir(self.folder):
+            raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list")
+        self._lock.__enter__()
+        try:
+            self.state = model.fold(self.task_id, log.read(self.folder))
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        return self
+
+    def append(self, *events: Event, sync: bool = False) -> None:
+        """Record events and take them into `state`."""
+        stamp: dict[str, Any] = {
+            "t": machine.now(),
+            "mono": round(_monotonic(), 3),
+            "boot": machine.boot(),
+            "by": self.by,
+        }
+        stamped = [{**event, **stamp} for event in events]
+        log.append(self.folder, stamped, sync=sync)
+        self._wrote = True
+        for event in stamped:
+            model.apply(self.state, event)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._lock.__exit__(kind, error, trace)
+        if self._wrote:
+            self.store.wake_waiters(self.task_id)
+
+
+def _monotonic() -> float:
+    import time
+
+    return time.monotonic()
+
+
+def open_states(states: Iterable[State]) -> list[State]:
+    """Tasks that are queued or held by a run: what a supervisor has to look at."""
+    return [s for s in states if s["queued"] or s["stop"] or model.current_run(s)]

@@ -1,0 +1,155 @@
+"""Reaching the project's supervisor, and starting it where none runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from overhand import handles, log, machine, model
+from overhand.errors import OverhandError, Refused, storage_failed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from overhand.store import Store
+
+_PATIENCE = 10.0
+
+
+def call(store: Store, tasks: Iterable[str]) -> bool:
+    """Hand tasks to the supervisor; it is started if need be. False where none may be started from here."""
+    message = {"tasks": list(tasks), "env": {k: v for k, v in os.environ.items() if not k.startswith("OVERHAND_")}}
+    line = (json.dumps(message) + "\n").encode()
+    if _send(store, line):
+        return True
+    if not may_start(store):
+        return False
+    store.ensure()
+    deadline = time.monotonic() + _PATIENCE
+    pid = _spawn(store)
+    pause = 0.005
+    while time.monotonic() < deadline:
+        if _send(store, line):
+            return True
+        if pid is not None and _has_ended(pid):
+            # another one may just hold the lock; if not, start again, a little later
+            pid = None if not _lock_is_free(store) else _spawn(store)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.1)
+    raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
+
+
+def running(store: Store) -> int | None:
+    """The pid of the supervisor that holds the project's lock, if there is one."""
+    path = f"{store.own}/lock"
+    return log.holder(path) if os.path.exists(path) and not _lock_is_free(store) else None
+
+
+def _lock_is_free(store: Store) -> bool:
+    import fcntl
+
+    try:
+        fd = os.open(f"{store.own}/lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def may_start(store: Store) -> bool:
+    """Not from another pid namespace than the live runs are in: a supervisor in a sandbox would die with it."""
+    here = machine.pid_namespace()
+    for state in store.states():
+        run = model.current_run(state)
+        if run and run["pidns"] not in ("", here) and run["boot"] == machine.boot():
+            try:
+                if handles.lives(store.run_folder(state["task_id"], run["id"])):
+                    return False
+            except OverhandError:
+                continue
+    return True
+
+
+def _spawn(store: Store) -> int | None:
+    """Start a supervisor in its own session, without the marker of any run and with nothing of ours open."""
+    import signal
+
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
+    output = f"{store.own}/log"
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-P", "-m", "overhand.supervisor", store.root],
+            env,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, output, append, 0o644),
+                (os.POSIX_SPAWN_OPEN, 2, output, append, 0o644),
+                *((os.POSIX_SPAWN_CLOSE, fd) for fd in _inherited()),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+        )
+    except OSError as error:
+        raise storage_failed(error, "Cannot start the supervisor") from error
+
+
+def _inherited() -> Iterator[int]:
+    """Descriptors that our own caller let through, such as the `life` of the run we are called from."""
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:
+        names = []
+    for name in names:
+        fd = int(name)
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                yield fd
+        except OSError:
+            continue  # the listing's own descriptor
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+def address(store: Store) -> str:
+    """The socket's address; a long path goes through a short one, for the kernel takes 107 bytes."""
+    path = f"{store.own}/sock"
+    if len(os.fsencode(path)) < 100:
+        return path
+    folder = os.open(store.own, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    return f"/proc/self/fd/{folder}/sock"
+
+
+def _send(store: Store, line: bytes) -> bool:
+    """Whether a supervisor took the message over: it says so."""
+    import _socket
+
+    if not os.path.exists(f"{store.own}/sock"):
+        return False
+    peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        peer.settimeout(_PATIENCE)
+        peer.connect(address(store))
+        view = memoryview(line)
+        while view:
+            view = view[peer.send(view) :]
+        return peer.recv(3) == b"ok\n"
+    except OSError:
+        return False
+    finally:
+        peer.close()

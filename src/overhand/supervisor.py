@@ -1,0 +1,454 @@
+"""The one process per project that starts, watches, stops and judges; it ends when idle and its agents outlive it.
+
+The loop itself never blocks: whatever may take long (reading agents, checks, stopping, judging) is a job in a thread,
+at most one per task, and when a job is done the task's log is looked at again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import sys
+import time
+import traceback
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from overhand import config as configs
+from overhand import finish, handles, log, machine, members, model, run, summon, trust
+from overhand.desk import Desk
+from overhand.errors import OverhandError
+from overhand.store import Store, open_states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from overhand.model import State
+
+_JOBS = 16
+_LOOK_EVERY = 1.0
+_NOTE_AT = (0.3, 1.0, 3.0, 8.0)  # seconds after the start; then every _NOTE_EVERY
+_NOTE_EVERY = 15.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """A live run, in as few bytes as can be: there may be hundreds."""
+
+    run: str
+    place: str
+    began: float
+    deadline: float | None
+    pidfd: int | None = None
+    ours: bool = True  # in our pid namespace
+    size: int = -1
+    ticks: int = -1
+    sign: float = 0.0  # when it last showed a sign of life
+    noted: float = 0.0
+    stalled: bool = False
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """State in memory only: everything is found again in the logs."""
+
+    store: Store
+    queue: dict[str, State] = field(default_factory=dict)
+    live: dict[str, Watch] = field(default_factory=dict)
+    slots: dict[str, State] = field(default_factory=dict)  # live or starting, by task: what the caps count
+    busy: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+    later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
+    envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
+    poll: select.poll = field(default_factory=select.poll)
+    by_fd: dict[int, str] = field(default_factory=dict)
+    config: configs.Config = field(default_factory=configs.Config)
+    idle_since: float = field(default_factory=time.monotonic)
+    looked: float = 0.0
+
+    def run(self, desk: Desk) -> None:
+        """Until there has been nothing to do for a while."""
+        self.poll.register(desk.listener, select.POLLIN)
+        self.poll.register(desk.bell, select.POLLIN)
+        with ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool:
+            self.load_config()
+            for state in open_states(self.store.states()):
+                self.look(state["task_id"], pool, desk)
+            while not (self.is_idle() and desk.close_if_quiet()):
+                for fd, _ in self.poll.poll(self.timeout() * 1000):
+                    if fd == desk.listener.fileno():
+                        for task_ids, env in desk.receive():
+                            self.load_config()
+                            for task_id in task_ids:
+                                self.envs[task_id] = env
+                                self.look(task_id, pool, desk)
+                    elif fd == desk.bell:
+                        desk.silence()
+                    elif fd in self.by_fd:
+                        self.look(self.by_fd[fd], pool, desk)
+                self.after_jobs(pool, desk)
+                self.tick(pool, desk)
+                self.fill(pool, desk)
+
+    # one task
+
+    def look(self, task_id: str, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """Read the task's log and do the next thing it calls for."""
+        self.idle_since = time.monotonic()
+        if task_id in self.busy:
+            self.again.add(task_id)
+            return
+        try:
+            state = self.store.state(task_id)
+        except OverhandError:
+            self.forget(task_id)
+            return
+        current = model.current_run(state)
+        if state["queued"]:
+            self.unwatch(task_id)
+            self.slots.pop(task_id, None)
+            self.queue[task_id] = state
+            if state["stop"]:
+                self.job(task_id, pool, desk, lambda: self.cancel(task_id))
+        elif current is None:
+            self.forget(task_id)
+            self.wake_dependents(task_id, pool, desk)
+        elif current["state"] == "ended":
+            self.unwatch(task_id)
+            self.slots.pop(task_id, None)
+            self.job(task_id, pool, desk, lambda: self.close(task_id))
+        elif current["attached"] or current["machine"] not in ("", machine.machine()):
+            self.forget(task_id)
+            if current["attached"] and not handles.lives(self.store.run_folder(task_id, current["id"])):
+                self.job(task_id, pool, desk, lambda: self.close(task_id))
+        else:
+            self.slots[task_id] = state
+            self.watch(state, pool, desk)
+
+    def watch(self, state: State, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
+        task_id, current = state["task_id"], model.current_run(state)
+        if current is None:
+            return
+        place = self.store.run_folder(task_id, current["id"])
+        if handles.exit_code(place) is not None or not handles.lives(place):
+            self.unwatch(task_id)
+            self.job(task_id, pool, desk, lambda: self.close(task_id))
+            return
+        if state["stop"]:
+            grace = 0.0 if state["stop"] == "now" else self.config.stop_grace
+            self.job(task_id, pool, desk, lambda: self.end(task_id, "cancelled", grace))
+            return
+        known = self.live.get(task_id)
+        if known is None or known.run != current["id"]:
+            self.unwatch(task_id)
+            same = current["boot"] == machine.boot()
+            now = time.monotonic()
+            self.live[task_id] = known = Watch(
+                current["id"],
+                place,
+                began=current["mono"] if same else now,
+                deadline=current["mono"] + current["timeout"] if same and current["timeout"] else None,
+                ours=run.same_pid_world(current),
+                sign=now,
+            )
+        if known.pidfd is None and known.ours and hasattr(os, "pidfd_open"):
+            self.watch_pid(task_id, known, current["shim"])
+
+    def watch_pid(self, task_id: str, known: Watch, recorded: int | None) -> None:
+        """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
+        shim = handles.shim_pid(known.place) or recorded
+        if shim is None:
+            return
+        try:
+            known.pidfd = os.pidfd_open(shim)
+        except OSError:
+            return
+        self.poll.register(known.pidfd, select.POLLIN)
+        self.by_fd[known.pidfd] = task_id
+
+    def unwatch(self, task_id: str) -> None:
+        """Stop looking at a run."""
+        known = self.live.pop(task_id, None)
+        if known and known.pidfd is not None:
+            self.poll.unregister(known.pidfd)
+            del self.by_fd[known.pidfd]
+            os.close(known.pidfd)
+
+    def forget(self, task_id: str) -> None:
+        """Nothing more to do for this task."""
+        self.unwatch(task_id)
+        for table in (self.queue, self.slots, self.later):
+            table.pop(task_id, None)
+
+    # jobs
+
+    def work(self, task_id: str) -> run.Work:
+        """What a job needs."""
+        by = {"kind": "overhand", "via": "supervisor"}
+        return run.Work(self.store, self.config, by, self.envs.get(task_id, os.environ), frozenset({os.getpid()}))
+
+    def job(self, task_id: str, pool: ThreadPoolExecutor, desk: Desk, do: Callable[[], object]) -> None:
+        """Do something slow for a task, beside the loop."""
+        if task_id in self.busy:
+            self.again.add(task_id)
+            return
+        self.busy.add(task_id)
+
+        def whole() -> None:
+            error: BaseException | None = None
+            try:
+                do()
+            except BaseException as caught:  # noqa: BLE001 -- it is told in after_jobs; one task must not end the others
+                error = caught
+            self.done.append((task_id, error))
+            desk.ring()
+
+        pool.submit(whole)
+
+    def after_jobs(self, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """Look at each task again whose job is done."""
+        while self.done:
+            task_id, error = self.done.popleft()
+            self.busy.discard(task_id)
+            self.again.discard(task_id)
+            if error is None:
+                self.look(task_id, pool, desk)
+            else:
+                self.trouble(task_id, error)
+
+    def trouble(self, task_id: str, error: BaseException) -> None:
+        """A job failed: write it down, try again later."""
+        say(f"{task_id}: {error}")
+        if not isinstance(error, OverhandError):
+            traceback.print_exception(error)
+        self.queue.pop(task_id, None)
+        self.later[task_id] = time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0)
+
+    def close(self, task_id: str) -> None:
+        """A run that seems to be over: find out how it ended and judge it."""
+        run.settle(self.work(task_id), task_id)
+        finish.finish(self.work(task_id), task_id)
+
+    def end(self, task_id: str, cause: str, grace: float) -> None:
+        """Stop a run and, with it, the tasks it delegated."""
+        state = run.stop(self.work(task_id), task_id, cause, grace)
+        ended = state["runs"][-1]["id"] if state["runs"] else None
+        for child in open_states(self.store.states()):
+            if child["parent"] and child["parent"]["run"] == ended and not child["stop"]:
+                with self.store.locked(child["task_id"], self.work(task_id).by) as task:
+                    task.append({"e": "stop", "why": "its parent ended"})
+                self.done.append((child["task_id"], None))
+
+    def cancel(self, task_id: str) -> None:
+        """A queued task that a person stopped."""
+        run.cancel_queued(self.work(task_id), task_id, "Stopped before it began.")
+
+    # time
+
+    def timeout(self) -> float:
+        """Seconds until something must be looked at."""
+        if self.live or self.later or self.busy or self.again:
+            nearest = min((w.deadline for w in self.live.values() if w.deadline), default=float("inf"))
+            return max(0.0, min(_LOOK_EVERY, nearest - time.monotonic()))
+        return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (time.monotonic() - self.idle_since)))
+
+    def tick(self, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """Deadlines at once; sizes, leftovers and signs of life about every second."""
+        now = time.monotonic()
+        for task_id, known in list(self.live.items()):
+            if known.deadline is not None and now >= known.deadline and known.ours:
+                known.deadline = None
+                self.job(task_id, pool, desk, lambda t=task_id: self.end(t, "timeout", self.config.stop_grace))  # type: ignore[misc] # bound now
+        if now - self.looked < _LOOK_EVERY:
+            return
+        self.looked = now
+        handles.reap()
+        for task_id in [t for t, at in self.later.items() if at <= now]:
+            del self.later[task_id]
+            self.look(task_id, pool, desk)
+        for task_id, known in list(self.live.items()):
+            if task_id not in self.busy:
+                self.examine(task_id, known, now, pool, desk)
+
+    def examine(self, task_id: str, known: Watch, now: float, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """One live run: has it ended, does it flood, does it stall?"""
+        if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
+            self.look(task_id, pool, desk)
+            return
+        if known.pidfd is None and known.ours:
+            self.watch_pid(task_id, known, None)
+        size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
+        if size > self.config.max_output:
+            self.job(task_id, pool, desk, lambda: self.stop_flood(task_id))
+        if size != known.size:
+            known.size, known.sign = size, now
+        age = now - known.began
+        due = next((at for at in reversed(_NOTE_AT) if age >= at), None)
+        if known.ours and ((due and known.noted < known.began + due) or now - known.noted >= _NOTE_EVERY):
+            known.noted = now
+            self.note(task_id, known, now)
+
+    def note(self, task_id: str, known: Watch, now: float) -> None:
+        """Remember the sessions of its members and see whether they use the CPU."""
+        shim = handles.shim_pid(known.place)
+        if shim is None or not members.LINUX:
+            return
+        ticks = members.Members(known.place, f"{run.MARKER}={known.run}", frozenset({os.getpid()})).note(shim)
+        if ticks != known.ticks:
+            known.ticks, known.sign = ticks, now
+        if self.config.stall and now - known.sign > self.config.stall and not known.stalled:
+            known.stalled = True
+            self.notice(task_id, f"No sign of life for {model.say_duration(now - known.sign)}: no output, no CPU.")
+
+    def notice(self, task_id: str, text: str) -> None:
+        """Leave a line for the person."""
+        try:
+            with self.store.locked(task_id, self.work(task_id).by, patience=0.5) as task:
+                task.append({"e": "notice", "text": text})
+        except OverhandError as error:
+            say(f"{task_id}: {text} ({error})")
+
+    def stop_flood(self, task_id: str) -> None:
+        """An agent that prints without end is stopped; what it printed stays."""
+        self.notice(task_id, f"It printed more than {self.config.max_output} bytes and was stopped.")
+        self.end(task_id, "error", 0.0)
+
+    # the queue
+
+    def load_config(self) -> None:
+        """Settings as they are now; those of a project nobody trusts do not count."""
+        try:
+            trusted = not trust.untrusted(self.store.root, [f for f in configs.FILES if os.path.lexists(f"{self.store.root}/{f}")])
+            self.config = configs.load(self.store.root) if trusted else configs.Config()
+        except OverhandError as error:
+            say(str(error))
+
+    def fill(self, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """Start what the caps allow, the most urgent first."""
+        if not self.queue:
+            return
+        holding = {t: s for t, s in self.slots.items() if not waits_for_child(self.store, s)}
+        for state in in_order(self.queue.values()):
+            task_id = state["task_id"]
+            if task_id in self.busy or state["stop"] or not self.dependency_met(state, pool, desk):
+                continue
+            if fits(state, holding, self.config):
+                del self.queue[task_id]
+                self.slots[task_id] = holding[task_id] = state
+                self.job(task_id, pool, desk, lambda t=task_id: run.start(self.work(t), t))  # type: ignore[misc] # bound now
+
+    def dependency_met(self, state: State, pool: ThreadPoolExecutor, desk: Desk) -> bool:
+        """`--after`: starts when that one is judged completed; anything else blocks it."""
+        if not state["after"]:
+            return True
+        try:
+            other = self.store.state(state["after"])
+            status = other["status"]
+        except OverhandError:
+            status = "failed"
+        if status not in (None, "completed"):
+            task_id, text = state["task_id"], f"It was to start after {state['after']}, which was judged {status}."
+            self.job(task_id, pool, desk, lambda: run.cancel_queued(self.work(task_id), task_id, text, "blocked"))
+        return status == "completed"
+
+    def wake_dependents(self, task_id: str, pool: ThreadPoolExecutor, desk: Desk) -> None:
+        """Tasks that wait for this one are decided by the next fill; tell their waiters."""
+        for other in self.queue.values():
+            if other["after"] == task_id:
+                self.idle_since = time.monotonic()
+
+    def is_idle(self) -> bool:
+        """Nothing runs, nothing can start, and it has been so for a while."""
+        if self.live or self.busy or self.later or self.again or self.slots:
+            self.idle_since = time.monotonic()
+            return False
+        return time.monotonic() - self.idle_since >= self.config.idle
+
+
+def in_order(states: object) -> list[State]:
+    """Queued tasks as they will start: priority, then the time they were accepted."""
+    waiting: list[State] = list(states)  # type: ignore[call-overload] # any iterable of states
+    return sorted(waiting, key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
+
+
+def fits(state: State, holding: dict[str, State], config: configs.Config) -> bool:
+    """Whether one more run of this agent and kind may start now."""
+    if holding and (state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())):
+        return False
+    if config.max_parallel and len(holding) >= config.max_parallel:
+        return False
+    cap = config.per_agent.get(state["agent"], 0)
+    if cap and sum(s["agent"] == state["agent"] for s in holding.values()) >= cap:
+        return False
+    cap = config.per_kind.get(state["kind"] or "", 0)
+    return not (cap and sum(s["kind"] == state["kind"] for s in holding.values()) >= cap)
+
+
+def waits_for_child(store: Store, state: State) -> bool:
+    """Whether one of the run's own processes waits for a task it delegated: such a run holds no slot."""
+    current = model.current_run(state)
+    if current is None:
+        return False
+    folder = f"{store.run_folder(state['task_id'], current['id'])}/waiting"
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False
+    return any(_is_held(f"{folder}/{name}") for name in names)
+
+
+def _is_held(path: str) -> bool:
+    """The waiter holds a lock for as long as it waits; the kernel lets go when it dies."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def say(text: str) -> None:
+    """One line in the supervisor's log."""
+    print(f"{machine.now()} {text}", flush=True)
+
+
+def main(argv: list[str]) -> int:
+    """Hold the project's lock and work; a second supervisor leaves at once."""
+    store = Store(os.path.realpath(argv[0]))
+    os.chdir("/")
+    store.ensure()
+    try:
+        with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
+            _shorten_log(f"{store.own}/log")
+            with Desk(summon.address(store), f"{store.own}/sock") as desk:
+                Supervisor(store).run(desk)
+    except OverhandError as error:
+        say(error.message)
+        return error.exit_status
+    return 0
+
+
+def _shorten_log(path: str) -> None:
+    if _size(path) > 1_000_000:
+        os.truncate(path, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,108 @@
+"""The scripted agents as Python functions: `p.agent("name")(completes())`.
+
+Each of these makes a function agent: a callable that takes one `call` and gives back a return as JSON.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from overhand.testing import questions, returns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    FunctionAgent = Callable[["Call"], dict[str, object]]
+
+
+class Call(Protocol):
+    """What these agents use of the call that a function agent is given."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def workspace(self) -> Path: ...
+    @property
+    def project(self) -> Path: ...
+
+
+class Waitable(Protocol):
+    """Something to wait for: a `threading.Event`, a `multiprocessing.Event`."""
+
+    def wait(self) -> object: ...
+
+
+def completes(
+    summary: str = returns.SUMMARY,
+    files: Mapping[str, str] | None = None,
+    data: Mapping[str, object] | None = None,
+) -> FunctionAgent:
+    """Writes these files (path in the project → content), then returns completed, naming them."""
+    written = dict(files or {})
+
+    def agent(call: Call) -> dict[str, object]:
+        for path, content in written.items():
+            place = call.project / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(content, encoding="utf-8")
+        return returns.return_json("completed", summary, list(written), data)
+
+    return agent
+
+
+def reports(status: str, summary: str = returns.SUMMARY) -> FunctionAgent:
+    """Returns this status: blocked, partial, needs-input, failed."""
+
+    def agent(_: Call) -> dict[str, object]:
+        return returns.return_json(status, summary)
+
+    return agent
+
+
+def claims_falsely(path: str = "never-written.txt") -> FunctionAgent:
+    """Returns completed and names a file that it did not write."""
+
+    def agent(_: Call) -> dict[str, object]:
+        return returns.return_json("completed", f"Wrote {path} and tested it.", [path])
+
+    return agent
+
+
+def returns_rubbish() -> FunctionAgent:
+    """Returns something that cannot be read as a result."""
+
+    def agent(_: Call) -> dict[str, object]:
+        return {"status": "splendid", "summary": 42, "artifacts": "many"}
+
+    return agent
+
+
+def raises(error: BaseException | type[BaseException]) -> FunctionAgent:
+    """Raises this error."""
+
+    def agent(_: Call) -> dict[str, object]:
+        raise error
+
+    return agent
+
+
+def hangs(event: Waitable) -> FunctionAgent:
+    """Waits for the event, then returns completed: a test decides when, or never sets it."""
+
+    def agent(_: Call) -> dict[str, object]:
+        event.wait()
+        return returns.return_json()
+
+    return agent
+
+
+def asks(question: str) -> FunctionAgent:
+    """Asks, waits for the answer, and returns it as its summary."""
+
+    def agent(call: Call) -> dict[str, object]:
+        ipc = str(call.workspace / "ipc")
+        answer = questions.await_answer(ipc, questions.ask(ipc, question))
+        return returns.return_json("completed", answer)
+
+    return agent

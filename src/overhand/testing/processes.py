@@ -1,0 +1,65 @@
+"""Which processes a test project started, and how to end every one of them, by pid and nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from overhand import members
+from overhand.testing.strays import SLEEP
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATIENCE = 10.0
+
+
+def of_project(project: Path) -> dict[int, float]:
+    """Living processes of this project: pid and start time."""
+    found = {
+        pid for pid in members.table() if members.environment_of(pid, "OVERHAND_PROJECT") == str(project)
+    }
+    found |= _supervisor(project) | _strays(project)
+    found.discard(os.getpid())
+    return {pid: started for pid in found if (started := members.start_time(pid)) is not None}
+
+
+def end_all(project: Path) -> None:
+    """Kill them until two scans in a row find nobody: one may start another while it is being killed."""
+    deadline = time.monotonic() + PATIENCE
+    quiet = 0
+    while quiet < 2:
+        living = of_project(project)
+        quiet = 0 if living else quiet + 1
+        for pid, started in living.items():
+            members.send(pid, started, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"These processes of {project} could not be ended: {sorted(living)}")
+        time.sleep(0.02)
+
+
+def _supervisor(project: Path) -> set[int]:
+    """The holder of the supervisor's lock; its pid counts only while the lock is held."""
+    try:
+        with open(project / ".agent-workspaces/.supervisor/lock", "rb") as file:
+            pid = file.read(32).split()[:1]
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return {int(word) for word in pid if word.isdigit()}
+    except OSError:
+        pass  # never started
+    return set()
+
+
+def _strays(project: Path) -> set[int]:
+    """What scripted agents left behind; their sleep tells them from a process that got the number later."""
+    noted = {
+        int(word)
+        for path in project.glob(".agent-workspaces/*/pids")
+        for word in path.read_text(encoding="ascii").split()
+    }
+    return {pid for pid in noted if members.command_line_has(pid, SLEEP[1])}

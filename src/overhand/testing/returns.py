@@ -1,0 +1,58 @@
+"""What scripted agents hand back: good, clumsy and worthless returns. Pure, and quick to import."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SUMMARY = "Did the scripted work."
+
+# Broken UTF-8, half a table, an unclosed fence: nothing here can be read as a result.
+RUBBISH = b"\xff\xfe\x00|||\n| a\n```json\n{]\n\n\x80\x81 lorem ### ipsum **Stat\n"
+
+JSON_FORMS = {"": "{0}", "fenced": "```json\n{0}\n```", "prose": "All done, see here: {0} (that was it)."}
+
+
+def output_md(
+    title: str, agent: str, status: str = "completed", summary: str = SUMMARY, files: Sequence[str] = ()
+) -> str:
+    """A well-formed OUTPUT.md that names these files."""
+    table = "".join(f"| `{path}` | Written by a script |\n" for path in files)
+    modified = "".join(f"- `{path}` — Written by a script\n" for path in files)
+    return (
+        f"# Task Complete: {title}\n\n**Status:** {status}\n**Duration:** 1 second\n**Agent:** {agent}\n\n"
+        f"## Summary\n{summary}\n\n"
+        f"## Deliverables\n| File | Description |\n|------|-------------|\n{table}\n"
+        "## Decisions Made\n- **Followed the script**: it is what a scripted agent does\n\n"
+        f"## For Primary\n- Nothing to add\n\n## Files Modified\n{modified}"
+    )
+
+
+def clumsy_md(files: Sequence[str]) -> str:
+    """A good result, badly written down: no title, other case and order, CRLF, a section nobody asked for."""
+    named = "".join(f"* `{path}`\n" for path in files)
+    text = (
+        f"## files modified\n{named}\n## MY FEELINGS\nThis went well.\n\n"
+        f"## summary\n{SUMMARY}\n\n**status** : Completed\n"
+    )
+    return text.replace("\n", "\r\n")
+
+
+def prose(files: Sequence[str]) -> str:
+    """A result without any form at all: a sentence."""
+    return f"Done! I wrote {', '.join(files) or 'nothing'} and it works great.\n"
+
+
+def return_json(
+    status: str = "completed",
+    summary: str = SUMMARY,
+    files: Sequence[str] = (),
+    data: Mapping[str, object] | None = None,
+) -> dict[str, object]:
+    """The return as JSON: what `result.json`, standard output or a function agent may hold."""
+    artifacts = [{"type": "file", "path": path, "summary": "Written by a script"} for path in files]
+    returned: dict[str, object] = {"status": status, "summary": summary, "artifacts": artifacts}
+    if data is not None:
+        returned["data"] = dict(data)
+    return returned

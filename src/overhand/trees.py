@@ -1,0 +1,172 @@
+"""The working tree as Overhand sees it: fingerprints of files, and what a run changed."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from overhand.judge import FileFact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from overhand.documents.handoff import Deliverable
+
+Print = list[Any]  # [sha256, ctime_ns, inode]
+_GIT_PATIENCE = 30
+_SENSITIVE = ("test", "spec", "conftest", ".github", ".gitlab-ci", ".ci", "jenkinsfile", "makefile", "tox.ini",
+              "pyproject.toml", "package.json", ".overhand", ".claude", ".pre-commit", "dockerfile", "noxfile")  # fmt: skip
+
+
+def inside(root: str, path: str) -> str | None:
+    """The real path, if it lies in the tree (links followed); None otherwise."""
+    real = os.path.realpath(os.path.join(root, path))
+    return real if real == root or real.startswith(root + os.sep) else None
+
+
+def relative(root: str, path: str) -> str:
+    """The path as it is written in lists: relative to the tree where it can be."""
+    whole = os.path.normpath(os.path.join(root, path))
+    return os.path.relpath(whole, root) if whole.startswith(root + os.sep) else path
+
+
+def fingerprint(path: str) -> Print | None:
+    """Content, ctime and inode; mtime is no evidence, moved files lie about it."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return [digest, found.st_ctime_ns, found.st_ino]
+
+
+def _matches(root: str, pattern: str) -> list[str]:
+    if not any(sign in pattern for sign in "*?["):
+        return [pattern]
+    return sorted(glob.glob(pattern, root_dir=root, recursive=True))
+
+
+def baseline(root: str, deliverables: Iterable[Deliverable]) -> dict[str, Print]:
+    """Fingerprints of what is promised, before the task's first run."""
+    found: dict[str, Print] = {}
+    for deliverable in deliverables:
+        for path in _matches(root, deliverable.path) if deliverable.path else []:
+            real = inside(root, path)
+            mark = fingerprint(real) if real else None
+            if mark:
+                found[relative(root, path)] = mark
+    return found
+
+
+def deliverable_facts(root: str, deliverables: Iterable[Deliverable], before: dict[str, Print]) -> list[FileFact]:
+    """Each promised file as it is now, compared with the baseline."""
+    facts = []
+    for deliverable in deliverables:
+        if deliverable.path is None:
+            continue
+        found = _matches(root, deliverable.path)
+        several = [_fact(root, path, before, deliverable.may_be_unchanged) for path in found]
+        if not several:
+            facts.append(FileFact(deliverable.path, exists=False, waived=deliverable.may_be_unchanged))
+        elif len(several) > 1 and any(fact.holds for fact in several):
+            facts += [fact for fact in several if fact.holds]  # of a glob, what was left alone is no promise broken
+        else:
+            facts += several
+    return facts
+
+
+def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileFact:
+    name = relative(root, path)
+    real = inside(root, path)
+    if real is None:
+        return FileFact(name, inside=False, waived=waived)
+    if os.path.isdir(real):
+        return FileFact(name, empty=not os.listdir(real), waived=waived)
+    mark = fingerprint(real)
+    if mark is None:
+        return FileFact(name, exists=False, waived=waived)
+    old = before.get(name)
+    change = "new" if old is None else "changed" if old[0] != mark[0] else "touched" if old[1:] != mark[1:] else "untouched"
+    return FileFact(name, empty=os.path.getsize(real) == 0, change=change, waived=waived)
+
+
+_GONE = ("delet", "remov", "renam", "moved", "dropped")
+
+
+def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
+    """Files a return names; one that is said to be deleted need not exist."""
+    facts = []
+    for path, note in notes:
+        real = inside(root, path)
+        gone = any(word in note.lower() for word in _GONE)
+        exists = real is not None and (os.path.exists(real) or bool(_matches(root, path) and "*" in path))
+        facts.append(FileFact(relative(root, path), exists=exists or gone, inside=real is not None, note=note))
+    return facts
+
+
+def is_repository(root: str) -> bool:
+    """Whether git can tell what changed here."""
+    folder = root
+    while not os.path.exists(f"{folder}/.git"):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
+
+
+def snapshot(root: str) -> dict[str, Any] | None:
+    """HEAD and the files that differ from it, with their content; None where git cannot tell."""
+    if not is_repository(root):
+        return None
+    head = _git(root, "rev-parse", "--verify", "-q", "HEAD")
+    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+    if status is None:
+        return None
+    top = (_git(root, "rev-parse", "--show-toplevel") or root).strip()
+    dirty: dict[str, str] = {}
+    for entry in status.split("\0"):
+        if len(entry) > 3:
+            path = relative(root, os.path.join(top, entry[3:]))
+            if not path.startswith(".agent-workspaces"):
+                mark = fingerprint(os.path.join(root, path))
+                dirty[path] = mark[0] if mark else "gone"
+    return {"head": (head or "").strip(), "dirty": dirty}
+
+
+def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str] | None:
+    """Files that differ between two snapshots; None where it cannot be told."""
+    if before is None or after is None:
+        return None
+    changed = {path for path, mark in after["dirty"].items() if before["dirty"].get(path) != mark}
+    changed |= {path for path in before["dirty"] if path not in after["dirty"]}
+    if before["head"] != after["head"] and before["head"] and after["head"]:
+        names = _git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
+        committed = {name for name in names.split("\0") if name}
+        # what was dirty before and is committed unchanged now is no change of this run; git cannot say, so list it
+        changed |= committed
+    return sorted(changed)
+
+
+def sensitive(paths: Iterable[str]) -> list[str]:
+    """Changes a person should look at first: tests, checks, CI, settings."""
+    return [path for path in paths if any(word in path.lower() for word in _SENSITIVE)]
+
+
+def _git(root: str, *args: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root, *args],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_GIT_PATIENCE,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

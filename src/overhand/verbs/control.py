@@ -1,0 +1,239 @@
+"""Changing a task's course: `stop`, `run`, `clean`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+from overhand import config as configs
+from overhand import guards, handles, machine, model, run, summon, trust, waiting
+from overhand.agents import files
+from overhand.errors import BadInput, OverhandError, Refused, TimedOut
+from overhand.files import random_text
+from overhand.store import open_states
+from overhand.verbs import Answer, Session
+from overhand.verbs.reconcile import refresh
+
+if TYPE_CHECKING:
+    from overhand.guards import Caller
+    from overhand.model import State
+
+
+def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
+    """End tasks; returns when no member of their runs is left."""
+    if not id and not all:
+        raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
+    who = guards.caller(session.store)
+    if all:
+        task_ids = [s["task_id"] for s in open_states(session.store.states())]
+    else:
+        task_ids = [session.store.resolve(handle) for handle in id or []]
+    _only_own(session, who, task_ids)
+    said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
+    asked = [task_id for task_id, what in said.items() if what == "asked"]
+    if asked and not summon.call(session.store, asked):
+        raise Refused("The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox.")
+    grace = configs.Config().stop_grace if now else configs.load(session.root).stop_grace
+    _wait_until_ended(session, asked, grace + 30)
+    tasks = [{"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))} for t in task_ids]
+    return Answer({"schema": "overhand.stop/1", "tasks": tasks})
+
+
+def _only_own(session: Session, who: Caller, task_ids: list[str]) -> None:
+    """A run may stop what it delegated, nothing else."""
+    for task_id in task_ids if not who.is_person else []:
+        parent = session.store.state(task_id)["parent"]
+        if not parent or parent["run"] != who.run:
+            raise Refused(f"Task {task_id} was not delegated by this run.", "Ask the person who started it.")
+
+
+def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
+    """`asked`, or why there was nothing to ask."""
+    state = refresh(session, session.store.state(task_id))
+    with session.store.locked(task_id, who.by(session.via)) as task:
+        state = task.state
+        current = model.current_run(state)
+        if state["queued"]:
+            task.append({"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True)
+            return "queued"
+        if current is None or current["state"] == "ended":
+            return _leftovers_ended(session, state)
+        task.append({"e": "stop", "why": "now" if now else "stopped"})
+    return "asked"
+
+
+def _leftovers_ended(session: Session, state: State) -> str:
+    """A finished task may have left processes behind; `stop` ends those as well."""
+    ended = 0
+    for one in state["runs"]:
+        place = session.store.run_folder(state["task_id"], one["id"])
+        if not one["attached"] and run.same_pid_world(one) and handles.lives(place):
+            supervisor = summon.running(session.store)
+            spare = frozenset({supervisor} if supervisor else ())
+            ended += bool(not handles.stop(place, f"{run.MARKER}={one['id']}", grace=1.0, spare=spare))
+    return "leftovers ended" if ended else "nothing ran"
+
+
+def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> None:
+    until = waiting.deadline(seconds)
+    with waiting.bell(session.store, task_ids) as bell:
+        while left := [t for t in task_ids if session.store.state(t)["status"] is None]:
+            if time.monotonic() >= until:
+                raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
+            session.tell(f"Stopping {', '.join(left)} …")
+            bell.wait(until - time.monotonic())
+
+
+def _end_of(state: State) -> dict[str, Any]:
+    last = state["runs"][-1] if state["runs"] else None
+    return {"status": state["status"], "cause": last["cause"] if last else None, "headline": model.headline(state)}
+
+
+def run_again(session: Session, id: str, agent: str | None = None, wait: bool = False) -> Answer:
+    """Start a prepared folder, or an ended task once more."""
+    from overhand.verbs.delegate import ask_for_trust
+    from overhand.verbs.setup import first_use
+
+    first_use(session)
+    who = guards.caller(session.store)
+    task_id = guards.workspace_of(id) if os.path.isdir(id) and os.sep in id else None
+    if task_id is None:
+        task_id = session.store.resolve(id)
+    elif os.path.realpath(id) != os.path.realpath(session.store.folder(task_id)):
+        raise BadInput(f"{id} is not in this project's .agent-workspaces.", f"Name that project: overhand --project DIR run {task_id}")
+    ask_for_trust(session, who)
+    state = refresh(session, session.store.state(task_id))
+    config = configs.load(session.root, state["settings"] and {k: v for k, v in state["settings"].items() if "." in k})
+    chosen = files.find(session.root, agent or _agent_of(session, state, config), config)
+    trust.require(session.root, chosen.trusted_with)
+    if state["created"] is None:
+        _record_folder(session, who, state, chosen, config)
+    with session.store.locked(task_id, who.by(session.via)) as task:
+        _may_run(session, task.state)
+        task.append({"e": "accepted", "agent": chosen.name}, sync=True)
+        state = task.state
+    summon.call(session.store, [task_id])
+    if wait:
+        from overhand.verbs.look import wait_for
+
+        return wait_for(session, [task_id], None, verb="run")
+    handle = state["handle"]
+    return Answer(
+        {
+            "schema": "overhand.run/1",
+            "task_id": task_id,
+            "handle": handle,
+            "title": state["title"],
+            "agent": chosen.name,
+            "next": [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
+        }
+    )
+
+
+def _agent_of(session: Session, state: State, config: configs.Config) -> str:
+    """The recorded agent; for a hand-made folder the one its name begins with, else the default."""
+    if state["created"] is not None:
+        return state["agent"]
+    known = files.names(session.root)
+    named = [name for name in known if state["task_id"] == name or state["task_id"].startswith(f"{name}-")]
+    return max(named, key=len) if named else files.default(session.root, config)
+
+
+def _record_folder(session: Session, who: Caller, state: State, agent: Any, config: configs.Config) -> None:
+    """A hand-written folder becomes a recorded task, under the same guards as `delegate`."""
+    import hashlib
+
+    from overhand.documents import handoff as handoffs
+    from overhand.verbs.delegate import Request, check_handoff, checks_of
+
+    depth, path = guards.check_delegation(who, agent)
+    text, handoff = run.read_handoff(session.store, state["task_id"])
+    check_handoff(session, text, agent, strict=False)
+    kind = config.kind(None)
+    created = {
+        "title": handoff.title,
+        "agent": agent.name,
+        "depth": depth,
+        "path": path,
+        "timeout": kind.timeout,
+        "level": kind.level,
+        "contract": handoffs.wanted_contract(handoff),
+        "checks": checks_of(Request(), config),
+        "handoff": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
+        "parent": None if who.is_person else {"task": who.task, "run": who.run},
+    }
+    os.makedirs(f"{session.store.folder(state['task_id'])}/ipc", exist_ok=True)
+    session.store.adopt_folder(state["task_id"], created, who.by(session.via))
+
+
+def _may_run(session: Session, state: State) -> None:
+    """Exactly one run holds a task, and one with living leftovers is not run again."""
+    handle = state["handle"]
+    if state["queued"]:
+        raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
+    current = model.current_run(state)
+    if current is not None:
+        raise Refused(f"Task {handle} is held by run {current['id']} ({current['state']}).", f"Wait for it, or stop it: overhand stop {handle}")
+    if state["status"] == "completed":
+        raise Refused(f"Task {handle} is completed.", "Delegate what is still to do as a new task.")
+    for one in state["runs"]:
+        if not one["attached"] and handles.lives(session.store.run_folder(state["task_id"], one["id"])):
+            raise Refused(f"Processes of run {one['id']} are still alive.", f"End them first: overhand stop {handle}")
+
+
+def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:
+    """Remove whole tasks that ended long ago and that somebody has seen."""
+    guards.require_person(guards.caller(session.store), "Cleaning")
+    try:
+        age = model.duration(older or "7d")
+    except ValueError:
+        raise BadInput(f"--older {older!r} is not a duration.", "Write it as 7d or 12h.") from None
+    before = time.time() - age
+    found, kept = [], 0
+    for state in session.store.states():
+        if _may_go(session, state, before):
+            found.append(state)
+        elif state["status"] is not None:
+            kept += 1
+    if found and not dry_run and not yes:
+        _confirm(session, f"Remove {len(found)} finished tasks?")
+    removed = [] if dry_run else [s["task_id"] for s in found if _remove(session, s)]
+    rows = [{"task_id": s["task_id"], "handle": s["handle"], "title": s["title"], "status": s["status"]} for s in found]
+    return Answer({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
+
+
+def _may_go(session: Session, state: State, before: float) -> bool:
+    """Ended before then, seen by a person or not worth seeing, nothing of it alive."""
+    if state["status"] is None or machine.epoch(state["judged"]) > before or model.current_run(state):
+        return False
+    if model.headline(state) in ("ready", "needs you"):
+        return False
+    places = [session.store.run_folder(state["task_id"], one["id"]) for one in state["runs"]]
+    return not any(handles.lives(place) for place in places)
+
+
+def _confirm(session: Session, question: str) -> None:
+    if not session.interactive:
+        raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
+    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+        raise Refused("Nothing was removed.")
+
+
+def _remove(session: Session, state: State) -> bool:
+    """Out of the way in one step, then deleted: a crash leaves no half task."""
+    try:
+        with session.store.locked(state["task_id"], {"kind": "person"}) as task:
+            if task.state["judged"] != state["judged"]:
+                return False
+            grave = f"{session.store.own}/removed-{random_text(8)}"
+            os.rename(session.store.folder(state["task_id"]), grave)
+        shutil.rmtree(grave)
+    except OSError as error:
+        session.tell(f"{state['task_id']} could not be removed: {error}")
+        return False
+    except OverhandError as error:
+        session.tell(error.message)
+        return False
+    return True

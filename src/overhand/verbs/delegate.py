@@ -1,0 +1,336 @@
+"""`delegate`: make a task of words, check it against every guard, hand it over."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from overhand import config as configs
+from overhand import guards, model, summon, trust
+from overhand.agents import Agent, driver, files
+from overhand.contracts import CONTRACTS, contract_name
+from overhand.documents import handoff as handoffs
+from overhand.documents.text import decode
+from overhand.errors import BadInput, NotFound, OverhandError, Refused
+from overhand.files import read_file, write_file
+from overhand.verbs import Answer, Session
+
+if TYPE_CHECKING:
+    from overhand.config import Config
+    from overhand.documents.handoff import Handoff
+    from overhand.documents.problems import Problem
+    from overhand.guards import Caller
+    from overhand.model import State
+
+MAX_TITLE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything `delegate` can be told."""
+
+    title: str = ""
+    agent: str | None = None
+    kind: str | None = None
+    context: list[str] = field(default_factory=list)
+    file: list[str] = field(default_factory=list)
+    constraint: list[str] = field(default_factory=list)
+    deliverable: list[str] = field(default_factory=list)
+    returns: list[str] = field(default_factory=list)
+    step: list[str] = field(default_factory=list)
+    verify: list[str] = field(default_factory=list)
+    handoff: str | None = None
+    edit: bool = False
+    no_start: bool = False
+    wait: bool = False
+    timeout: str | None = None
+    budget: str | None = None
+    priority: str | None = None
+    contract: str | None = None
+    model: str | None = None
+    read_only: bool = False
+    here: bool = False
+    after: str | None = None
+    settings: list[str] = field(default_factory=list)
+    strict: bool = False
+
+
+def delegate(session: Session, **given: Any) -> Answer:
+    """Accept a task; a supervisor carries on."""
+    request = request_of(given)
+    state, agent, problems = accept(session, request)
+    if not request.no_start and not summon.call(session.store, [state["task_id"]]):
+        session.tell("It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will.")
+    if request.wait and not request.no_start:
+        from overhand.verbs.look import wait_for
+
+        return wait_for(session, [state["task_id"]], None, verb="delegate")
+    return Answer(receipt_of_start(session, state, agent, problems, request))
+
+
+def request_of(given: dict[str, Any]) -> Request:
+    """The command line's names, where Python has its own meaning for them."""
+    renamed = {"return": "returns", "set": "settings"}
+    values = {renamed.get(name, name): value for name, value in given.items() if value is not None}
+    return Request(**values)
+
+
+def accept(session: Session, request: Request, *, start: bool = True, sync: bool = True) -> tuple[State, Agent, list[Problem]]:
+    """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
+    from overhand.verbs.setup import first_use
+
+    first_use(session)
+    who = guards.caller(session.store)
+    try:
+        return _accept(session, request, who, start=start and not request.no_start, sync=sync)
+    except Refused as error:
+        _note_refusal(session, who, request, error)
+        raise
+
+
+def _accept(session: Session, request: Request, who: Caller, *, start: bool, sync: bool) -> tuple[State, Agent, list[Problem]]:
+    _only_from_people(who, request)
+    ask_for_trust(session, who)
+    settings = dict(configs.setting(text) for text in request.settings)
+    config = configs.load(session.root, settings)
+    name = request.agent or files.default(session.root, config)
+    agent = files.find(session.root, name, config)
+    trust.require(session.root, agent.trusted_with)
+    for warning in agent.warnings:
+        session.tell(f"{agent.source}: {warning}")
+    state, problems = make(session, request, who, agent, config, settings, start=start, sync=sync)
+    return state, agent, problems
+
+
+def make(
+    session: Session, request: Request, who: Caller, agent: Agent, config: Config, settings: dict[str, Any], *, start: bool, sync: bool
+) -> tuple[State, list[Problem]]:
+    """The task's folder and its first events."""
+    if request.kind is not None and not model.is_name(request.kind):
+        raise BadInput(f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review.")
+    depth, path = guards.check_delegation(who, agent)
+    kind = config.kind(request.kind)
+    handoff = build_handoff(session, request, kind.contract)
+    contract = choose_contract(session, request, handoff, kind.contract)
+    text = edit(handoffs.render(handoff), session) if request.edit else handoffs.render(handoff)
+    problems = check_handoff(session, text, agent, request.strict)
+    check_program(session, agent)
+    handoff = handoffs.parse(text)
+    created = {
+        "title": handoff.title,
+        "kind": request.kind,
+        "priority": request.priority or "P2",
+        "parent": None if who.is_person else {"task": who.task, "run": who.run},
+        "depth": depth,
+        "path": path,
+        "timeout": guards.time_for(request.timeout, kind, request.kind, who.left if request.wait else None),
+        "level": "read" if request.read_only else kind.level,
+        "contract": contract,
+        "checks": checks_of(request, config),
+        "after": session.store.resolve(request.after) if request.after else None,
+        "settings": {**settings, **({"exclusive": True} if agent.exclusive else {}), **({} if agent.can_delegate else {"can_delegate": False})},
+        "model": request.model,
+        "budget": request.budget,
+        "strict": request.strict,
+    }
+    created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
+    state = session.store.new_task(agent.name, text, created, who.by(session.via), start=start, sync=sync)
+    if contract and contract.endswith(".json"):
+        write_file(f"{session.store.folder(state['task_id'])}/contract.json", read_file(os.path.join(os.getcwd(), contract)) or b"{}")
+    return state, problems
+
+
+def _only_from_people(who: Caller, request: Request) -> None:
+    """Checks and settings come from a person or the trusted configuration, never from an agent."""
+    if not who.is_person and request.verify:
+        raise Refused("--verify comes from a person, never from an agent.", "Put the check into [checks] of the project's settings.")
+    if not who.is_person and request.settings:
+        raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
+
+
+def _note_refusal(session: Session, who: Caller, request: Request, error: Refused) -> None:
+    if who.task is None:
+        return
+    event = {"e": "refused", "code": error.code, "agent": request.agent, "title": request.title[:200], "why": error.message[:1000]}
+    try:
+        with session.store.locked(who.task, who.by(session.via), patience=1.0) as task:
+            task.append(event)
+    except OverhandError as second:
+        session.tell(f"The refusal could not be noted in the parent's log: {second}")
+
+
+def ask_for_trust(session: Session, who: Caller) -> None:
+    """On a terminal the question is asked where it arises."""
+    if session.interactive and who.is_person and trust.untrusted(session.root):
+        from overhand.verbs.setup import trust_project
+
+        trust_project(session, yes=False)
+
+
+def build_handoff(session: Session, request: Request, contract: str | None) -> Handoff:
+    """From a file, or from the words of the command line."""
+    title = " ".join(request.title.split()) if "\n" not in request.title else request.title.strip()
+    if len(title) > MAX_TITLE:
+        raise BadInput(f"The title has {len(title)} characters.", "Keep it to a line; put the rest into --context or --handoff FILE.")
+    base = handoffs.Handoff(task="")
+    if request.handoff is not None:
+        base = handoffs.parse(read_document(request.handoff))
+    if not title and not base.task.strip():
+        raise BadInput("There is nothing to do: the task is empty.", 'Say what: overhand delegate "what to do"')
+    returns = [f"- {line}" for line in request.returns]
+    if contract and not handoffs.wanted_contract(base):
+        returns.append(f"Use: {contract} contract")
+    return replace(
+        base,
+        task=title or base.task,
+        context=_joined(base.context, "\n\n".join(request.context)),
+        key_files=(*base.key_files, *(_key_file(text) for text in request.file)),
+        constraints=(*base.constraints, *request.constraint),
+        deliverables=(*base.deliverables, *(_deliverable(session, text) for text in request.deliverable)),
+        return_requirements=_joined(base.return_requirements, "\n".join(returns)) or DEFAULT_RETURN,
+        plan=(*base.plan, *(handoffs.Step(" ", text) for text in request.step)),
+    )
+
+
+DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
+
+
+def _joined(first: str, second: str) -> str:
+    return "\n\n".join(part for part in (first.strip(), second.strip()) if part)
+
+
+def _key_file(text: str) -> handoffs.KeyFile:
+    path, _, why = text.partition("=")
+    return handoffs.KeyFile(path.strip(), why.strip())
+
+
+def _deliverable(session: Session, text: str) -> handoffs.Deliverable:
+    """A path or a sentence: a path has no blanks and a slash, a suffix or a glob, or it exists."""
+    text = text.strip()
+    waived = text.endswith("(may be unchanged)")
+    bare = text.removesuffix("(may be unchanged)").strip().strip("`")
+    is_path = bool(bare) and not any(c.isspace() for c in bare) and (
+        "/" in bare or "*" in bare or "." in bare.strip(".") or os.path.exists(f"{session.root}/{bare}")
+    )  # fmt: skip
+    return handoffs.Deliverable(text="" if is_path else text, path=bare if is_path else None, may_be_unchanged=waived)
+
+
+def read_document(path: str) -> str:
+    """A document from a file or, for `-`, from standard input."""
+    import sys
+
+    if path == "-":
+        raw = sys.stdin.buffer.read(16 * 1024 * 1024 + 1)
+    else:
+        found = read_file(os.path.realpath(path))
+        if found is None:
+            raise NotFound(f"There is no file {path}.", "Name an existing file, or - for standard input.")
+        raw = found
+    text, problems = decode(raw)
+    errors = [p for p in problems if p.level == "error"]
+    if errors:
+        raise BadInput(f"{path}: {errors[0].message}", "Give a smaller text document in UTF-8.")
+    return text
+
+
+def choose_contract(session: Session, request: Request, handoff: Handoff, of_kind: str | None) -> str | None:
+    """Asked for by option, by a line of the HANDOFF, or by kind."""
+    wanted = request.contract or handoffs.wanted_contract(handoff) or of_kind
+    if not wanted:
+        return None
+    if wanted.endswith(".json"):
+        raw = read_file(os.path.realpath(wanted))
+        if raw is None:
+            raise NotFound(f"There is no contract file {wanted}.", "Name a JSON Schema file.")
+        try:
+            from overhand.contracts import validate_data
+
+            validate_data(json.loads(raw), {})
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"{wanted} is not a JSON Schema: {error}.", "Mend it, then try again.") from None
+        return wanted
+    name = contract_name(wanted)
+    if name not in CONTRACTS:
+        raise BadInput(f"There is no contract {wanted!r}.", f"Use {', '.join(CONTRACTS)}, or a JSON Schema file.")
+    return name
+
+
+def check_handoff(session: Session, text: str, agent: Agent, strict: bool) -> list[Problem]:
+    """All problems at once; errors refuse, warnings are told."""
+    root = session.root
+    problems = handoffs.lint(text, exists=lambda path: os.path.exists(os.path.join(root, path)), strict=strict)
+    parsed = handoffs.parse(text)
+    missing = [word for word in agent.needs if not getattr(parsed, word, None)]
+    errors = [p.message for p in problems if p.level == "error"]
+    errors += [f"Agent {agent.name} needs the section {word.replace('_', ' ')}." for word in missing]
+    if errors:
+        flags = {"context": "--context", "key_files": "--file", "constraints": "--constraint", "deliverables": "--deliverable",
+                 "return_requirements": "--return", "plan": "--step"}  # fmt: skip
+        hint = " ".join(f"{flags[word]} …" for word in missing if word in flags) or "--handoff FILE"
+        raise BadInput(" ".join(errors), f"Add it: {hint}", problems=[p.as_json() for p in problems])
+    return problems
+
+
+def check_program(session: Session, agent: Agent) -> None:
+    """A missing program is told now, not after the task was accepted."""
+    if agent.driver == "command":
+        from overhand.agents import Job
+
+        driver("command").launch(agent, Job("", session.root, "", "", session.root))
+
+
+def checks_of(request: Request, config: Config) -> list[dict[str, str]]:
+    """`--verify`, else the project's own checks."""
+    if request.verify:
+        empty = [command for command in request.verify if not command.strip()]
+        if empty:
+            raise BadInput("--verify is empty.", 'Give a command: --verify "pytest -q"')
+        return [{"name": f"verify-{n}" if len(request.verify) > 1 else "verify", "command": c} for n, c in enumerate(request.verify, 1)]
+    return [{"name": name, "command": command} for name, command in config.checks]
+
+
+def edit(text: str, session: Session) -> str:
+    """Let the person change the HANDOFF in their editor."""
+    import shlex
+    import subprocess
+    import tempfile
+
+    if not session.interactive:
+        raise BadInput("--edit needs a terminal.", "Write the HANDOFF to a file and use --handoff FILE.")
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/HANDOFF.md"
+        write_file(path, text)
+        try:
+            subprocess.run([*editor, path], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise BadInput(f"The editor {editor[0]} did not work: {error}.", "Set EDITOR, or use --handoff FILE.") from None
+        return decode(read_file(path) or b"")[0]
+
+
+def receipt_of_start(session: Session, state: State, agent: Agent, problems: list[Problem], request: Request) -> dict[str, Any]:
+    """What `delegate` prints: handle, agent, tree, limits, checks, what to type next."""
+    prepared = request.no_start
+    handle = state["handle"]
+    return {
+        "schema": "overhand.delegate/1",
+        "task_id": state["task_id"],
+        "handle": handle,
+        "title": state["title"],
+        "agent": agent.name,
+        "driver": agent.driver,
+        "kind": state["kind"],
+        "state": "prepared" if prepared else "accepted",
+        "depth": state["depth"],
+        "path": state["path"],
+        "tree": "your checkout",
+        "level": state["level"],
+        "timeout": state["timeout"],
+        "checks": state["checks"],
+        "contract": state["contract"],
+        "warnings": [p.as_json() for p in problems],
+        "folder": os.path.relpath(session.store.folder(state["task_id"]), session.root),
+        "next": [f"overhand run {handle}"] if prepared else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
+    }

@@ -1,0 +1,313 @@
+"""Looking: the headline screen, `list`, `show`, `wait`, `log`. Nothing here changes a task, except that `show` on a
+terminal notes that a person has seen the result."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from overhand import machine, model
+from overhand.errors import NotFound, OverhandError, TimedOut
+from overhand.verbs import Answer, Session
+from overhand.verbs.reconcile import needs_supervisor, refresh
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from overhand.model import Event, State
+
+
+def all_states(session: Session) -> list[State]:
+    """Every task, with the truth about those that are not at rest."""
+    states = session.store.states()
+    return [refresh(session, state) if needs_supervisor(state) else state for state in states]
+
+
+def row(state: State, positions: dict[str, int] | None = None) -> dict[str, Any]:
+    """A task in one line."""
+    run = state["runs"][-1] if state["runs"] else None
+    shown: dict[str, Any] = {
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "title": state["title"],
+        "agent": state["agent"],
+        "kind": state["kind"],
+        "headline": model.headline(state),
+        "status": state["status"],
+        "verified": state["verified"],
+        "run_state": model.run_state(state),
+        "cause": run["cause"] if run else None,
+        "priority": state["priority"],
+        "created": state["created"],
+        "runs": len(state["runs"]),
+        "parent": state["parent"]["task"] if state["parent"] else None,
+        "summary": state["summary"],
+    }
+    if state["queued"]:
+        shown["position"] = (positions or {}).get(state["task_id"])
+        if state["after"]:
+            shown["after"] = state["after"]
+    if state["notices"] and state["status"] is None:
+        shown["notice"] = state["notices"][-1]
+    return shown
+
+
+def positions(states: list[State]) -> dict[str, int]:
+    """Where each queued task stands."""
+    queued = [s for s in states if s["queued"]]
+    queued.sort(key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
+    return {state["task_id"]: number for number, state in enumerate(queued, 1)}
+
+
+def list_tasks(session: Session, live: bool = False, delegated: bool = False) -> Answer:
+    """All tasks, newest last."""
+    states = all_states(session)
+    if delegated:
+        states = [s for s in states if s["parent"]]
+    if live:
+        rows = [shown for s in states if (shown := live_row(session, s))]
+        return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
+    places = positions(states)
+    return Answer({"schema": "overhand.list/1", "project": session.root, "tasks": [row(s, places) for s in states]})
+
+
+def live_row(session: Session, state: State) -> dict[str, Any] | None:
+    """A live run as the registry shows it."""
+    run = model.current_run(state)
+    if run is None or run["state"] == "ended":
+        return None
+    began = machine.epoch(run["created"])
+    return {
+        "session_id": run["id"],
+        "handle": state["handle"],
+        "task_id": state["task_id"],
+        "title": state["title"],
+        "agent": run["agent"],
+        "driver": run["driver"],
+        "run_state": run["state"],
+        "start": run["created"],
+        "age": round(max(0.0, time.time() - began), 1),
+        "deadline": _stamp(began + run["timeout"]) if run["timeout"] else None,
+        "depth": state["depth"],
+        "path": state["path"],
+        "pid": run["shim"],
+        "machine": run["machine"] if run["machine"] != machine.machine() else None,
+    }
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def status(session: Session) -> Answer:
+    """The headline screen: what needs you, what works, what is ready."""
+    states = all_states(session)
+    places = positions(states)
+    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in model.HEADLINES}
+    for state in states:
+        shown = row(state, places)
+        if (live := live_row(session, state)) is not None:
+            shown["age"] = live["age"]
+        groups[shown["headline"]].append(shown)
+    return Answer({"schema": "overhand.status/1", "project": session.root, "groups": groups, "tasks": len(states)})
+
+
+def show(session: Session, id: str, output: bool = False) -> Answer:
+    """Everything about one task."""
+    task_id = session.store.resolve(id)
+    state = refresh(session, session.store.state(task_id))
+    if output:
+        return _show_output(session, state)
+    payload = describe(session, state, "show")
+    if session.interactive and state["status"] == "completed" and not state["seen"]:
+        _mark_seen(session, task_id)
+        payload["headline"] = "done"
+    return Answer(payload)
+
+
+def _mark_seen(session: Session, task_id: str) -> None:
+    from overhand.guards import caller
+
+    who = caller(session.store)
+    if who.is_person:
+        try:
+            with session.store.locked(task_id, who.by(session.via), patience=0.5) as task:
+                if task.state["status"] == "completed" and not task.state["seen"]:
+                    task.append({"e": "seen"})
+        except OverhandError as error:
+            session.tell(f"It could not be noted as seen: {error.message}")
+
+
+def _show_output(session: Session, state: State) -> Answer:
+    from overhand.files import read_file
+
+    raw = read_file(f"{session.store.folder(state['task_id'])}/OUTPUT.md")
+    if raw is None:
+        raise NotFound(
+            f"Task {state['handle'] or state['task_id']} has no accepted OUTPUT.md.", f"See why: overhand show {state['handle'] or state['task_id']}"
+        )
+    text = raw.decode("utf-8", "replace")
+    return Answer({"schema": "overhand.show/1", "task_id": state["task_id"], "handle": state["handle"], "text": text, "raw": True})
+
+
+_RESULT_KEYS = ("summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps",
+                "problems", "checks", "usage", "output", "claimed", "source", "context", "look_at", "repairs", "run_folder")  # fmt: skip
+_EMPTY: dict[str, Any] = {
+    "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
+    "next_steps": "", "problems": [], "checks": [], "usage": None, "output": None, "claimed": None, "source": "",
+}  # fmt: skip
+
+
+def describe(session: Session, state: State, verb: str) -> dict[str, Any]:
+    """The object that `show`, `wait` and `delegate --wait` print."""
+    folder = session.store.folder(state["task_id"])
+    result = read_result(session, state)
+    shown = row(state, positions(session.store.states()) if state["queued"] else None)
+    shown.update(_EMPTY)
+    shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
+    shown.update(
+        schema=f"overhand.{verb}/1",
+        summary=result.get("summary") or state["summary"],
+        runs=[_run(run) for run in state["runs"]],
+        questions=[],
+        folder=os.path.relpath(folder, session.root),
+        level=state["level"],
+        timeout=state["timeout"],
+        path=state["path"],
+        depth=state["depth"],
+        notices=state["notices"],
+        tree="your checkout",
+        wanted_checks=state["checks"],
+    )
+    if result.get("mismatch"):
+        shown["problems"] = [*shown["problems"], result["mismatch"]]
+    return shown
+
+
+def _run(run: model.Run) -> dict[str, Any]:
+    keys = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
+    return {key: run[key] for key in keys}  # type: ignore[literal-required] # the keys are listed above
+
+
+def read_result(session: Session, state: State) -> dict[str, Any]:
+    """The judged result, if its bytes are the ones the log vouches for."""
+    if state["status"] is None or state["judged_run"] is None:
+        return {}
+    import hashlib
+    import json
+
+    from overhand import log
+    from overhand.files import read_file
+
+    folder = session.store.folder(state["task_id"])
+    raw = read_file(f"{folder}/result.json")
+    judged = next((e for e in reversed(log.read(folder)) if e.get("e") in ("judged", "rechecked")), {})
+    if raw is not None and judged.get("result") == hashlib.sha256(raw).hexdigest():
+        result: dict[str, Any] = json.loads(raw)
+        output = read_file(f"{folder}/OUTPUT.md")
+        if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):
+            result["mismatch"] = _mismatch("OUTPUT.md")
+        return result
+    return {"mismatch": _mismatch("result.json")}
+
+
+def _mismatch(name: str) -> dict[str, Any]:
+    text = f"{name} is not the document that was judged: it was changed or removed afterwards."
+    return {"code": "document-changed", "message": text, "level": "error", "of": "substance"}
+
+
+def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
+    """Until all of them are judged."""
+    from overhand.errors import BadInput
+
+    seconds = None
+    if timeout is not None:
+        try:
+            seconds = model.duration(timeout)
+        except ValueError:
+            raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+    task_ids = [session.store.resolve(handle) for handle in id]
+    return wait_for(session, task_ids, seconds)
+
+
+def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
+    """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
+    from overhand import waiting
+    from overhand.guards import caller
+
+    until = waiting.deadline(seconds)
+    who = caller(session.store)
+    left = list(task_ids)
+    try:
+        with waiting.bell(session.store, task_ids) as bell, waiting.without_slot(session.store, who.task, who.run):
+            if not who.is_person:
+                from overhand import summon
+
+                summon.call(session.store, task_ids)  # our slot is free now
+            while True:
+                states = [refresh(session, session.store.state(task_id)) for task_id in left]
+                left = [s["task_id"] for s in states if not at_rest(s)]
+                if not left:
+                    break
+                if time.monotonic() >= until:
+                    handles = " ".join(str(s["handle"]) for s in states if not at_rest(s))
+                    raise TimedOut(f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}")
+                session.tell(progress(session, states))
+                bell.wait(until - time.monotonic())
+    except KeyboardInterrupt:
+        handles = " ".join(str(session.store.state(t)["handle"]) for t in left)
+        session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
+        raise
+    shown = [describe(session, session.store.state(task_id), verb) for task_id in task_ids]
+    code = 0 if all(one["status"] == "completed" for one in shown) else 1
+    if len(shown) == 1:
+        return Answer(shown[0], code)
+    return Answer({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
+
+
+def at_rest(state: State) -> bool:
+    """Nothing more will happen to it by itself."""
+    return state["status"] is not None or (not state["queued"] and not state["runs"])
+
+
+def progress(session: Session, states: list[State]) -> str:
+    """One line about tasks that are not done yet."""
+    parts = []
+    for state in states[:4]:
+        if at_rest(state):
+            continue
+        run = model.current_run(state)
+        name = f"{state['handle']} {state['agent']}"
+        if run is None:
+            parts.append(f"{name}: queued")
+        elif run["state"] == "ended":
+            parts.append(f"{name}: being checked")
+        else:
+            age = model.say_duration(max(0.0, time.time() - machine.epoch(run["created"])) // 1)
+            parts.append(f"{name}: {run['state']} {age}{_last_words(session, state, run['id'])}")
+    return " · ".join(parts)
+
+
+def _last_words(session: Session, state: State, run_id: str) -> str:
+    """The last line it printed."""
+    try:
+        with open(f"{session.store.run_folder(state['task_id'], run_id)}/stdout", "rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 300))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f" · {words[:60]}" if words else ""
+
+
+def show_log(session: Session, id: str, follow: bool = False, out: bool = False) -> Answer:
+    """Events, as a stream."""
+    from overhand.verbs.follow import events
+
+    task_id = session.store.resolve(id)
+    state = refresh(session, session.store.state(task_id))
+    stream: Iterator[Event] = events(session, task_id, follow=follow, out=out)
+    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": state["handle"]}, stream=stream)

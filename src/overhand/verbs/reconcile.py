@@ -1,0 +1,57 @@
+"""A verb finds the truth about the task it touches, and makes sure that somebody carries on."""
+
+from __future__ import annotations
+
+import os
+
+from overhand import machine, model, summon
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from overhand.model import State
+    from overhand.verbs import Session
+
+
+def looks_dead(session: Session, state: State) -> bool:
+    """Whether a run that is not recorded as judged is over: its exit is written, or nobody holds its lock."""
+    run = model.current_run(state)
+    if run is None or run["machine"] not in ("", machine.machine()):
+        return False
+    if run["state"] == "ended":
+        return True
+    from overhand import handles
+
+    place = session.store.run_folder(state["task_id"], run["id"])
+    return handles.exit_code(place) is not None or not handles.lives(place)
+
+
+def refresh(session: Session, state: State) -> State:
+    """Settle and, where that is quick, judge a run that is over; otherwise see that a supervisor does."""
+    if looks_dead(session, state):
+        state = _settle(session, state)
+    if needs_supervisor(state) and summon.running(session.store) is None:
+        summon.call(session.store, [state["task_id"]])
+    return state
+
+
+def needs_supervisor(state: State) -> bool:
+    """Whether there is something left that only a supervisor does."""
+    if state["queued"]:
+        return True
+    run = model.current_run(state)
+    return run is not None and not (run["attached"] and run["state"] != "ended")
+
+
+def _settle(session: Session, state: State) -> State:
+    """With a supervisor at work it is only a moment behind; without one, we do it ourselves."""
+    if summon.running(session.store) is not None:
+        summon.call(session.store, [state["task_id"]])
+        return session.store.state(state["task_id"])
+    from overhand import config, finish, run
+    from overhand.guards import caller
+
+    work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
+    state = run.settle(work, state["task_id"])
+    if finish.unjudged(state) and not state["checks"]:
+        state = finish.finish(work, state["task_id"])
+    return state

@@ -1,0 +1,244 @@
+"""Setting up: `init`, `agents`, `trust`, `version`, `completion`, `demo`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import overhand
+from overhand.errors import NotTrusted, Refused
+from overhand.files import read_file, write_file
+from overhand.verbs import Answer, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PROGRAMS = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "aider")
+
+_CONFIG = """\
+# Settings of this project; the reference page lists them all.
+# default_agent = "worker"
+
+[limits]
+# max_parallel = 3
+
+# Commands that verify every result, run by Overhand before and after each task.
+# Remove the # in front of a line to switch a check on, then: overhand trust
+[checks]
+{checks}"""
+
+EXAMPLE = """\
+---
+name: {name}
+description: Does one task and says what is true afterwards.
+overhand:
+  driver: command
+  command: {command}
+---
+You do one task at a time. Read the handoff, do what it asks and nothing else, and return as you are told.
+"""
+# how the programs people have take a prompt on standard input
+_COMMANDS = {
+    "claude": ["claude", "-p", "--permission-mode", "acceptEdits"],
+    "codex": ["codex", "exec", "--skip-git-repo-check", "-"],
+    "gemini": ["gemini", "-p", "{prompt}", "--approval-mode", "auto_edit"],
+    "opencode": ["opencode", "run", "{prompt}"],
+    "goose": ["goose", "run", "-i", "-"],
+    "qwen": ["qwen", "-p", "{prompt}"],
+    "aider": ["aider", "--yes-always", "--message", "{prompt}"],
+    "worker": ["python3", "tools/agent.py", "{workspace}"],
+}
+
+
+def version(session: Session) -> Answer:
+    """The version."""
+    return Answer({"schema": "overhand.version/1", "version": overhand.__version__})
+
+
+def completion(session: Session, shell: str) -> Answer:
+    """A completion script."""
+    from overhand.cli.completion import script
+
+    return Answer({"schema": "overhand.completion/1", "shell": shell, "text": script(shell), "raw": True})
+
+
+def demo(session: Session, keep: bool = False) -> Answer:
+    """The demonstration."""
+    from importlib import import_module
+
+    payload: dict[str, Any] = import_module("overhand.demo").run(keep=keep, tell=session.tell)
+    return Answer(payload, 0 if payload["ok"] else 1)
+
+
+def init(session: Session) -> Answer:
+    """Write the settings; what is there already stays as it is."""
+    from overhand.guards import caller, require_person
+
+    require_person(caller(session.store), "Setting up a project")
+    wrote = set_up(session)
+    payload = {"schema": "overhand.init/1", "project": session.root, "wrote": wrote, "proposed": proposed_checks(session.root)}
+    return Answer({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
+
+
+def first_use(session: Session) -> None:
+    """The first task in a folder makes it a project."""
+    if not os.path.exists(f"{session.root}/.overhand/config.toml") or not session.store.exists():
+        wrote = set_up(session)
+        if wrote:
+            session.tell(f"Made {session.root} an Overhand project: {', '.join(wrote)}")
+
+
+def set_up(session: Session) -> list[str]:
+    """The three files of `init`; what we wrote ourselves is trusted, nothing else."""
+    from overhand import trust
+
+    session.store.ensure()
+    root = session.root
+    refuse_network_disk(session)
+    os.makedirs(f"{root}/.overhand", exist_ok=True)
+    checks = "".join(f'# {name} = "{command}"\n' for name, command in proposed_checks(root).items())
+    contents = {
+        ".overhand/config.toml": _CONFIG.format(checks=checks or '# tests = "make test"\n'),
+        ".overhand/.gitignore": "local.toml\n",
+    }
+    wrote = [name for name in contents if not os.path.lexists(f"{root}/{name}")]
+    for name in wrote:
+        write_file(f"{root}/{name}", contents[name])
+    if ".overhand/config.toml" in wrote:
+        trust.trust(root, [".overhand/config.toml"])
+    return wrote
+
+
+def refuse_network_disk(session: Session) -> None:
+    """Locks must be kept by this machine's kernel; on a network file system they are not."""
+    import fcntl
+
+    kind = file_system(session.store.own)
+    if kind in ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p") and not os.environ.get("OVERHAND_ALLOW_NETWORK_DISK"):
+        raise Refused(
+            f"{session.root} is on {kind}, where locks cannot be trusted.",
+            "Use a local disk, or set OVERHAND_ALLOW_NETWORK_DISK=1 if only one machine ever works there.",
+        )
+    fd = os.open(f"{session.store.own}/.probe", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise Refused(f"The file system of {session.root} has no working locks: {error}.", "Use a local disk.") from error
+    finally:
+        os.close(fd)
+        os.unlink(f"{session.store.own}/.probe")
+
+
+def file_system(path: str) -> str:
+    """The type of the file system a path is on; empty where the system does not say."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return ""
+    around = [(len(place), kind) for place, kind in mounts if path == place or path.startswith(place.rstrip("/") + "/")]
+    return max(around)[1] if around else ""
+
+
+def proposed_checks(root: str) -> dict[str, str]:
+    """The project's own test command, if it is plain to see."""
+    makefile = (read_file(f"{root}/Makefile") or b"").decode("utf-8", "replace")
+    if any(line.startswith("test:") for line in makefile.splitlines()):
+        return {"tests": "make test"}
+    for name, command in (("package.json", "npm test"), ("Cargo.toml", "cargo test"), ("go.mod", "go test ./...")):
+        if os.path.exists(f"{root}/{name}"):
+            return {"tests": command}
+    if os.path.isdir(f"{root}/tests") and (os.path.exists(f"{root}/pyproject.toml") or os.path.exists(f"{root}/setup.py")):
+        return {"tests": "python3 -m pytest -q"}
+    return {}
+
+
+def agents(session: Session, name: str | None = None, example: bool = False) -> Answer:
+    """What can be named with --agent, and what is wrong with what cannot."""
+    if example:
+        return Answer({"schema": "overhand.agents/1", "text": example_file(name), "raw": True})
+    from overhand import config as configs
+    from overhand import trust
+    from overhand.agents import files
+    from overhand.errors import OverhandError
+
+    config = configs.load(session.root)
+    known = files.names(session.root)
+    if name is not None and name not in known:
+        files.find(session.root, name, config)
+    untrusted = set(trust.untrusted(session.root))
+    rows: list[dict[str, Any]] = []
+    for agent_name in [name] if name else sorted(known):
+        source = os.path.relpath(known[agent_name], session.root) if known[agent_name].startswith(session.root + os.sep) else known[agent_name]
+        shown: dict[str, Any] = {"name": agent_name, "source": source, "default": agent_name == config.default_agent}
+        try:
+            agent = files.load(session.root, agent_name, known[agent_name], config)
+            shown.update(driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings))
+            shown["runs"] = list(agent.options.get("command", [])) or agent.options.get("function")
+            shown["trusted"] = not untrusted.intersection(agent.trusted_with)
+        except OverhandError as error:
+            shown.update(driver=None, description="", problem=error.message, warnings=[], trusted=False)
+        rows.append(shown)
+    programs = {program: path for program in PROGRAMS if (path := shutil.which(program))}
+    payload = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
+    return Answer(payload, 1 if name and rows[0]["problem"] else 0)
+
+
+def example_file(name: str | None) -> str:
+    """An agent file to start from."""
+    import json
+
+    chosen = name or next((program for program in PROGRAMS if shutil.which(program)), "worker")
+    return EXAMPLE.format(name=chosen, command=json.dumps(_COMMANDS.get(chosen, [chosen, "{prompt}"])))
+
+
+def trust_project(session: Session, yes: bool = False) -> Answer:
+    """Show what would be allowed to run, ask, remember its content."""
+    from overhand import trust
+    from overhand.guards import caller, require_person
+
+    require_person(caller(session.store), "Trusting a project")
+    waiting = trust.untrusted(session.root)
+    links = [name for name in waiting if os.path.islink(f"{session.root}/{name}")]
+    waiting = [name for name in waiting if name not in links]
+    shown = [{"file": name, "runs": what_it_runs(session.root, name)} for name in waiting]
+    if waiting and not yes:
+        if not session.interactive:
+            raise NotTrusted(f"Not trusted yet: {', '.join(waiting)}.", "Read them, then: overhand trust --yes", files=waiting)
+        _ask(session, shown)
+    if waiting:
+        trust.trust(session.root, waiting)
+    payload = {"schema": "overhand.trust/1", "project": session.root, "trusted": shown, "all": trust.files(session.root), "refused": links}
+    return Answer(payload, 3 if links else 0)
+
+
+def _ask(session: Session, shown: list[dict[str, Any]]) -> None:
+    print("These files of the project could make Overhand run something:")
+    for one in shown:
+        print(f"  {one['file']}" + "".join(f"\n      {line}" for line in one["runs"]))
+    if input("Trust them as they are now? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise NotTrusted("Not trusted; nothing was run.", "Read them first, then: overhand trust")
+
+
+def what_it_runs(root: str, name: str) -> list[str]:
+    """The commands in a file, for the person who has to decide."""
+    import tomllib
+
+    from overhand.agents.files import parse_yaml
+    from overhand.markdown import front_matter
+
+    text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
+    if name.endswith(".toml"):
+        try:
+            keys = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            return [f"cannot be read: {error}"]
+        checks = keys.get("checks", {})
+        return [f"check {key}: {value}" for key, value in checks.items()] if isinstance(checks, dict) else []
+    options = parse_yaml(front_matter(text)[0] or "", name, []).get("overhand", {})
+    if not isinstance(options, dict):
+        return []
+    return [f"{key}: {options[key]}" for key in ("driver", "command", "function") if key in options]
+
+
