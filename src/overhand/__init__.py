@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     """Import the Python API only when somebody asks for it: every command starts here."""
     if name in ("Project", "Result", "Task"):
-        from overhand import api
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module("overhand.api"), name)
     raise AttributeError(f"module 'overhand' has no attribute {name!r}")

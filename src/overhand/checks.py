@@ -24,7 +24,13 @@ def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_all(
-    checks: Sequence[Check], folder: str, *, tree: str, env: Mapping[str, str], timeout: float, before: Sequence[CheckFact] = ()
+    checks: Sequence[Check],
+    folder: str,
+    *,
+    tree: str,
+    env: Mapping[str, str],
+    timeout: float,
+    before: Sequence[CheckFact] = (),
 ) -> list[CheckFact]:
     """Run every check in order; one that was running when we were killed is taken over, a finished one is read."""
     facts = []

@@ -95,7 +95,9 @@ def load(root: str, settings: dict[str, Any] | None = None) -> Config:
         _merge(merged, _nest(key, value))
     config = _build(merged, problems)
     if problems:
-        raise BadInput("Settings: " + " ".join(problems), "Look at .overhand/config.toml; docs/reference.md lists them.")
+        raise BadInput(
+            "Settings: " + " ".join(problems), "Look at .overhand/config.toml; docs/reference.md lists them."
+        )
     return config
 
 
@@ -152,7 +154,9 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values["checks"] = _checks(_table(merged, "checks", problems), problems)
     values["drivers"] = _tables(merged, "drivers", problems)
     values["kinds"] = _kinds(_tables(merged, "kinds", problems), problems)
-    _unknown(merged, ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers"), "", problems)
+    _unknown(
+        merged, ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers"), "", problems
+    )
     _unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
     return Config(**values)
 
@@ -167,7 +171,7 @@ def _take(values: dict[str, Any], table: dict[str, Any], name: str, read: Any, p
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text was needed")
+        raise TypeError("a text was needed")
     return value
 
 
@@ -209,7 +213,9 @@ def _counts(limits: dict[str, Any], name: str, problems: list[str]) -> dict[str,
 
 
 def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str], ...]:
-    problems += [f"checks.{name} must be a command in quotes." for name, cmd in table.items() if not isinstance(cmd, str)]
+    problems += [
+        f"checks.{name} must be a command in quotes." for name, cmd in table.items() if not isinstance(cmd, str)
+    ]
     return tuple((name, command) for name, command in table.items() if isinstance(command, str))
 
 

@@ -110,9 +110,7 @@ def find_block(text: str, start: int = 0) -> Found | None:
     for head in _HEAD.finditer(text, start):
         name = contract_name(head.group(1))
         if name in _SHAPES:
-            stop = next(
-                (one for one in _HEAD.finditer(text, head.end()) if one.group(1).upper() == "END"), None
-            )
+            stop = next((one for one in _HEAD.finditer(text, head.end()) if one.group(1).upper() == "END"), None)
             body = text[head.end() : stop.start() if stop else len(text)]
             end = stop.end() if stop else len(text)
             line = text.count("\n", 0, head.start()) + 1
@@ -140,9 +138,7 @@ def read_block(found: Found) -> tuple[ContractBlock, list[Problem]]:
     shape = _SHAPES[found.name]
     problems: list[Problem] = []
     if not found.closed:
-        problems.append(
-            warning("contract-unclosed", "The block has no end.", found.line, "Add `=== END ===`.")
-        )
+        problems.append(warning("contract-unclosed", "The block has no end.", found.line, "Add `=== END ===`."))
     if len(found.body) > TOKENS * 4:
         message = f"The block has about {len(found.body) // 4} tokens; {TOKENS} are meant to be enough."
         problems.append(warning("contract-long", message, found.line, "Refer to files for the detail."))
@@ -194,9 +190,7 @@ def _gather(found: Found, shape: _Shape, problems: list[Problem]) -> tuple[_Raw,
         else:
             other.append(text)
             fix = "Write `KEY: value`, or `- entry` under a key of the contract."
-            problems.append(
-                warning("contract-line", f"“{shorten(text, 60)}” was not understood.", number, fix)
-            )
+            problems.append(warning("contract-line", f"“{shorten(text, 60)}” was not understood.", number, fix))
     return raw, other
 
 
@@ -245,9 +239,7 @@ def render_block(block: ContractBlock) -> str:
 
 
 def _document_summary(data: Mapping[str, Any]) -> str:
-    counts = _counts(
-        data, {"numbers": "number", "requirements": "requirement", "contradictions": "contradiction"}
-    )
+    counts = _counts(data, {"numbers": "number", "requirements": "requirement", "contradictions": "contradiction"})
     still_open = len(data.get("open", ()))
     return f"{data.get('type', 'document')} of {data.get('source', '?')}: {counts}, {still_open} open."
 
@@ -258,9 +250,7 @@ def _review_summary(data: Mapping[str, Any]) -> str:
     counts = _counts(data, {"inconsistencies": "inconsistency"})
     missing = len(data.get("missing", ()))
     reviewed = data.get("reviewed", "?")
-    return (
-        f"PASS: {data.get('pass', '?')} for {reviewed}: {issues or 'no'} issues, {missing} missing, {counts}."
-    )
+    return f"PASS: {data.get('pass', '?')} for {reviewed}: {issues or 'no'} issues, {missing} missing, {counts}."
 
 
 def _counts(data: Mapping[str, Any], words: Mapping[str, str]) -> str:

@@ -34,7 +34,9 @@ class Desk:
     def __enter__(self) -> Desk:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.listener.close()
 
     def receive(self) -> Iterator[tuple[list[str], dict[str, str]]]:

@@ -90,7 +90,9 @@ def _from_output(place: str) -> Returned | None:
     if status is None and text.lstrip().lower().startswith("# task complete"):
         status = "completed"
         note = "OUTPUT.md names no status; its heading says the task is complete."
-        problems = [p for p in problems if p.code != "status-missing"] + [Problem("status-filled-in", note, level="warning")]
+        problems = [p for p in problems if p.code != "status-missing"] + [
+            Problem("status-filled-in", note, level="warning")
+        ]
     value = returns.from_output(output)
     if value.status != status:
         from dataclasses import replace
@@ -158,7 +160,11 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
     if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):
         return []
     text = f"The task asked for a {wanted.replace('_', ' ')} block; the return has {given or 'none'}."
-    return [Problem("contract-required", text, fix=f"Put it into OUTPUT.md: === {wanted.replace('_', ' ')} === … === END ===")]
+    return [
+        Problem(
+            "contract-required", text, fix=f"Put it into OUTPUT.md: === {wanted.replace('_', ' ')} === … === END ==="
+        )
+    ]
 
 
 def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
@@ -167,7 +173,11 @@ def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
         return []
     problems = []
     for section in spec.get("agent", {}).get("gives", []):
-        has = getattr(found.output, section, None) if found.output else getattr(found.value, _JSON_NAMES.get(section, section), None)
+        has = (
+            getattr(found.output, section, None)
+            if found.output
+            else getattr(found.value, _JSON_NAMES.get(section, section), None)
+        )
         if not has:
             text = f"The return has no {section.replace('_', ' ')}, which the agent's file promises."
             problems.append(Problem("section-required", text))

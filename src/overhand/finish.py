@@ -178,7 +178,14 @@ def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdi
 
 
 def _record(
-    work: Work, state: State, ended: Run, place: str, returned: Returned, found: Evidence, verdict: Verdict, look_at: dict[str, Any]
+    work: Work,
+    state: State,
+    ended: Run,
+    place: str,
+    returned: Returned,
+    found: Evidence,
+    verdict: Verdict,
+    look_at: dict[str, Any],
 ) -> State:
     """Write the documents, then the event that vouches for them."""
     task_id = state["task_id"]
@@ -216,7 +223,14 @@ def _record(
 
 
 def result_of(
-    work: Work, state: State, ended: Run, place: str, returned: Returned, found: Evidence, verdict: Verdict, look_at: dict[str, Any]
+    work: Work,
+    state: State,
+    ended: Run,
+    place: str,
+    returned: Returned,
+    found: Evidence,
+    verdict: Verdict,
+    look_at: dict[str, Any],
 ) -> dict[str, Any]:
     """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
     output, value = returned.output, returned.value
@@ -233,7 +247,7 @@ def result_of(
         "data": value.data if value else None,
         "deliverables": [_fact(fact) for fact in found.deliverables]
         + [{"text": text, "holds": None, "state": "unverified"} for text in found.prose],
-        "decisions": [{"what": d.what, "why": d.why} for d in (output or value).decisions] if output or value else [],
+        "decisions": [{"what": d.what, "why": d.why} for d in _decisions(returned)],
         "for_primary": output.for_primary if output else "",
         "files_modified": [fact.path for fact in found.named],
         "errors": [asdict(error) for error in value.errors] if value else [],
@@ -247,6 +261,12 @@ def result_of(
         "look_at": look_at,
         "repairs": state["repairs"],
     }
+
+
+def _decisions(returned: Returned) -> tuple[outputs.Decision, ...]:
+    if returned.output:
+        return returned.output.decisions
+    return returned.value.decisions if returned.value else ()
 
 
 def _fact(fact: Any) -> dict[str, Any]:
@@ -341,7 +361,14 @@ def collect_decisions(work: Work, state: State, decisions: list[dict[str, str]])
         lines = [f"- **{d['what']}**: {d['why']} ([{state['task_id']}]({link}/OUTPUT.md))" for d in decisions]
         new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
         if new:
-            write_file(path, text.rstrip("\n") + "\n" + ("\n" if text.startswith("# ") and len(known) <= 2 else "") + "\n".join(new) + "\n")
+            write_file(
+                path,
+                text.rstrip("\n")
+                + "\n"
+                + ("\n" if text.startswith("# ") and len(known) <= 2 else "")
+                + "\n".join(new)
+                + "\n",
+            )
 
 
 def _json(path: str) -> Any:

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand import handles, members, model
-from overhand.errors import BadInput, CycleDetected, LimitExceeded, NotAllowed, OverhandError, Refused, StaleRun, TooDeep
+from overhand.errors import (
+    BadInput,
+    CycleDetected,
+    LimitExceeded,
+    NotAllowed,
+    OverhandError,
+    Refused,
+    StaleRun,
+    TooDeep,
+)
 from overhand.store import WORKSPACES, Store
 
 if TYPE_CHECKING:
@@ -71,6 +80,16 @@ def _signs(store: Store) -> list[tuple[str, str]]:
     here = inside_run.get()
     if here is not None:
         return [here[1:]] if here[0] == store.root else []
+    known = (os.getpid(), store.root)
+    if known not in _process_signs:  # a process stays in the run it was started in
+        _process_signs[known] = _signs_of_process(store)
+    return _process_signs[known]
+
+
+_process_signs: dict[tuple[int, str], list[tuple[str, str]]] = {}
+
+
+def _signs_of_process(store: Store) -> list[tuple[str, str]]:
     chain = members.ancestors(os.getpid())
     found = [sign for pid in chain if (sign := run_of_place(store, members.shim_place(pid)))]
     found += _by_session(store) if not found else []
@@ -133,7 +152,9 @@ def _from_run(store: Store, state: State, run: Run) -> Caller:
 def require_person(who: Caller, what: str) -> None:
     """Some things only a person may do."""
     if not who.is_person:
-        raise NotAllowed(f"{what} is for a person; this was called from inside run {who.run}.", "Ask the person who started it.")
+        raise NotAllowed(
+            f"{what} is for a person; this was called from inside run {who.run}.", "Ask the person who started it."
+        )
 
 
 def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
@@ -171,8 +192,9 @@ def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float
             raise BadInput("--timeout must be more than nothing.", "Write it as 30s, 5m or 2h.")
         if seconds > kind.max_timeout:
             setting = f"kinds.{name or 'none'}.max_timeout"
+            longest = f"the longest time for {name or 'this kind of task'}, {model.say_duration(kind.max_timeout)}"
             raise LimitExceeded(
-                f"--timeout {asked} is above the longest time for {name or 'this kind of task'}: {model.say_duration(kind.max_timeout)}.",
+                f"--timeout {asked} is above {longest}.",
                 f"Ask for less, or raise {setting} in .overhand/config.toml",
             )
     return seconds if parent_left is None else min(seconds, parent_left)

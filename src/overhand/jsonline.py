@@ -29,7 +29,7 @@ def _scanner() -> Scan:
         from json import JSONDecoder
 
         return JSONDecoder(strict=False).raw_decode
-    scan: Scan = make_scanner(_Settings)
+    scan: Scan = make_scanner(_Settings)  # type: ignore[arg-type] # it only reads these attributes
     return scan
 
 

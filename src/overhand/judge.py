@@ -257,5 +257,3 @@ def _changes(evidence: Evidence) -> list[Problem]:
     elif unlisted:
         problems.append(_substance("changed-unlisted", f"Also changed: {', '.join(unlisted[:10])}.", "warning"))
     return problems
-
-

@@ -93,7 +93,9 @@ class Lock:
         except OSError:
             return
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

@@ -19,7 +19,7 @@ def epoch(stamp: str | None) -> float:
         return 0.0
     import calendar
 
-    return calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(f"0{stamp[19:-1]}" or 0)
+    return calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(f"0{stamp[19:-1]}")
 
 
 _known: dict[str, str] = {}

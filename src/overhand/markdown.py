@@ -130,9 +130,7 @@ def _item(rest: str, indent: int, in_paragraph: bool) -> _Item | None:
     if not columns:
         return None
     # CommonMark: only a bullet with content, or a list that begins at 1, may cut a paragraph.
-    if in_paragraph and (
-        first >= len(rest) or (rest[0] not in "-+*" and rest.lstrip("0")[:2] not in ("1.", "1)"))
-    ):
+    if in_paragraph and (first >= len(rest) or (rest[0] not in "-+*" and rest.lstrip("0")[:2] not in ("1.", "1)"))):
         return None
     opener = _opens(content)
     box = _BOX.match(rest, first) if rest.startswith("[", first) else None
@@ -265,12 +263,7 @@ def _quick_headings(text: str, start: int, number: int) -> list[tuple[int, str, 
         before, mark, rest = match.groups()
         if opener:
             run = mark + rest.rstrip(" \t\r")
-            if (
-                run.startswith(opener)
-                and not run.strip(opener[0])
-                and len(before) < 4
-                and not before.strip(" ")
-            ):
+            if run.startswith(opener) and not run.strip(opener[0]) and len(before) < 4 and not before.strip(" "):
                 opener = ""
         elif before or mark == "<!--":
             return None

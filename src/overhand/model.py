@@ -1,7 +1,7 @@
 """The words of Overhand and the fold: what a task's events mean.
 
-Values here are plain dictionaries with declared keys (`TypedDict`, for the type checker only): they go to JSON and
-to the index as they are, and no light verb pays for `dataclasses` or `typing` when it starts.
+Values here are plain dictionaries with declared keys (`TypedDict`, for the type checker only): they go to JSON
+as they are, and no light verb pays for `dataclasses` or `typing` when it starts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
         handoff: str | None
         queued: bool
         queued_at: str | None
-        waits_for: str | None
         runs: list[Run]
         status: str | None
         verified: str
@@ -190,7 +189,7 @@ def new_state(task_id: str) -> State:
         "task_id": task_id, "handle": None, "title": "", "agent": "", "kind": None, "priority": "P2",
         "parent": None, "path": ["user"], "depth": 1, "created": None, "level": "work", "timeout": 0.0,
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
-        "strict": False, "handoff": None, "queued": False, "queued_at": None, "waits_for": None, "runs": [],
+        "strict": False, "handoff": None, "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
         "seen": False, "stop": None, "repairs": 0, "notices": [],
     }  # fmt: skip
@@ -217,8 +216,9 @@ def apply(state: State, event: Event) -> None:
             if key in event:
                 state[key] = event[key]  # type: ignore[literal-required] # the keys are listed in _CREATED
     elif name == "accepted":
-        state.update(queued=True, queued_at=event.get("t"), status=None, seen=False, stop=None, judged=None)
-        state["waits_for"] = None
+        state["queued"], state["queued_at"] = True, event.get("t")
+        state["status"] = state["judged"] = state["stop"] = None
+        state["seen"] = False
         if event.get("repair"):
             state["repairs"] += 1
             state["runs"][-1]["status"] = "repair"
@@ -226,12 +226,12 @@ def apply(state: State, event: Event) -> None:
             state["repairs"] = 0
             state["agent"] = event.get("agent") or state["agent"]
     elif name == "run.created":
-        state.update(queued=False, queued_at=None)
+        state["queued"], state["queued_at"] = False, None
         state["runs"].append(_new_run(event))
     elif name == "run.started":
         run = find_run(state, event.get("run"))
         if run and run["state"] == "starting":
-            run.update(state="running", shim=event.get("shim"))
+            run["state"], run["shim"] = "running", event.get("shim")
     elif name == "run.ended":
         _end_run(state, event)
     elif name == "judged":
@@ -260,9 +260,10 @@ def _end_run(state: State, event: Event) -> None:
         return
     if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
         state["runs"].remove(run)
-        state.update(queued=True, queued_at=event.get("t"))
+        state["queued"], state["queued_at"] = True, event.get("t")
         return
-    run.update(state="ended", cause=event.get("cause"), exit=event.get("exit"), ended=event.get("t"))
+    run["state"], run["ended"] = "ended", event.get("t")
+    run["cause"], run["exit"] = event.get("cause"), event.get("exit")
     run["leftovers"] = event.get("leftovers", [])
 
 
@@ -270,17 +271,10 @@ def _judge(state: State, event: Event) -> None:
     run = find_run(state, event.get("run"))
     if run:
         run["status"] = event.get("status")
-    state.update(
-        status=event.get("status"),
-        verified=event.get("verified", "none"),
-        summary=event.get("summary", ""),
-        judged_run=event.get("run"),
-        judged=event.get("t"),
-        output=event.get("output"),
-        queued=False,
-        queued_at=None,
-        stop=None,
-    )
+    state["status"], state["verified"] = event.get("status"), event.get("verified", "none")
+    state["summary"], state["output"] = event.get("summary", ""), event.get("output")
+    state["judged"], state["judged_run"] = event.get("t"), event.get("run")
+    state["queued"], state["queued_at"], state["stop"] = False, None, None
 
 
 def find_run(state: State, run_id: object) -> Run | None:

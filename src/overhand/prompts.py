@@ -26,9 +26,11 @@ def compose(agent: Agent, handoff: str, state: State, place: str, problems: list
 def _ground(state: State) -> str:
     lines = ["## Ground rules", f"- {_LEVELS[state['level']]}"]
     if state["depth"] < 3:
-        lines.append("- To hand a part to another agent: `overhand delegate \"what\" --agent NAME --wait`.")
+        lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
     if state["checks"]:
-        lines.append("- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"]))
+        lines.append(
+            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"])
+        )
     if state["budget"]:
         lines.append(f"- Stay within this budget: {state['budget']}.")
     lines.append("- Notes to yourself go into WORK.md in the task's folder; nobody else reads it.")
@@ -40,7 +42,9 @@ def how_to_return(state: State, place: str) -> str:
     contract = (state["contract"] or "").replace("_", " ")
     block = ""
     if contract and not contract.endswith(".json"):
-        block = f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
+        block = (
+            f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
+        )
     return f"""## How to return
 
 Your last act is to write this file, and nothing counts without it:

@@ -78,7 +78,12 @@ def take_baseline(store: Store, state: State, handoff: Handoff) -> None:
 def run_checks(work: Work, state: State, folder: str, before: list[Any] | None = None) -> list[Any]:
     """The task's checks in the tree, with the evidence in `folder`."""
     return checks.run_all(
-        state["checks"], folder, tree=work.store.root, env=work.env, timeout=work.config.check_timeout, before=before or []
+        state["checks"],
+        folder,
+        tree=work.store.root,
+        env=work.env,
+        timeout=work.config.check_timeout,
+        before=before or [],
     )
 
 
@@ -233,7 +238,12 @@ def archive(task: Locked) -> None:
     """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
     runs = task.state["runs"][:-1]
     target = f"{task.folder}/runs/{runs[-1]['id']}" if runs else task.folder
-    for name, kept_as in (("OUTPUT.md", "OUTPUT.md"), ("CONTEXT.md", "CONTEXT.md"), ("ipc/.done", "done"), ("result.json", "judged.json")):
+    for name, kept_as in (
+        ("OUTPUT.md", "OUTPUT.md"),
+        ("CONTEXT.md", "CONTEXT.md"),
+        ("ipc/.done", "done"),
+        ("result.json", "judged.json"),
+    ):
         path = f"{task.folder}/{name}"
         if not os.path.lexists(path):
             continue
@@ -327,7 +337,8 @@ def reject(work: Work, task_id: str, error: OverhandError) -> None:
         if task.state["queued"]:
             summary = f"{error.message} {error.hint}".strip()
             task.append(
-                {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]}, sync=True
+                {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]},
+                sync=True,
             )
 
 

@@ -1,4 +1,4 @@
-"""The only writer of `.agent-workspaces`: tasks, their documents, handles and the index."""
+"""The only writer of `.agent-workspaces`: tasks, their documents and handles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"
-_INDEX_VERSION = 1
 
 
 def find_root(start: str, *, given: str | None = None) -> str:
@@ -118,47 +117,17 @@ class Store:
         return state
 
     def states(self) -> list[State]:
-        """All tasks, oldest first; unchanged logs come from the index, which may be deleted at any time."""
-        index = self._read_index()
-        fresh: dict[str, tuple[int, int, State]] = {}
-        misses = 0
+        """All tasks, oldest first."""
+        states = []
         for task_id in self.ids():
             folder = f"{self.workspaces}/{task_id}"
-            try:
-                found = os.stat(f"{folder}/{log.LOG}")
-            except OSError:
-                if os.path.exists(f"{folder}/HANDOFF.md"):
-                    fresh[task_id] = (0, 0, self.state(task_id))
-                continue
-            known = index.get(task_id)
-            if known and known[0] == found.st_mtime_ns and known[1] == found.st_size:
-                fresh[task_id] = known
-            else:
-                misses += 1
-                fresh[task_id] = (found.st_mtime_ns, found.st_size, model.fold(task_id, log.read(folder)))
-        if misses > 20 or len(index) > len(fresh) + 20:
-            self._write_index(fresh)
-        states = [entry[2] for entry in fresh.values()]
+            events = log.read(folder)
+            if events:
+                states.append(self._complete(model.fold(task_id, events)))
+            elif os.path.exists(f"{folder}/HANDOFF.md"):
+                states.append(self.state(task_id))
         states.sort(key=lambda state: (state["handle"] or 0, state["task_id"]))
         return states
-
-    def _read_index(self) -> dict[str, tuple[int, int, State]]:
-        import marshal
-
-        try:
-            with open(f"{self.own}/index", "rb") as file:
-                version, index = marshal.load(file)  # noqa: S302 -- our own cache, in a folder only this user writes
-        except (OSError, ValueError, EOFError, TypeError):
-            return {}
-        return index if version == _INDEX_VERSION and isinstance(index, dict) else {}
-
-    def _write_index(self, index: dict[str, tuple[int, int, State]]) -> None:
-        import marshal
-
-        try:
-            write_file(f"{self.own}/index", marshal.dumps((_INDEX_VERSION, index)))
-        except Refused:
-            return  # a cache that cannot be written is only slower
 
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
@@ -342,7 +311,9 @@ class Locked:
         for event in stamped:
             model.apply(self.state, event)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._lock.__exit__(kind, error, trace)
         if self._wrote:
             self.store.wake_waiters(self.task_id)

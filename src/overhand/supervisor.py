@@ -70,7 +70,7 @@ class Supervisor:
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
 
-    def run(self, desk: Desk) -> None:
+    def serve(self, desk: Desk) -> None:
         """Until there has been nothing to do for a while."""
         self.poll.register(desk.listener, select.POLLIN)
         self.poll.register(desk.bell, select.POLLIN)
@@ -323,7 +323,9 @@ class Supervisor:
     def load_config(self) -> None:
         """Settings as they are now; those of a project nobody trusts do not count."""
         try:
-            trusted = not trust.untrusted(self.store.root, [f for f in configs.FILES if os.path.lexists(f"{self.store.root}/{f}")])
+            trusted = not trust.untrusted(
+                self.store.root, [f for f in configs.FILES if os.path.lexists(f"{self.store.root}/{f}")]
+            )
             self.config = configs.load(self.store.root) if trusted else configs.Config()
         except OverhandError as error:
             say(str(error))
@@ -378,7 +380,9 @@ def in_order(states: object) -> list[State]:
 
 def fits(state: State, holding: dict[str, State], config: configs.Config) -> bool:
     """Whether one more run of this agent and kind may start now."""
-    if holding and (state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())):
+    if holding and (
+        state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())
+    ):
         return False
     if config.max_parallel and len(holding) >= config.max_parallel:
         return False
@@ -438,7 +442,7 @@ def main(argv: list[str]) -> int:
         with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             _shorten_log(f"{store.own}/log")
             with Desk(summon.address(store), f"{store.own}/sock") as desk:
-                Supervisor(store).run(desk)
+                Supervisor(store).serve(desk)
     except OverhandError as error:
         say(error.message)
         return error.exit_status

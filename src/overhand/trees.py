@@ -17,8 +17,24 @@ if TYPE_CHECKING:
 
 Print = list[Any]  # [sha256, ctime_ns, inode]
 _GIT_PATIENCE = 30
-_SENSITIVE = ("test", "spec", "conftest", ".github", ".gitlab-ci", ".ci", "jenkinsfile", "makefile", "tox.ini",
-              "pyproject.toml", "package.json", ".overhand", ".claude", ".pre-commit", "dockerfile", "noxfile")  # fmt: skip
+_SENSITIVE = (
+    "test",
+    "spec",
+    "conftest",
+    ".github",
+    ".gitlab-ci",
+    ".ci",
+    "jenkinsfile",
+    "makefile",
+    "tox.ini",
+    "pyproject.toml",
+    "package.json",
+    ".overhand",
+    ".claude",
+    ".pre-commit",
+    "dockerfile",
+    "noxfile",
+)
 
 
 def inside(root: str, path: str) -> str | None:
@@ -90,7 +106,9 @@ def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileF
     if mark is None:
         return FileFact(name, exists=False, waived=waived)
     old = before.get(name)
-    change = "new" if old is None else "changed" if old[0] != mark[0] else "touched" if old[1:] != mark[1:] else "untouched"
+    change = (
+        "new" if old is None else "changed" if old[0] != mark[0] else "touched" if old[1:] != mark[1:] else "untouched"
+    )
     return FileFact(name, empty=os.path.getsize(real) == 0, change=change, waived=waived)
 
 

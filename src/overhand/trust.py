@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overhand import config, log
 from overhand.errors import NotTrusted, StorageFailed, storage_failed
@@ -66,7 +66,7 @@ def trust(root: str, names: Iterable[str]) -> None:
         raise storage_failed(error, "Cannot remember what is trusted") from error
     with log.Lock(f"{folder}/trust.lock", "The list of trusted files"):
         raw = read_file(_place())
-        everything = json.loads(raw) if raw else {"version": 1, "projects": {}}
+        everything: dict[str, Any] = json.loads(raw) if raw else {"version": 1, "projects": {}}
         marks = {name: mark for name in names if (mark := _digest(root, name))}
         mine = everything["projects"].setdefault(root, {})
         mine.update(marks)

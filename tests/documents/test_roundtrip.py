@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from documents import strategies as make
-from documents.strategies import light
 from hypothesis import given
 
+from documents import strategies as make
+from documents.strategies import light
 from overhand.contracts import ContractBlock, parse_block, render_block
 from overhand.documents import context, handoff, ipc, output, returns
 from overhand.documents.jsontext import dump, load
 from overhand.documents.layout import contain, read_sheet, section, tidy
 from overhand.documents.problems import has_errors
+
 
 @light
 @given(make.body, make.body)
@@ -85,7 +86,11 @@ def test_return(value: returns.Return) -> None:
 @given(make.returns)
 def test_return_is_found_in_prose(value: returns.Return) -> None:
     read, _ = load(dump(value.as_json()))
-    for text in (dump(read), f"Done {{ see below.\n```json\n{dump(read)}\n```\nBye }} '\"", f"I say {dump(read)} end"):
+    for text in (
+        dump(read),
+        f"Done {{ see below.\n```json\n{dump(read)}\n```\nBye }} '\"",
+        f"I say {dump(read)} end",
+    ):
         assert returns.find_return(text) == read
 
 
@@ -107,7 +112,9 @@ def test_output_with_a_contract(value: output.Output, block: ContractBlock) -> N
 @light
 @given(make.outputs)
 def test_output_and_return_convert(value: output.Output) -> None:
-    plain = replace(value, extra=(), duration="90s", for_primary=value.for_primary.strip(), summary=value.summary.strip())
+    plain = replace(
+        value, extra=(), duration="90s", for_primary=value.for_primary.strip(), summary=value.summary.strip()
+    )
     assert returns.to_output(returns.from_output(plain), value.title) == plain
 
 

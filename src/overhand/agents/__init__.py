@@ -87,7 +87,9 @@ def driver(name: str) -> Driver:
     """The driver of this name."""
     if name not in DRIVERS:
         known = ", ".join(DRIVERS)
-        raise BadInput(f"There is no driver {name!r}; this version has {known}.", "Set overhand.driver in the agent file.")
+        raise BadInput(
+            f"There is no driver {name!r}; this version has {known}.", "Set overhand.driver in the agent file."
+        )
     module: Any = import_module(f"overhand.agents.{name}")
     found: Driver = module
     return found

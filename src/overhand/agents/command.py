@@ -59,4 +59,7 @@ def require_program(program: str, project: str, agent: Agent) -> None:
     """Say before the start that a program is missing."""
     found = os.access(os.path.join(project, program), os.X_OK) if "/" in program else shutil.which(program) is not None
     if not found:
-        raise ToolMissing(f"Agent {agent.name} needs the program {program}, which is not there.", "Install it, or change overhand.command.")
+        raise ToolMissing(
+            f"Agent {agent.name} needs the program {program}, which is not there.",
+            "Install it, or change overhand.command.",
+        )

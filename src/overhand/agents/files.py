@@ -76,7 +76,8 @@ def default(root: str, config: Config) -> str:
             "There is no agent yet.", "Write .overhand/agents/NAME.md; `overhand agents --example` shows one."
         )
     raise BadInput(
-        f"Which agent? There are {', '.join(known)}.", "Name one with --agent, or set default_agent in .overhand/config.toml"
+        f"Which agent? There are {', '.join(known)}.",
+        "Name one with --agent, or set default_agent in .overhand/config.toml",
     )
 
 

@@ -71,9 +71,11 @@ def as_return(value: object) -> dict[str, Any] | None:
         unknown = sorted(set(value) - set(RETURN_KEYS))
         if not unknown:
             return {"status": "completed", **value}
-        raise BadInput(f"The function's return has unknown names: {', '.join(unknown)}; it may have {', '.join(RETURN_KEYS)}.")
+        raise BadInput(
+            f"The function's return has unknown names: {', '.join(unknown)}; it may have {', '.join(RETURN_KEYS)}."
+        )
     raise BadInput(
-        f"The function returned {type(value).__name__}; a text, a mapping with {', '.join(RETURN_KEYS)}, or None was needed."
+        f"The function returned {type(value).__name__}. Needed: a text, None, or a mapping with {', '.join(RETURN_KEYS)}."
     )
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from overhand import verbs
-from overhand.cli.parse import Parsed, parse
+from overhand.cli.parse import parse
 from overhand.errors import OverhandError
 
 TYPE_CHECKING = False
@@ -39,18 +39,28 @@ def _run(words: list[str], *, as_json: bool) -> int:
     if parsed.help:
         from overhand.cli import helps
 
-        print(helps.one(parsed.verb) if parsed.verb and not parsed.bare else helps.overview())
+        print(helps.one(parsed.verb) if not parsed.bare else helps.overview())
         return 0
     verb = parsed.verb
-    session = verbs.open_session(parsed.project, "cli", interactive=_interactive(as_json), tell=_teller(as_json))
+    there = _interactive(as_json)
+    session = verbs.open_session(
+        parsed.project, "cli", interactive=there, tell=_teller(as_json), confirm=_confirm if there else None
+    )
     answer = verb.function()(session, **parsed.values)
     _forget_progress()
-    return _print(verb, answer, parsed, as_json=as_json)
+    return _print(verb, answer, as_json=as_json)
 
 
 def _interactive(as_json: bool) -> bool:
     """A person is there: we may ask, and what we print is seen."""
     return not as_json and sys.stdout.isatty() and sys.stdin.isatty()
+
+
+def _confirm(question: str) -> bool:
+    """Ask a person; anything but yes is no."""
+    from overhand.cli.words import printable
+
+    return input(f"{printable(question)} [y/N] ").strip().lower() in ("y", "yes")
 
 
 _shown = [""]
@@ -64,7 +74,7 @@ def _teller(as_json: bool):  # type: ignore[no-untyped-def] # Callable would cos
         if not text or text == _shown[0] or (as_json and not live):
             return
         if live:
-            sys.stderr.write(f"\r\x1b[K{text[:_width() - 1]}")
+            sys.stderr.write(f"\r\x1b[K{text[: _width() - 1]}")
         elif _steady(text) != _steady(_shown[0]):
             sys.stderr.write(f"{text}\n")
         _shown[0] = text
@@ -75,7 +85,7 @@ def _teller(as_json: bool):  # type: ignore[no-untyped-def] # Callable would cos
 
 def _steady(text: str) -> str:
     """Without the numbers that change all the time."""
-    return "".join(c for c in text.split(" · ")[0] if not c.isdigit())
+    return "".join(c for c in text.split(" · ", maxsplit=1)[0] if not c.isdigit())
 
 
 def _width() -> int:
@@ -92,7 +102,7 @@ def _forget_progress() -> None:
     _shown[0] = ""
 
 
-def _print(verb: Verb, answer: Answer, parsed: Parsed, *, as_json: bool) -> int:
+def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
     if as_json:
         import json
 
@@ -118,12 +128,10 @@ def _say_error(error: OverhandError, *, as_json: bool) -> int:
 
         print(json.dumps(error.as_json(), ensure_ascii=False))
     else:
-        from overhand.cli.text import printable
+        from overhand.cli.words import printable
 
         sys.stderr.write(f"overhand: {printable(error.message)}\n")
         if error.hint:
             sys.stderr.write(f"  {printable(error.hint)}\n")
     sys.stderr.flush()
     return error.exit_status
-
-

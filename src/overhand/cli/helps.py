@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from overhand.cli.parse import GLOBAL
-from overhand.verbs import ALIASES, VERBS, Arg, Verb
+from overhand.verbs import ALIASES, GLOBAL, VERBS, Arg, Verb
 
 _WIDTH = 96
 
@@ -31,7 +30,11 @@ def option(arg: Arg) -> str:
 
 def overview() -> str:
     """What `overhand --help` prints: everyday verbs first."""
-    lines = ["overhand: hand work to agents, get a checked result back", "", "  overhand                what needs you, what works, what is ready"]
+    lines = [
+        "overhand: hand work to agents, get a checked result back",
+        "",
+        "  overhand                what needs you, what works, what is ready",
+    ]
     for group in dict.fromkeys(verb.group for verb in VERBS):
         members = [verb for verb in VERBS if verb.group == group and verb.name != "status"]
         if group != "everyday":

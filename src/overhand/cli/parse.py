@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from overhand.errors import BadInput
-from overhand.verbs import ALIASES, VERBS, Arg, Verb, verb
+from overhand.verbs import ALIASES, GLOBAL, VERBS, Arg, Verb, verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-GLOBAL = (
-    Arg("--json", "one JSON object instead of text (JSON lines for streams)"),
-    Arg("--project", "the project folder (else the one around you)", value="DIR", short="-C"),
-    Arg("--help", "show this", short="-h"),
-)
 
 
 class Parsed:
@@ -71,7 +65,9 @@ def _arguments(found: Verb, rest: list[str], common: dict[str, Any]) -> dict[str
     return values
 
 
-def _option(rest: list[str], options: tuple[Arg, ...], values: dict[str, Any], name: str, common: dict[str, Any] | None = None) -> list[str]:
+def _option(
+    rest: list[str], options: tuple[Arg, ...], values: dict[str, Any], name: str, common: dict[str, Any] | None = None
+) -> list[str]:
     """Take one option (and its value) off the front."""
     word, equals, value = rest[0].partition("=")
     option = next((o for o in options if word in (o.name, o.short) and word), None)
@@ -118,4 +114,6 @@ def _words(found: Verb, words: list[str], values: dict[str, Any]) -> None:
             _one_of(arg, words[0])
             values[key] = words.pop(0)
     if words:
-        raise BadInput(f"{words[0]!r} is one word too many.", f"Put text with blanks into quotes. overhand {found.name} --help")
+        raise BadInput(
+            f"{words[0]!r} is one word too many.", f"Put text with blanks into quotes. overhand {found.name} --help"
+        )

@@ -103,9 +103,7 @@ class _Check:
     def name(self, name: object) -> None:
         """The name must be one that can be typed."""
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            message = (
-                f"The name {name!r} is not of the form [a-z][a-z0-9-]*." if name else "The agent has no name."
-            )
+            message = f"The name {name!r} is not of the form [a-z][a-z0-9-]*." if name else "The agent has no name."
             self.problems.append(wrong("agent-name", message, self.line("name"), "Add `name: my-agent`."))
 
     def top(self, fields: dict[str, Any]) -> None:
@@ -138,9 +136,7 @@ class _Check:
             return
         driver = ours.get("driver")
         if driver is not None and driver not in DRIVERS:
-            self.bad(
-                "overhand.driver", f"The driver {driver!r} is not known.", f"Use one of {', '.join(DRIVERS)}."
-            )
+            self.bad("overhand.driver", f"The driver {driver!r} is not known.", f"Use one of {', '.join(DRIVERS)}.")
         self.command(ours.get("command"), driver)
         for key in ("reentrant", "can_delegate", "control", "exclusive"):
             if not isinstance(ours.get(key, False), bool):

@@ -32,7 +32,7 @@ def read_entry(text: str, listing: Listing) -> dict[str, str]:
     if listing.fields:
         pieces[:1] = zip(listing.fields, _divide(head, listing.by), strict=False)
     elif head:  # the name of the first part was left out
-        pieces[0] = (name or listing.parts[0], uncell(head))
+        pieces[0] = (name, head) if name else (listing.parts[0], uncell(head))
     entry: dict[str, str] = {}
     for name, value in pieces:
         if value:

@@ -28,9 +28,7 @@ _TITLES = {
     "handoff": "Handoff",
 }
 _FIELDS = {"task id": "task_id", "dumped": "dumped", "reason": "reason"}
-_FIELD = re.compile(
-    r"[ \t>*_-]*(task id|dumped|reason)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE
-)
+_FIELD = re.compile(r"[ \t>*_-]*(task id|dumped|reason)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE)
 _SYNONYMS = {
     **dict.fromkeys(("ipc timeout", "ipc-timeout", "answer timeout", "no answer"), "answer-timeout"),
     **dict.fromkeys(("budget exhausted", "budget exceeded", "out of budget"), "budget"),

@@ -120,9 +120,7 @@ def render(handoff: Handoff) -> str:
     out += [contain(one.body) + "\n\n" for one in handoff.extra if not one.title]
     out.append(section("Task", contain(handoff.task)))
     lists = {
-        "Key Files": [
-            f"{code(one.path)} — {one.why}" if one.why else code(one.path) for one in handoff.key_files
-        ],
+        "Key Files": [f"{code(one.path)} — {one.why}" if one.why else code(one.path) for one in handoff.key_files],
         "Constraints": handoff.constraints,
     }
     if handoff.context:
@@ -255,9 +253,7 @@ def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool
     problems = [*sheet.problems, *_lint_task(handoff, at.get("task", 1))]
     if len(handoff.context) > CONTEXT_LIMIT:
         message = f"The context has {len(handoff.context)} characters; more than {CONTEXT_LIMIT} is pasting."
-        problems.append(
-            warning("context-long", message, at["context"], "Refer to files under Key Files instead.")
-        )
+        problems.append(warning("context-long", message, at["context"], "Refer to files under Key Files instead."))
     if not handoff.deliverables:
         fix = "Add `## Expected Deliverables` with `- [ ] `path` — what`."
         problems.append(warning("no-deliverable", "Nothing is expected back.", at.get("deliverables"), fix))
@@ -269,16 +265,12 @@ def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool
         problems += _lint_key_files(sheet, handoff, exists)
     for step in handoff.plan:
         if not step.text:
-            problems.append(
-                warning("step-unclear", "A plan step has no text.", step.line, "Say what it does.")
-            )
+            problems.append(warning("step-unclear", "A plan step has no text.", step.line, "Say what it does."))
     return as_strict(by_line(problems)) if strict else by_line(problems)
 
 
 def _lint_task(handoff: Handoff, line: int) -> list[Problem]:
-    task = "\n".join(
-        handoff.task[one.start : one.end] for one in lines(handoff.task) if one.kind != "comment"
-    )
+    task = "\n".join(handoff.task[one.start : one.end] for one in lines(handoff.task) if one.kind != "comment")
     if not task.strip():
         fix = "Say under `## Task` what is to be done."
         return [Problem("empty-task", "The task is empty.", line=line, fix=fix)]

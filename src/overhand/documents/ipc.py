@@ -95,9 +95,7 @@ def read_question(value: Mapping[str, Any], seq: int | None = None) -> tuple[Que
     problems += _unknown(value, ("seq", "timestamp", "question", "options", "checklist_item"))
     if has_errors(problems):
         return None, problems
-    found = Question(
-        int(value["seq"]), value["timestamp"], value["question"], tuple(options or ()), item or ""
-    )
+    found = Question(int(value["seq"]), value["timestamp"], value["question"], tuple(options or ()), item or "")
     return found, problems
 
 

@@ -59,9 +59,7 @@ def read_sheet(text: str, known: Mapping[str, str]) -> Sheet:
     """Cut `text` into the sections that `known` names (title in lower case → field)."""
     found = sections(text)
     sheet = Sheet()
-    if not any(
-        part.level == 2 and (part.title.lower() in known or name_of(part.title) in known) for part in found
-    ):
+    if not any(part.level == 2 and (part.title.lower() in known or name_of(part.title) in known) for part in found):
         found = _other_level(text, known, found, sheet.problems)
     for index, part in enumerate(found):
         if part.level == 0:
@@ -77,9 +75,7 @@ def read_sheet(text: str, known: Mapping[str, str]) -> Sheet:
                 sheet.extra.append(Section(part.title, tidy(body)))
         elif name in sheet.bodies:
             message = f"The section “{part.title}” occurs again; the first one counts."
-            sheet.problems.append(
-                warning("duplicate-section", message, part.number, "Merge the two sections.")
-            )
+            sheet.problems.append(warning("duplicate-section", message, part.number, "Merge the two sections."))
             sheet.extra.append(Section(part.title, tidy(body)))
         else:
             sheet.bodies[name] = body
@@ -88,9 +84,7 @@ def read_sheet(text: str, known: Mapping[str, str]) -> Sheet:
     return sheet
 
 
-def _other_level(
-    text: str, known: Mapping[str, str], found: list[Part], problems: list[Problem]
-) -> list[Part]:
+def _other_level(text: str, known: Mapping[str, str], found: list[Part], problems: list[Problem]) -> list[Part]:
     """Sections of a document whose author used another heading level than two."""
     deep = sections(text, 6)
     levels = [part.level for part in deep if part.level and name_of(part.title) in known]
@@ -140,12 +134,12 @@ def _is_contained(body: str) -> bool:
         return True
     # A sentinel heading tells whether a fence or comment is still open at the end.
     probe = body + "\n\n# end"
-    last = ""
+    last = 0
     for line in _visible(probe):
-        last = line.kind
-        if line.start < len(body) and _breaks_out(probe, line):
+        last = line.start
+        if last < len(body) and _breaks_out(probe, line):
             return False
-    return last == "heading"
+    return last > len(body)
 
 
 def contain(body: str) -> str:

@@ -125,9 +125,5 @@ def _check_return(text: str) -> list[Problem]:
 
     value, error = load(text)
     if error:
-        return [
-            Problem(
-                "not-json", f"The file is not JSON: {error}.", of="substance", fix="Write one JSON object."
-            )
-        ]
+        return [Problem("not-json", f"The file is not JSON: {error}.", of="substance", fix="Write one JSON object.")]
     return parse_return(value)[1]

@@ -82,13 +82,7 @@ def _simple_entries(body: str, line: int, boxes: bool) -> list[Entry] | None:
         if one[:2] != "- " or not text or text[0] == "-" or one[2:7] == "     ":
             return None
         box = ""
-        if (
-            boxes
-            and text[0] == "["
-            and text[2:3] == "]"
-            and text[1] in " xX?!~"
-            and text[3:4] in ("", " ", "\t")
-        ):
+        if boxes and text[0] == "[" and text[2:3] == "]" and text[1] in " xX?!~" and text[3:4] in ("", " ", "\t"):
             box, text = text[1].lower(), text[3:].strip()
             if not text:
                 continue

@@ -39,12 +39,8 @@ KNOWN = {
 }
 SENTENCES, TOKENS, CHARACTERS = 5, 100, 500
 
-_TITLE = re.compile(
-    r"task\s+(?:complete(?:d)?|output|result|blocked|partial|failed)\s*(?::|—|-|$)\s*", re.IGNORECASE
-)
-_FIELD = re.compile(
-    r"[ \t>*_-]*(status|duration|agent)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE
-)
+_TITLE = re.compile(r"task\s+(?:complete(?:d)?|output|result|blocked|partial|failed)\s*(?::|—|-|$)\s*", re.IGNORECASE)
+_FIELD = re.compile(r"[ \t>*_-]*(status|duration|agent)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?](?=\s|$)")
 
 
@@ -86,9 +82,7 @@ def render(output: Output) -> str:
     if output.summary:
         out.append(section("Summary", contain(output.summary)))
     if output.deliverables:
-        out.append(
-            section("Deliverables", note_table(output.deliverables, "| File | Description |").rstrip("\n"))
-        )
+        out.append(section("Deliverables", note_table(output.deliverables, "| File | Description |").rstrip("\n")))
     if output.decisions:
         made = "".join(entry(bold_pair(one.what, one.why)) for one in output.decisions)
         out.append(section("Decisions Made", made.rstrip("\n")))
@@ -188,9 +182,7 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
 def _is_quoted(text: str, line: int, start: int) -> bool:
     """Whether a line is inside a fence of a document that has headings of its own: an example, no return."""
     kind = next((one.kind for one in lines(text) if one.number == line), "text")
-    return kind in ("code", "comment", "indented") and any(
-        one.kind == "heading" for one in lines(text[:start])
-    )
+    return kind in ("code", "comment", "indented") and any(one.kind == "heading" for one in lines(text[:start]))
 
 
 def _fields(sheet: Sheet) -> tuple[dict[str, str], str]:
@@ -210,9 +202,7 @@ def _fields(sheet: Sheet) -> tuple[dict[str, str], str]:
     return fields, "\n".join(rest).strip("\n")
 
 
-def _status(
-    fields: dict[str, str], sheet: Sheet, contract: str | None, text: str
-) -> tuple[str | None, list[Problem]]:
+def _status(fields: dict[str, str], sheet: Sheet, contract: str | None, text: str) -> tuple[str | None, list[Problem]]:
     raw = fields.get("status") or sheet.body("status")
     if raw:
         status, odd = read_status(raw)

@@ -59,9 +59,7 @@ class Return:
         shown: dict[str, Any] = {**self.extra, "summary": self.summary}
         if self.status:
             shown["status"] = self.status
-        shown["artifacts"] = [
-            _filled(path=one.path, type=one.type, summary=one.summary) for one in self.artifacts
-        ]
+        shown["artifacts"] = [_filled(path=one.path, type=one.type, summary=one.summary) for one in self.artifacts]
         if self.metadata:
             shown["metadata"] = dict(self.metadata)
         shown["errors"] = [_error_json(one) for one in self.errors]
@@ -102,9 +100,7 @@ class _Reader:
         if value is None and not required:
             return ""
         if value is None or (required and isinstance(value, str) and not value.strip()):
-            self.problems.append(
-                Problem("field-missing", f"{path}{key} is missing.", fix=f"Add {path}{key}.")
-            )
+            self.problems.append(Problem("field-missing", f"{path}{key} is missing.", fix=f"Add {path}{key}."))
             return ""
         if not isinstance(value, str):
             self.bad(path + key, "a string")
@@ -130,9 +126,7 @@ class _Reader:
         return found
 
 
-_KEYS = frozenset(
-    ("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data", "decisions", "schema")
-)
+_KEYS = frozenset(("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data", "decisions", "schema"))
 
 
 def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
@@ -198,9 +192,7 @@ def _read_error(row: Mapping[str, Any], path: str, read: _Reader) -> ReturnError
         read.bad(f"{path}recoverable", "true or false")
         recoverable = None
     message = read.text(row, "message", path, required=True)
-    return ReturnError(
-        message, read.text(row, "type", path), recoverable, read.text(row, "recommendation", path)
-    )
+    return ReturnError(message, read.text(row, "type", path), recoverable, read.text(row, "recommendation", path))
 
 
 def _read_steps(value: Mapping[str, Any], read: _Reader) -> str:
@@ -312,8 +304,6 @@ def _seconds(text: str) -> float | None:
         return None
     number, unit = match.groups()
     try:
-        return duration(
-            number + {"minute": "m", "second": "s", "hour": "h"}.get(unit.rstrip("s") or unit, unit)
-        )
+        return duration(number + {"minute": "m", "second": "s", "hour": "h"}.get(unit.rstrip("s") or unit, unit))
     except ValueError:
         return None

@@ -7,9 +7,7 @@ from overhand.model import STATUSES
 
 WORDS = ", ".join(STATUSES)
 _SYNONYMS = {
-    **dict.fromkeys(
-        ("done", "complete", "success", "successful", "succeeded", "finished", "ok"), "completed"
-    ),
+    **dict.fromkeys(("done", "complete", "success", "successful", "succeeded", "finished", "ok"), "completed"),
     **dict.fromkeys(("error", "failure"), "failed"),
     **dict.fromkeys(("partially-completed", "partially-complete", "incomplete"), "partial"),
     **dict.fromkeys(("canceled", "aborted"), "cancelled"),

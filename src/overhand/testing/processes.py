@@ -19,9 +19,7 @@ PATIENCE = 10.0
 
 def of_project(project: Path) -> dict[int, float]:
     """Living processes of this project: pid and start time."""
-    found = {
-        pid for pid in members.table() if members.environment_of(pid, "OVERHAND_PROJECT") == str(project)
-    }
+    found = {pid for pid in members.table() if members.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
     found |= _supervisor(project) | _strays(project)
     found.discard(os.getpid())
     return {pid: started for pid in found if (started := members.start_time(pid)) is not None}

@@ -62,9 +62,7 @@ class ProjectDir:
         (self.path / ".overhand/config.toml").write_text(text, encoding="utf-8")
         self._changed = True
 
-    def run(
-        self, *args: str, check: bool = False, env: Mapping[str, str] | None = None, timeout: float = 60
-    ) -> Ran:
+    def run(self, *args: str, check: bool = False, env: Mapping[str, str] | None = None, timeout: float = 60) -> Ran:
         """Call `overhand ARGS` in the project; `check` raises if it does not end with 0."""
         process = self.start(*args, env=env)
         try:

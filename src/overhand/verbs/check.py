@@ -63,7 +63,9 @@ def check_task(session: Session, task_id: str) -> Answer:
     state = session.store.state(task_id)
     guards.require_person(guards.caller(session.store), "Running checks")
     if state["status"] is None or state["judged_run"] is None:
-        raise Refused(f"Task {state['handle']} has not been judged yet.", f"Wait for it: overhand wait {state['handle']}")
+        raise Refused(
+            f"Task {state['handle']} has not been judged yet.", f"Wait for it: overhand wait {state['handle']}"
+        )
     config = configs.load(session.root)
     known = {command for _, command in config.checks}
     if any(check["command"] in known for check in state["checks"]):

@@ -34,10 +34,15 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in said.items() if what == "asked"]
     if asked and not summon.call(session.store, asked):
-        raise Refused("The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox.")
+        raise Refused(
+            "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
+        )
     grace = configs.Config().stop_grace if now else configs.load(session.root).stop_grace
     _wait_until_ended(session, asked, grace + 30)
-    tasks = [{"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))} for t in task_ids]
+    tasks = [
+        {"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))}
+        for t in task_ids
+    ]
     return Answer({"schema": "overhand.stop/1", "tasks": tasks})
 
 
@@ -56,7 +61,9 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
         state = task.state
         current = model.current_run(state)
         if state["queued"]:
-            task.append({"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True)
+            task.append(
+                {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
+            )
             return "queued"
         if current is None or current["state"] == "ended":
             return _leftovers_ended(session, state)
@@ -102,7 +109,10 @@ def run_again(session: Session, id: str, agent: str | None = None, wait: bool = 
     if task_id is None:
         task_id = session.store.resolve(id)
     elif os.path.realpath(id) != os.path.realpath(session.store.folder(task_id)):
-        raise BadInput(f"{id} is not in this project's .agent-workspaces.", f"Name that project: overhand --project DIR run {task_id}")
+        raise BadInput(
+            f"{id} is not in this project's .agent-workspaces.",
+            f"Name that project: overhand --project DIR run {task_id}",
+        )
     ask_for_trust(session, who)
     state = refresh(session, session.store.state(task_id))
     config = configs.load(session.root, state["settings"] and {k: v for k, v in state["settings"].items() if "." in k})
@@ -175,7 +185,10 @@ def _may_run(session: Session, state: State) -> None:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
     current = model.current_run(state)
     if current is not None:
-        raise Refused(f"Task {handle} is held by run {current['id']} ({current['state']}).", f"Wait for it, or stop it: overhand stop {handle}")
+        raise Refused(
+            f"Task {handle} is held by run {current['id']} ({current['state']}).",
+            f"Wait for it, or stop it: overhand stop {handle}",
+        )
     if state["status"] == "completed":
         raise Refused(f"Task {handle} is completed.", "Delegate what is still to do as a new task.")
     for one in state["runs"]:
@@ -215,9 +228,9 @@ def _may_go(session: Session, state: State, before: float) -> bool:
 
 
 def _confirm(session: Session, question: str) -> None:
-    if not session.interactive:
+    if session.confirm is None:
         raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
-    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+    if not session.confirm(question):
         raise Refused("Nothing was removed.")
 
 

@@ -62,7 +62,9 @@ def delegate(session: Session, **given: Any) -> Answer:
     request = request_of(given)
     state, agent, problems = accept(session, request)
     if not request.no_start and not summon.call(session.store, [state["task_id"]]):
-        session.tell("It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will.")
+        session.tell(
+            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
+        )
     if request.wait and not request.no_start:
         from overhand.verbs.look import wait_for
 
@@ -77,7 +79,9 @@ def request_of(given: dict[str, Any]) -> Request:
     return Request(**values)
 
 
-def accept(session: Session, request: Request, *, start: bool = True, sync: bool = True) -> tuple[State, Agent, list[Problem]]:
+def accept(
+    session: Session, request: Request, *, start: bool = True, sync: bool = True
+) -> tuple[State, Agent, list[Problem]]:
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
     from overhand.verbs.setup import first_use
 
@@ -90,7 +94,9 @@ def accept(session: Session, request: Request, *, start: bool = True, sync: bool
         raise
 
 
-def _accept(session: Session, request: Request, who: Caller, *, start: bool, sync: bool) -> tuple[State, Agent, list[Problem]]:
+def _accept(
+    session: Session, request: Request, who: Caller, *, start: bool, sync: bool
+) -> tuple[State, Agent, list[Problem]]:
     _only_from_people(who, request)
     ask_for_trust(session, who)
     settings = dict(configs.setting(text) for text in request.settings)
@@ -105,15 +111,25 @@ def _accept(session: Session, request: Request, who: Caller, *, start: bool, syn
 
 
 def make(
-    session: Session, request: Request, who: Caller, agent: Agent, config: Config, settings: dict[str, Any], *, start: bool, sync: bool
+    session: Session,
+    request: Request,
+    who: Caller,
+    agent: Agent,
+    config: Config,
+    settings: dict[str, Any],
+    *,
+    start: bool,
+    sync: bool,
 ) -> tuple[State, list[Problem]]:
     """The task's folder and its first events."""
     if request.kind is not None and not model.is_name(request.kind):
-        raise BadInput(f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review.")
+        raise BadInput(
+            f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
+        )
     depth, path = guards.check_delegation(who, agent)
     kind = config.kind(request.kind)
     handoff = build_handoff(session, request, kind.contract)
-    contract = choose_contract(session, request, handoff, kind.contract)
+    contract = choose_contract(request, handoff, kind.contract)
     text = edit(handoffs.render(handoff), session) if request.edit else handoffs.render(handoff)
     problems = check_handoff(session, text, agent, request.strict)
     check_program(session, agent)
@@ -130,7 +146,11 @@ def make(
         "contract": contract,
         "checks": checks_of(request, config),
         "after": session.store.resolve(request.after) if request.after else None,
-        "settings": {**settings, **({"exclusive": True} if agent.exclusive else {}), **({} if agent.can_delegate else {"can_delegate": False})},
+        "settings": {
+            **settings,
+            **({"exclusive": True} if agent.exclusive else {}),
+            **({} if agent.can_delegate else {"can_delegate": False}),
+        },
         "model": request.model,
         "budget": request.budget,
         "strict": request.strict,
@@ -138,14 +158,20 @@ def make(
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     state = session.store.new_task(agent.name, text, created, who.by(session.via), start=start, sync=sync)
     if contract and contract.endswith(".json"):
-        write_file(f"{session.store.folder(state['task_id'])}/contract.json", read_file(os.path.join(os.getcwd(), contract)) or b"{}")
+        write_file(
+            f"{session.store.folder(state['task_id'])}/contract.json",
+            read_file(os.path.join(os.getcwd(), contract)) or b"{}",
+        )
     return state, problems
 
 
 def _only_from_people(who: Caller, request: Request) -> None:
     """Checks and settings come from a person or the trusted configuration, never from an agent."""
     if not who.is_person and request.verify:
-        raise Refused("--verify comes from a person, never from an agent.", "Put the check into [checks] of the project's settings.")
+        raise Refused(
+            "--verify comes from a person, never from an agent.",
+            "Put the check into [checks] of the project's settings.",
+        )
     if not who.is_person and request.settings:
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
 
@@ -153,7 +179,13 @@ def _only_from_people(who: Caller, request: Request) -> None:
 def _note_refusal(session: Session, who: Caller, request: Request, error: Refused) -> None:
     if who.task is None:
         return
-    event = {"e": "refused", "code": error.code, "agent": request.agent, "title": request.title[:200], "why": error.message[:1000]}
+    event = {
+        "e": "refused",
+        "code": error.code,
+        "agent": request.agent,
+        "title": request.title[:200],
+        "why": error.message[:1000],
+    }
     try:
         with session.store.locked(who.task, who.by(session.via), patience=1.0) as task:
             task.append(event)
@@ -163,7 +195,7 @@ def _note_refusal(session: Session, who: Caller, request: Request, error: Refuse
 
 def ask_for_trust(session: Session, who: Caller) -> None:
     """On a terminal the question is asked where it arises."""
-    if session.interactive and who.is_person and trust.untrusted(session.root):
+    if session.confirm is not None and who.is_person and trust.untrusted(session.root):
         from overhand.verbs.setup import trust_project
 
         trust_project(session, yes=False)
@@ -173,7 +205,10 @@ def build_handoff(session: Session, request: Request, contract: str | None) -> H
     """From a file, or from the words of the command line."""
     title = " ".join(request.title.split()) if "\n" not in request.title else request.title.strip()
     if len(title) > MAX_TITLE:
-        raise BadInput(f"The title has {len(title)} characters.", "Keep it to a line; put the rest into --context or --handoff FILE.")
+        raise BadInput(
+            f"The title has {len(title)} characters.",
+            "Keep it to a line; put the rest into --context or --handoff FILE.",
+        )
     base = handoffs.Handoff(task="")
     if request.handoff is not None:
         base = handoffs.parse(read_document(request.handoff))
@@ -235,7 +270,7 @@ def read_document(path: str) -> str:
     return text
 
 
-def choose_contract(session: Session, request: Request, handoff: Handoff, of_kind: str | None) -> str | None:
+def choose_contract(request: Request, handoff: Handoff, of_kind: str | None) -> str | None:
     """Asked for by option, by a line of the HANDOFF, or by kind."""
     wanted = request.contract or handoffs.wanted_contract(handoff) or of_kind
     if not wanted:
@@ -257,6 +292,16 @@ def choose_contract(session: Session, request: Request, handoff: Handoff, of_kin
     return name
 
 
+_FLAGS = {
+    "context": "--context",
+    "key_files": "--file",
+    "constraints": "--constraint",
+    "deliverables": "--deliverable",
+    "return_requirements": "--return",
+    "plan": "--step",
+}
+
+
 def check_handoff(session: Session, text: str, agent: Agent, strict: bool) -> list[Problem]:
     """All problems at once; errors refuse, warnings are told."""
     root = session.root
@@ -266,9 +311,7 @@ def check_handoff(session: Session, text: str, agent: Agent, strict: bool) -> li
     errors = [p.message for p in problems if p.level == "error"]
     errors += [f"Agent {agent.name} needs the section {word.replace('_', ' ')}." for word in missing]
     if errors:
-        flags = {"context": "--context", "key_files": "--file", "constraints": "--constraint", "deliverables": "--deliverable",
-                 "return_requirements": "--return", "plan": "--step"}  # fmt: skip
-        hint = " ".join(f"{flags[word]} …" for word in missing if word in flags) or "--handoff FILE"
+        hint = " ".join(f"{_FLAGS[word]} …" for word in missing if word in _FLAGS) or "--handoff FILE"
         raise BadInput(" ".join(errors), f"Add it: {hint}", problems=[p.as_json() for p in problems])
     return problems
 
@@ -287,7 +330,10 @@ def checks_of(request: Request, config: Config) -> list[dict[str, str]]:
         empty = [command for command in request.verify if not command.strip()]
         if empty:
             raise BadInput("--verify is empty.", 'Give a command: --verify "pytest -q"')
-        return [{"name": f"verify-{n}" if len(request.verify) > 1 else "verify", "command": c} for n, c in enumerate(request.verify, 1)]
+        return [
+            {"name": f"verify-{n}" if len(request.verify) > 1 else "verify", "command": c}
+            for n, c in enumerate(request.verify, 1)
+        ]
     return [{"name": name, "command": command} for name, command in config.checks]
 
 
@@ -306,11 +352,15 @@ def edit(text: str, session: Session) -> str:
         try:
             subprocess.run([*editor, path], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise BadInput(f"The editor {editor[0]} did not work: {error}.", "Set EDITOR, or use --handoff FILE.") from None
+            raise BadInput(
+                f"The editor {editor[0]} did not work: {error}.", "Set EDITOR, or use --handoff FILE."
+            ) from None
         return decode(read_file(path) or b"")[0]
 
 
-def receipt_of_start(session: Session, state: State, agent: Agent, problems: list[Problem], request: Request) -> dict[str, Any]:
+def receipt_of_start(
+    session: Session, state: State, agent: Agent, problems: list[Problem], request: Request
+) -> dict[str, Any]:
     """What `delegate` prints: handle, agent, tree, limits, checks, what to type next."""
     prepared = request.no_start
     handle = state["handle"]
@@ -332,5 +382,7 @@ def receipt_of_start(session: Session, state: State, agent: Agent, problems: lis
         "contract": state["contract"],
         "warnings": [p.as_json() for p in problems],
         "folder": os.path.relpath(session.store.folder(state["task_id"]), session.root),
-        "next": [f"overhand run {handle}"] if prepared else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
+        "next": [f"overhand run {handle}"]
+        if prepared
+        else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
     }

@@ -67,13 +67,13 @@ def list_tasks(session: Session, live: bool = False, delegated: bool = False) ->
     if delegated:
         states = [s for s in states if s["parent"]]
     if live:
-        rows = [shown for s in states if (shown := live_row(session, s))]
+        rows = [shown for s in states if (shown := live_row(s))]
         return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
     places = positions(states)
     return Answer({"schema": "overhand.list/1", "project": session.root, "tasks": [row(s, places) for s in states]})
 
 
-def live_row(session: Session, state: State) -> dict[str, Any] | None:
+def live_row(state: State) -> dict[str, Any] | None:
     """A live run as the registry shows it."""
     run = model.current_run(state)
     if run is None or run["state"] == "ended":
@@ -108,7 +108,7 @@ def status(session: Session) -> Answer:
     groups: dict[str, list[dict[str, Any]]] = {name: [] for name in model.HEADLINES}
     for state in states:
         shown = row(state, places)
-        if (live := live_row(session, state)) is not None:
+        if (live := live_row(state)) is not None:
             shown["age"] = live["age"]
         groups[shown["headline"]].append(shown)
     return Answer({"schema": "overhand.status/1", "project": session.root, "groups": groups, "tasks": len(states)})
@@ -146,14 +146,35 @@ def _show_output(session: Session, state: State) -> Answer:
     raw = read_file(f"{session.store.folder(state['task_id'])}/OUTPUT.md")
     if raw is None:
         raise NotFound(
-            f"Task {state['handle'] or state['task_id']} has no accepted OUTPUT.md.", f"See why: overhand show {state['handle'] or state['task_id']}"
+            f"Task {state['handle'] or state['task_id']} has no accepted OUTPUT.md.",
+            f"See why: overhand show {state['handle'] or state['task_id']}",
         )
     text = raw.decode("utf-8", "replace")
-    return Answer({"schema": "overhand.show/1", "task_id": state["task_id"], "handle": state["handle"], "text": text, "raw": True})
+    return Answer(
+        {"schema": "overhand.show/1", "task_id": state["task_id"], "handle": state["handle"], "text": text, "raw": True}
+    )
 
 
-_RESULT_KEYS = ("summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps",
-                "problems", "checks", "usage", "output", "claimed", "source", "context", "look_at", "repairs", "run_folder")  # fmt: skip
+_RESULT_KEYS = (
+    "summary",
+    "data",
+    "deliverables",
+    "decisions",
+    "for_primary",
+    "files_modified",
+    "errors",
+    "next_steps",
+    "problems",
+    "checks",
+    "usage",
+    "output",
+    "claimed",
+    "source",
+    "context",
+    "look_at",
+    "repairs",
+    "run_folder",
+)
 _EMPTY: dict[str, Any] = {
     "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
     "next_steps": "", "problems": [], "checks": [], "usage": None, "output": None, "claimed": None, "source": "",
@@ -253,7 +274,9 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
                     break
                 if time.monotonic() >= until:
                     handles = " ".join(str(s["handle"]) for s in states if not at_rest(s))
-                    raise TimedOut(f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}")
+                    raise TimedOut(
+                        f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
+                    )
                 session.tell(progress(session, states))
                 bell.wait(until - time.monotonic())
     except KeyboardInterrupt:

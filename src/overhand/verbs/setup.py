@@ -58,7 +58,7 @@ def version(session: Session) -> Answer:
 
 def completion(session: Session, shell: str) -> Answer:
     """A completion script."""
-    from overhand.cli.completion import script
+    from overhand.verbs.completion import script
 
     return Answer({"schema": "overhand.completion/1", "shell": shell, "text": script(shell), "raw": True})
 
@@ -77,7 +77,12 @@ def init(session: Session) -> Answer:
 
     require_person(caller(session.store), "Setting up a project")
     wrote = set_up(session)
-    payload = {"schema": "overhand.init/1", "project": session.root, "wrote": wrote, "proposed": proposed_checks(session.root)}
+    payload = {
+        "schema": "overhand.init/1",
+        "project": session.root,
+        "wrote": wrote,
+        "proposed": proposed_checks(session.root),
+    }
     return Answer({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
 
 
@@ -124,7 +129,9 @@ def refuse_network_disk(session: Session) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise Refused(f"The file system of {session.root} has no working locks: {error}.", "Use a local disk.") from error
+        raise Refused(
+            f"The file system of {session.root} has no working locks: {error}.", "Use a local disk."
+        ) from error
     finally:
         os.close(fd)
         os.unlink(f"{session.store.own}/.probe")
@@ -149,7 +156,9 @@ def proposed_checks(root: str) -> dict[str, str]:
     for name, command in (("package.json", "npm test"), ("Cargo.toml", "cargo test"), ("go.mod", "go test ./...")):
         if os.path.exists(f"{root}/{name}"):
             return {"tests": command}
-    if os.path.isdir(f"{root}/tests") and (os.path.exists(f"{root}/pyproject.toml") or os.path.exists(f"{root}/setup.py")):
+    if os.path.isdir(f"{root}/tests") and (
+        os.path.exists(f"{root}/pyproject.toml") or os.path.exists(f"{root}/setup.py")
+    ):
         return {"tests": "python3 -m pytest -q"}
     return {}
 
@@ -170,11 +179,17 @@ def agents(session: Session, name: str | None = None, example: bool = False) -> 
     untrusted = set(trust.untrusted(session.root))
     rows: list[dict[str, Any]] = []
     for agent_name in [name] if name else sorted(known):
-        source = os.path.relpath(known[agent_name], session.root) if known[agent_name].startswith(session.root + os.sep) else known[agent_name]
+        source = (
+            os.path.relpath(known[agent_name], session.root)
+            if known[agent_name].startswith(session.root + os.sep)
+            else known[agent_name]
+        )
         shown: dict[str, Any] = {"name": agent_name, "source": source, "default": agent_name == config.default_agent}
         try:
             agent = files.load(session.root, agent_name, known[agent_name], config)
-            shown.update(driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings))
+            shown.update(
+                driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings)
+            )
             shown["runs"] = list(agent.options.get("command", [])) or agent.options.get("function")
             shown["trusted"] = not untrusted.intersection(agent.trusted_with)
         except OverhandError as error:
@@ -204,21 +219,27 @@ def trust_project(session: Session, yes: bool = False) -> Answer:
     waiting = [name for name in waiting if name not in links]
     shown = [{"file": name, "runs": what_it_runs(session.root, name)} for name in waiting]
     if waiting and not yes:
-        if not session.interactive:
-            raise NotTrusted(f"Not trusted yet: {', '.join(waiting)}.", "Read them, then: overhand trust --yes", files=waiting)
-        _ask(session, shown)
+        if session.confirm is None:
+            raise NotTrusted(
+                f"Not trusted yet: {', '.join(waiting)}.", "Read them, then: overhand trust --yes", files=waiting
+            )
+        if not session.confirm(_question(shown)):
+            raise NotTrusted("Not trusted; nothing was run.", "Read them first, then: overhand trust")
     if waiting:
         trust.trust(session.root, waiting)
-    payload = {"schema": "overhand.trust/1", "project": session.root, "trusted": shown, "all": trust.files(session.root), "refused": links}
+    payload = {
+        "schema": "overhand.trust/1",
+        "project": session.root,
+        "trusted": shown,
+        "all": trust.files(session.root),
+        "refused": links,
+    }
     return Answer(payload, 3 if links else 0)
 
 
-def _ask(session: Session, shown: list[dict[str, Any]]) -> None:
-    print("These files of the project could make Overhand run something:")
-    for one in shown:
-        print(f"  {one['file']}" + "".join(f"\n      {line}" for line in one["runs"]))
-    if input("Trust them as they are now? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise NotTrusted("Not trusted; nothing was run.", "Read them first, then: overhand trust")
+def _question(shown: list[dict[str, Any]]) -> str:
+    files = "\n".join(f"  {one['file']}" + "".join(f"\n      {line}" for line in one["runs"]) for one in shown)
+    return f"These files of the project could make Overhand run something:\n{files}\nTrust them as they are now?"
 
 
 def what_it_runs(root: str, name: str) -> list[str]:
@@ -240,5 +261,3 @@ def what_it_runs(root: str, name: str) -> list[str]:
     if not isinstance(options, dict):
         return []
     return [f"{key}: {options[key]}" for key in ("driver", "command", "function") if key in options]
-
-

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.parse import GLOBAL
-from overhand.verbs import VERBS, Verb
+from overhand.verbs import GLOBAL, VERBS, Verb
 
 
 def _options(verb: Verb) -> list[str]:
@@ -23,7 +22,10 @@ def _takes_task(verb: Verb) -> bool:
 
 
 def _bash() -> str:
-    cases = "\n".join(f'    {verb.name}) words="{" ".join(_options(verb))}{" $(" + _HANDLES + ")" if _takes_task(verb) else ""}" ;;' for verb in VERBS)
+    cases = "\n".join(
+        f'    {verb.name}) words="{" ".join(_options(verb))}{" $(" + _HANDLES + ")" if _takes_task(verb) else ""}" ;;'
+        for verb in VERBS
+    )
     names = " ".join(verb.name for verb in VERBS)
     return f"""# overhand completion for bash: source <(overhand completion bash)
 _overhand() {{
@@ -41,7 +43,12 @@ complete -F _overhand overhand
 
 def _zsh() -> str:
     rows = "\n".join(f"    '{verb.name}:{verb.help}'" for verb in VERBS)
-    cases = "\n".join(f"    {verb.name}) compadd -- {' '.join(_options(verb))}{' $(' + _HANDLES + ')' if _takes_task(verb) else ''} ;;" for verb in VERBS)
+    cases = "\n".join(
+        f"    {verb.name}) compadd -- {' '.join(_options(verb))}"
+        + (f" $({_HANDLES})" if _takes_task(verb) else "")
+        + " ;;"
+        for verb in VERBS
+    )
     return f"""#compdef overhand
 # overhand completion for zsh: source <(overhand completion zsh)
 _overhand() {{

@@ -1,0 +1,201 @@
+"""Overhand from Python: `Project`, its tasks, their results; and functions as agents, in this process.
+
+An in-process function runs in a thread (an async one in an event loop of its own), its run's `life` is held by this
+process, and it takes no slot of the supervisor: `Project(max_parallel=…)` bounds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overhand import config as configs
+from overhand import guards, inprocess, model
+from overhand.errors import BadInput, TimedOut
+from overhand.store import find_root
+from overhand.verbs import Session, control, look
+from overhand.verbs import delegate as delegating
+from overhand.verbs.reconcile import refresh
+from overhand.verbs.setup import first_use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from overhand.agents.function import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A judged task; it has the names of the JSON that `show` prints."""
+
+    task_id: str
+    handle: int | None
+    title: str
+    agent: str
+    kind: str | None
+    headline: str
+    status: str | None
+    verified: str
+    run_state: str | None
+    cause: str | None
+    summary: str
+    data: Any
+    runs: list[dict[str, Any]]
+    deliverables: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
+    for_primary: str
+    files_modified: list[str]
+    errors: list[dict[str, Any]]
+    next_steps: str
+    questions: list[dict[str, Any]]
+    problems: list[dict[str, Any]]
+    checks: list[dict[str, Any]]
+    usage: Any
+    output: str | None
+    json: dict[str, Any] = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Judged completed."""
+        return self.status == "completed"
+
+
+def _result(payload: Mapping[str, Any]) -> Result:
+    names = [name for name in Result.__dataclass_fields__ if name != "json"]
+    values: dict[str, Any] = {name: payload.get(name) for name in names}
+    return Result(**values, json=dict(payload))
+
+
+class Task:
+    """A delegated task: `wait()` for it, or `await` it."""
+
+    def __init__(self, project: Project, task_id: str, handle: int | None, running: Future[None] | None = None) -> None:
+        self.project, self.id, self.handle = project, task_id, handle
+        self._running = running
+
+    def __repr__(self) -> str:
+        return f"Task({self.handle}, {self.id!r})"
+
+    @property
+    def folder(self) -> Path:
+        """Where everything about it can be read."""
+        return Path(self.project.session.store.folder(self.id))
+
+    def show(self) -> Result:
+        """The task as it is now."""
+        state = refresh(self.project.session, self.project.session.store.state(self.id))
+        return _result(look.describe(self.project.session, state, "show"))
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """The judged result; raises TimedOut."""
+        if self._running is not None:
+            try:
+                self._running.result(timeout)
+            except FutureTimeout:
+                raise TimedOut(f"Task {self.handle} is not judged yet.", "Call wait() again.") from None
+            return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
+        answer = look.wait_for(self.project.session, [self.id], timeout)
+        return _result(answer.payload)
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return asyncio.to_thread(self.wait).__await__()
+
+    def stop(self, *, now: bool = False) -> Result:
+        """End it; an in-process function goes on unheard, its result is refused."""
+        control.stop(self.project.session, id=[self.id], now=now)
+        return self.show()
+
+
+class Project:
+    """A project folder and the agents that live in this process."""
+
+    def __init__(self, root: str | os.PathLike[str] = ".", *, max_parallel: int = 3) -> None:
+        self.session = Session(find_root(os.fspath(root), given=os.fspath(root)), "api")
+        self.max_parallel = max_parallel
+        self._functions: dict[str, inprocess.FunctionAgent] = {}
+        self._pool = inprocess.Pool(max_parallel)
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return Path(self.session.root)
+
+    def agent(
+        self, name: str, *, reentrant: bool = False, can_delegate: bool = True
+    ) -> Callable[[Callable[[Call], object]], Callable[[Call], object]]:
+        """Make a function an agent of this process: `@p.agent("name")`."""
+        if not model.is_name(name):
+            raise BadInput(f"{name!r} is no agent name.", "Use small letters, digits and -, such as code-reviewer.")
+
+        def register(function: Callable[[Call], object]) -> Callable[[Call], object]:
+            self._functions[name] = inprocess.FunctionAgent(name, function, reentrant, can_delegate)
+            return function
+
+        return register
+
+    def delegate(self, title: str, *, agent: str | None = None, **options: Any) -> Task:
+        """Hand a task over; returns at once. Options are those of the command line, lists where they repeat."""
+        return self._delegate([{"title": title, "agent": agent, **options}])[0]
+
+    def delegate_all(self, tasks: Iterable[Mapping[str, Any]]) -> list[Task]:
+        """Hand over several at once; in-process ones share their disk syncs."""
+        return self._delegate([dict(task) for task in tasks])
+
+    def _delegate(self, wanted: list[dict[str, Any]]) -> list[Task]:
+        functions = [self._functions.get(one.get("agent") or "") for one in wanted]
+        if not any(functions):
+            return [self._detached(one) for one in wanted]
+        first_use(self.session)
+        config = configs.load(self.session.root)
+        who = guards.caller(self.session.store)
+        batch = inprocess.Batch(self.session, config, who, shared=len(wanted) > 1)
+        made: list[tuple[str, int | None, inprocess.FunctionAgent | None]] = []
+        for one, function in zip(wanted, functions, strict=True):
+            if function is None:
+                task = self._detached(one)
+                made.append((task.id, task.handle, None))
+            else:
+                state = batch.accept(delegating.request_of(one), function)
+                made.append((state["task_id"], state["handle"], function))
+        batch.sync()
+        tasks = []
+        for (task_id, handle, function), one in zip(made, wanted, strict=True):
+            running = None
+            if function is not None and not one.get("no_start"):
+                running = self._pool.submit(batch, task_id, function)
+            tasks.append(Task(self, task_id, handle, running))
+        return tasks
+
+    def _detached(self, one: dict[str, Any]) -> Task:
+        answer = delegating.delegate(self.session, **{**one, "wait": False})
+        return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    def task(self, handle: str | int) -> Task:
+        """A task by its number, a part of its title, its id, or `-`."""
+        task_id = self.session.store.resolve(str(handle))
+        return Task(self, task_id, self.session.store.state(task_id)["handle"])
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """What `list` shows."""
+        rows: list[dict[str, Any]] = look.list_tasks(self.session).payload["tasks"]
+        return rows
+
+    def run(self, handle: str | int, *, agent: str | None = None) -> Task:
+        """Start a prepared or ended task."""
+        answer = control.run_again(self.session, id=str(handle), agent=agent)
+        return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    def close(self) -> None:
+        """Wait for the functions that are still at work."""
+        self._pool.close()
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

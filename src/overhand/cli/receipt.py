@@ -1,0 +1,154 @@
+"""The receipt: what was claimed, what was checked, what to look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.cli.words import colour, one_line, printable, state_word
+from overhand.model import say_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Payload = dict[str, Any]
+
+
+def brief(payload: Payload) -> Iterator[str]:
+    """One task, or several, in a few lines each."""
+    for number, one in enumerate(payload.get("tasks", [payload])):
+        if number:
+            yield ""
+        yield from _brief_one(one)
+
+
+def verdict(payload: Payload) -> str:
+    """The judged status, as loud when unverified as when verified."""
+    status = payload["status"]
+    if status is None:
+        return state_word(payload)
+    if status != "completed":
+        return colour(status.upper(), "red" if status in ("failed", "rejected") else "yellow")
+    if payload["verified"] == "all":
+        return colour("COMPLETED · VERIFIED", "green")
+    if payload["verified"] == "some":
+        return colour("COMPLETED · PARTLY VERIFIED", "yellow")
+    return colour("COMPLETED · UNVERIFIED", "yellow")
+
+
+def _brief_one(payload: Payload) -> Iterator[str]:
+    yield f"{payload['handle']}  {printable(payload['title'])}"
+    yield f"   {verdict(payload)}"
+    if payload["summary"]:
+        yield f"   {printable(payload['summary'])}"
+    for problem in payload["problems"]:
+        if problem["level"] == "error":
+            yield f"   ! {printable(problem['message'])}"
+    if payload.get("output"):
+        yield f"   {payload['output']}"
+    yield f"   receipt: overhand show {payload['handle']}"
+
+
+def whole(payload: Payload) -> Iterator[str]:
+    """The whole receipt."""
+    yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
+    yield f"   {verdict(payload)}   {colour(payload['headline'], 'dim')}"
+    limits = f"level {payload['level']} · at most {say_duration(payload['timeout'])}"
+    yield f"   {payload['agent']} · {' → '.join(payload['path'])} · {limits}"
+    if payload["summary"]:
+        yield ""
+        yield from (f"   {line}" for line in printable(payload["summary"]).splitlines())
+    if payload["status"] is not None:
+        yield ""
+        for name, part in (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs)):
+            yield from _block(name, part(payload))
+    elif payload["wanted_checks"]:
+        yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
+    if payload["for_primary"]:
+        yield from _block("for you", printable(payload["for_primary"]).splitlines())
+    for notice in payload["notices"]:
+        yield from _block("notice", [printable(notice)])
+    yield from _block(
+        "files", [path for path in (payload.get("output"), payload.get("context"), payload["folder"]) if path]
+    )
+    yield from _block("next", _what_next(payload))
+
+
+def _block(name: str, rows: Iterable[str]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield f" {name if number == 0 else '':>10}  {row}"
+
+
+def _claimed(payload: Payload) -> Iterator[str]:
+    if payload["claimed"]:
+        yield f"{payload['claimed']}, in {payload['source']}"
+    else:
+        yield "nothing that could be read"
+    for decision in payload["decisions"]:
+        yield f"decided: {one_line(decision['what'], 60)}: {one_line(decision['why'], 100)}"
+
+
+def _checked(payload: Payload) -> Iterator[str]:
+    if not payload["checks"]:
+        yield (
+            colour("UNVERIFIED: no check was run", "yellow")
+            + " (add --verify CMD, or [checks] in .overhand/config.toml)"
+        )
+    for check in payload["checks"]:
+        mark = colour("passed", "green") if check["passed"] else colour("FAILED", "red")
+        code = "timed out" if check["timed_out"] else f"exit {check['exit']}"
+        facts = f"{code} · {change(check)} · {check['seconds']}s in {payload['tree']} · {check['evidence']}"
+        yield f"{mark}  {printable(check['command'])} · {facts}"
+    for item in payload["deliverables"]:
+        if "path" in item:
+            mark = colour("there", "green") if item["holds"] else colour("NOT", "red")
+            yield f"{mark:<7} {item['path']} ({item['state']})"
+        else:
+            yield f"unverified  {one_line(item['text'], 90)}"
+    for problem in payload["problems"]:
+        tone = "red" if problem["level"] == "error" else "yellow"
+        yield f"{colour(problem['level'], tone)}  {printable(problem['message'])}"
+
+
+def change(check: Payload) -> str:
+    """What a check said before and after."""
+    if check["before"] is None:
+        return "not run before"
+    before = "green" if check["before"] == 0 else "red"
+    if check["already_red"]:
+        return "already red before → still red"
+    return f"{before} before → {'green' if check['passed'] else 'red'} after"
+
+
+def _look_at(payload: Payload) -> Iterator[str]:
+    look = payload.get("look_at") or {}
+    if look.get("changed") is None:
+        yield "worked in your checkout; git cannot tell here which files changed"
+    elif not look.get("alone"):
+        files = one_line(", ".join(look["changed"]) or "nothing", 200)
+        yield f"worked in your checkout beside other runs; changed meanwhile: {files}"
+    else:
+        yield f"worked in your checkout; changed: {one_line(', '.join(look['changed']) or 'nothing', 200)}"
+    if look.get("sensitive"):
+        yield colour(f"tests, checks, CI or settings changed: {one_line(', '.join(look['sensitive']), 200)}", "yellow")
+    if look.get("leftovers"):
+        pids = ", ".join(map(str, look["leftovers"]))
+        yield colour(f"processes were left behind: {pids} (overhand stop {payload['handle']} ends them)", "yellow")
+
+
+def _runs(payload: Payload) -> Iterator[str]:
+    repairs = payload.get("repairs") or 0
+    yield f"{len(payload['runs'])} run(s), {repairs} repair(s)"
+    for run in payload["runs"][-3:]:
+        code = "" if run["exit"] is None else f", exit {run['exit']}"
+        yield f"{run['id']} · {run['agent']} · {run['cause'] or run['state']}{code} · {run['status'] or 'not judged'}"
+
+
+def _what_next(payload: Payload) -> list[str]:
+    handle = payload["handle"] if payload["handle"] is not None else payload["task_id"]
+    if payload["status"] is None:
+        if payload["run_state"] is None:
+            return [f"overhand run {handle}"]
+        return [f"overhand log -f {handle} · overhand wait {handle} · overhand stop {handle}"]
+    if payload["status"] == "completed":
+        return [f"overhand show {handle} --output" + (f" · overhand check {handle}" if payload["checks"] else "")]
+    return [f"overhand log {handle} -o · overhand run {handle}"]

@@ -1,0 +1,54 @@
+"""The words and colours that every text is made of."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
+
+
+def colour(text: str, tone: str) -> str:
+    """Only on a terminal, and only if nobody objects."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[tone]}m{text}\x1b[0m"
+
+
+def printable(text: object) -> str:
+    """Without control characters: what an agent wrote must not drive the terminal."""
+    return "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else "\ufffd" for c in str(text))
+
+
+def one_line(text: object, width: int) -> str:
+    """Printable, in one line, cut to this many characters."""
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def width() -> int:
+    """Columns to write in."""
+    try:
+        return max(60, min(120, os.get_terminal_size(1).columns))
+    except OSError:
+        return 100
+
+
+def state_word(row: dict[str, Any]) -> str:
+    """Status where there is one, else what is happening."""
+    if row["status"] == "completed":
+        mark = {"all": "verified", "some": "partly verified", "none": "UNVERIFIED"}[row["verified"]]
+        return f"completed {mark}"
+    if row["status"]:
+        return str(row["status"])
+    if row["run_state"] == "queued":
+        if row.get("after"):
+            return f"queued after {row['after'][-8:]}"
+        return f"queued #{row['position']}" if row.get("position") else "queued"
+    if row["run_state"] == "ended":
+        return "being checked"
+    return row["run_state"] or "prepared"
