@@ -6,7 +6,6 @@ at most one per task, and when a job is done the task's log is looked at again.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import sys
@@ -21,6 +20,7 @@ from overhand import config as configs
 from overhand import finish, handles, log, machine, members, model, run, summon, trust
 from overhand.desk import Desk
 from overhand.errors import OverhandError
+from overhand.slots import fits, in_order, waits_for_child
 from overhand.store import Store, open_states
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ class Supervisor:
     """State in memory only: everything is found again in the logs."""
 
     store: Store
+    desk: Desk
+    pool: ThreadPoolExecutor
     queue: dict[str, State] = field(default_factory=dict)
     live: dict[str, Watch] = field(default_factory=dict)
     slots: dict[str, State] = field(default_factory=dict)  # live or starting, by task: what the caps count
     busy: set[str] = field(default_factory=set)
-    again: set[str] = field(default_factory=set)
     later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
     poll: select.poll = field(default_factory=select.poll)
@@ -70,38 +72,41 @@ class Supervisor:
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
 
-    def serve(self, desk: Desk) -> None:
+    def serve(self) -> None:
         """Until there has been nothing to do for a while."""
-        self.poll.register(desk.listener, select.POLLIN)
-        self.poll.register(desk.bell, select.POLLIN)
-        with ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool:
+        self.poll.register(self.desk.listener, select.POLLIN)
+        self.poll.register(self.desk.bell, select.POLLIN)
+        self.load_config()
+        for state in open_states(self.store.states()):
+            self.look(state["task_id"])
+        while not (self.is_idle() and self.desk.close_if_quiet()):
+            for fd, _ in self.poll.poll(self.timeout() * 1000):
+                if fd == self.desk.listener.fileno():
+                    self.receive()
+                elif fd == self.desk.bell:
+                    self.desk.silence()
+                elif fd in self.by_fd:
+                    self.look(self.by_fd[fd])
+            self.after_jobs()
+            self.tick()
+            self.fill()
+
+    def receive(self) -> None:
+        """Tasks that a verb hands over, to be run in that verb's environment."""
+        for task_ids, env in self.desk.receive():
             self.load_config()
-            for state in open_states(self.store.states()):
-                self.look(state["task_id"], pool, desk)
-            while not (self.is_idle() and desk.close_if_quiet()):
-                for fd, _ in self.poll.poll(self.timeout() * 1000):
-                    if fd == desk.listener.fileno():
-                        for task_ids, env in desk.receive():
-                            self.load_config()
-                            for task_id in task_ids:
-                                self.envs[task_id] = env
-                                self.look(task_id, pool, desk)
-                    elif fd == desk.bell:
-                        desk.silence()
-                    elif fd in self.by_fd:
-                        self.look(self.by_fd[fd], pool, desk)
-                self.after_jobs(pool, desk)
-                self.tick(pool, desk)
-                self.fill(pool, desk)
+            self.env = self.env if self.env == env else env  # mostly the same one: kept once
+            for task_id in task_ids:
+                self.envs[task_id] = self.env
+                self.look(task_id)
 
     # one task
 
-    def look(self, task_id: str, pool: ThreadPoolExecutor, desk: Desk) -> None:
+    def look(self, task_id: str) -> None:
         """Read the task's log and do the next thing it calls for."""
         self.idle_since = time.monotonic()
         if task_id in self.busy:
-            self.again.add(task_id)
-            return
+            return  # it is looked at again when its job is done
         try:
             state = self.store.state(task_id)
         except OverhandError:
@@ -113,23 +118,22 @@ class Supervisor:
             self.slots.pop(task_id, None)
             self.queue[task_id] = state
             if state["stop"]:
-                self.job(task_id, pool, desk, lambda: self.cancel(task_id))
+                self.job(task_id, lambda: self.cancel(task_id))
         elif current is None:
             self.forget(task_id)
-            self.wake_dependents(task_id, pool, desk)
         elif current["state"] == "ended":
             self.unwatch(task_id)
             self.slots.pop(task_id, None)
-            self.job(task_id, pool, desk, lambda: self.close(task_id))
+            self.job(task_id, lambda: self.close(task_id))
         elif current["attached"] or current["machine"] not in ("", machine.machine()):
             self.forget(task_id)
             if current["attached"] and not handles.lives(self.store.run_folder(task_id, current["id"])):
-                self.job(task_id, pool, desk, lambda: self.close(task_id))
+                self.job(task_id, lambda: self.close(task_id))
         else:
             self.slots[task_id] = state
-            self.watch(state, pool, desk)
+            self.watch(state)
 
-    def watch(self, state: State, pool: ThreadPoolExecutor, desk: Desk) -> None:
+    def watch(self, state: State) -> None:
         """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
         task_id, current = state["task_id"], model.current_run(state)
         if current is None:
@@ -137,11 +141,11 @@ class Supervisor:
         place = self.store.run_folder(task_id, current["id"])
         if handles.exit_code(place) is not None or not handles.lives(place):
             self.unwatch(task_id)
-            self.job(task_id, pool, desk, lambda: self.close(task_id))
+            self.job(task_id, lambda: self.close(task_id))
             return
         if state["stop"]:
             grace = 0.0 if state["stop"] == "now" else self.config.stop_grace
-            self.job(task_id, pool, desk, lambda: self.end(task_id, "cancelled", grace))
+            self.job(task_id, lambda: self.end(task_id, "cancelled", grace))
             return
         known = self.live.get(task_id)
         if known is None or known.run != current["id"]:
@@ -182,7 +186,7 @@ class Supervisor:
     def forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
         self.unwatch(task_id)
-        for table in (self.queue, self.slots, self.later):
+        for table in (self.queue, self.slots, self.later, self.envs):
             table.pop(task_id, None)
 
     # jobs
@@ -192,10 +196,9 @@ class Supervisor:
         by = {"kind": "overhand", "via": "supervisor"}
         return run.Work(self.store, self.config, by, self.envs.get(task_id, os.environ), frozenset({os.getpid()}))
 
-    def job(self, task_id: str, pool: ThreadPoolExecutor, desk: Desk, do: Callable[[], object]) -> None:
+    def job(self, task_id: str, do: Callable[[], object]) -> None:
         """Do something slow for a task, beside the loop."""
         if task_id in self.busy:
-            self.again.add(task_id)
             return
         self.busy.add(task_id)
 
@@ -206,18 +209,17 @@ class Supervisor:
             except BaseException as caught:  # noqa: BLE001 -- it is told in after_jobs; one task must not end the others
                 error = caught
             self.done.append((task_id, error))
-            desk.ring()
+            self.desk.ring()
 
-        pool.submit(whole)
+        self.pool.submit(whole)
 
-    def after_jobs(self, pool: ThreadPoolExecutor, desk: Desk) -> None:
+    def after_jobs(self) -> None:
         """Look at each task again whose job is done."""
         while self.done:
             task_id, error = self.done.popleft()
             self.busy.discard(task_id)
-            self.again.discard(task_id)
             if error is None:
-                self.look(task_id, pool, desk)
+                self.look(task_id)
             else:
                 self.trouble(task_id, error)
 
@@ -252,39 +254,39 @@ class Supervisor:
 
     def timeout(self) -> float:
         """Seconds until something must be looked at."""
-        if self.live or self.later or self.busy or self.again:
+        if self.live or self.later or self.busy:
             nearest = min((w.deadline for w in self.live.values() if w.deadline), default=float("inf"))
             return max(0.0, min(_LOOK_EVERY, nearest - time.monotonic()))
         return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (time.monotonic() - self.idle_since)))
 
-    def tick(self, pool: ThreadPoolExecutor, desk: Desk) -> None:
+    def tick(self) -> None:
         """Deadlines at once; sizes, leftovers and signs of life about every second."""
         now = time.monotonic()
         for task_id, known in list(self.live.items()):
-            if known.deadline is not None and now >= known.deadline and known.ours:
+            if known.deadline is not None and now >= known.deadline and known.ours and task_id not in self.busy:
                 known.deadline = None
-                self.job(task_id, pool, desk, lambda t=task_id: self.end(t, "timeout", self.config.stop_grace))  # type: ignore[misc] # bound now
+                self.job(task_id, lambda t=task_id: self.end(t, "timeout", self.config.stop_grace))  # type: ignore[misc] # bound now
         if now - self.looked < _LOOK_EVERY:
             return
         self.looked = now
         handles.reap()
         for task_id in [t for t, at in self.later.items() if at <= now]:
             del self.later[task_id]
-            self.look(task_id, pool, desk)
+            self.look(task_id)
         for task_id, known in list(self.live.items()):
             if task_id not in self.busy:
-                self.examine(task_id, known, now, pool, desk)
+                self.examine(task_id, known, now)
 
-    def examine(self, task_id: str, known: Watch, now: float, pool: ThreadPoolExecutor, desk: Desk) -> None:
+    def examine(self, task_id: str, known: Watch, now: float) -> None:
         """One live run: has it ended, does it flood, does it stall?"""
         if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
-            self.look(task_id, pool, desk)
+            self.look(task_id)
             return
         if known.pidfd is None and known.ours:
             self.watch_pid(task_id, known, None)
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
         if size > self.config.max_output:
-            self.job(task_id, pool, desk, lambda: self.stop_flood(task_id))
+            self.job(task_id, lambda: self.stop_flood(task_id))
         if size != known.size:
             known.size, known.sign = size, now
         age = now - known.began
@@ -330,21 +332,21 @@ class Supervisor:
         except OverhandError as error:
             say(str(error))
 
-    def fill(self, pool: ThreadPoolExecutor, desk: Desk) -> None:
+    def fill(self) -> None:
         """Start what the caps allow, the most urgent first."""
         if not self.queue:
             return
         holding = {t: s for t, s in self.slots.items() if not waits_for_child(self.store, s)}
         for state in in_order(self.queue.values()):
             task_id = state["task_id"]
-            if task_id in self.busy or state["stop"] or not self.dependency_met(state, pool, desk):
+            if task_id in self.busy or state["stop"] or not self.dependency_met(state):
                 continue
             if fits(state, holding, self.config):
                 del self.queue[task_id]
                 self.slots[task_id] = holding[task_id] = state
-                self.job(task_id, pool, desk, lambda t=task_id: run.start(self.work(t), t))  # type: ignore[misc] # bound now
+                self.job(task_id, lambda t=task_id: run.start(self.work(t), t))  # type: ignore[misc] # bound now
 
-    def dependency_met(self, state: State, pool: ThreadPoolExecutor, desk: Desk) -> bool:
+    def dependency_met(self, state: State) -> bool:
         """`--after`: starts when that one is judged completed; anything else blocks it."""
         if not state["after"]:
             return True
@@ -355,70 +357,15 @@ class Supervisor:
             status = "failed"
         if status not in (None, "completed"):
             task_id, text = state["task_id"], f"It was to start after {state['after']}, which was judged {status}."
-            self.job(task_id, pool, desk, lambda: run.cancel_queued(self.work(task_id), task_id, text, "blocked"))
+            self.job(task_id, lambda: run.cancel_queued(self.work(task_id), task_id, text, "blocked"))
         return status == "completed"
-
-    def wake_dependents(self, task_id: str, pool: ThreadPoolExecutor, desk: Desk) -> None:
-        """Tasks that wait for this one are decided by the next fill; tell their waiters."""
-        for other in self.queue.values():
-            if other["after"] == task_id:
-                self.idle_since = time.monotonic()
 
     def is_idle(self) -> bool:
         """Nothing runs, nothing can start, and it has been so for a while."""
-        if self.live or self.busy or self.later or self.again or self.slots:
+        if self.live or self.busy or self.later or self.slots:
             self.idle_since = time.monotonic()
             return False
         return time.monotonic() - self.idle_since >= self.config.idle
-
-
-def in_order(states: object) -> list[State]:
-    """Queued tasks as they will start: priority, then the time they were accepted."""
-    waiting: list[State] = list(states)  # type: ignore[call-overload] # any iterable of states
-    return sorted(waiting, key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
-
-
-def fits(state: State, holding: dict[str, State], config: configs.Config) -> bool:
-    """Whether one more run of this agent and kind may start now."""
-    if holding and (
-        state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())
-    ):
-        return False
-    if config.max_parallel and len(holding) >= config.max_parallel:
-        return False
-    cap = config.per_agent.get(state["agent"], 0)
-    if cap and sum(s["agent"] == state["agent"] for s in holding.values()) >= cap:
-        return False
-    cap = config.per_kind.get(state["kind"] or "", 0)
-    return not (cap and sum(s["kind"] == state["kind"] for s in holding.values()) >= cap)
-
-
-def waits_for_child(store: Store, state: State) -> bool:
-    """Whether one of the run's own processes waits for a task it delegated: such a run holds no slot."""
-    current = model.current_run(state)
-    if current is None:
-        return False
-    folder = f"{store.run_folder(state['task_id'], current['id'])}/waiting"
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return False
-    return any(_is_held(f"{folder}/{name}") for name in names)
-
-
-def _is_held(path: str) -> bool:
-    """The waiter holds a lock for as long as it waits; the kernel lets go when it dies."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def _size(path: str) -> int:
@@ -441,8 +388,11 @@ def main(argv: list[str]) -> int:
     try:
         with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             _shorten_log(f"{store.own}/log")
-            with Desk(summon.address(store), f"{store.own}/sock") as desk:
-                Supervisor(store).serve(desk)
+            with (
+                Desk(summon.address(store), f"{store.own}/sock") as desk,
+                ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool,
+            ):
+                Supervisor(store, desk, pool).serve()
     except OverhandError as error:
         say(error.message)
         return error.exit_status

@@ -74,9 +74,7 @@ def as_return(value: object) -> dict[str, Any] | None:
         raise BadInput(
             f"The function's return has unknown names: {', '.join(unknown)}; it may have {', '.join(RETURN_KEYS)}."
         )
-    raise BadInput(
-        f"The function returned {type(value).__name__}. Needed: a text, None, or a mapping with {', '.join(RETURN_KEYS)}."
-    )
+    raise BadInput(f"The function returned {type(value).__name__}. Needed: a text, None, or {', '.join(RETURN_KEYS)}.")
 
 
 def failure(error: BaseException) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""Who may start next: order and caps of the queue."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from overhand import model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from overhand.config import Config
+    from overhand.model import State
+    from overhand.store import Store
+
+
+def in_order(states: Iterable[State]) -> list[State]:
+    """Queued tasks as they will start: priority, then the time they were accepted."""
+    return sorted(states, key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
+
+
+def fits(state: State, holding: dict[str, State], config: Config) -> bool:
+    """Whether one more run of this agent and kind may start now."""
+    if holding and (
+        state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())
+    ):
+        return False
+    if config.max_parallel and len(holding) >= config.max_parallel:
+        return False
+    cap = config.per_agent.get(state["agent"], 0)
+    if cap and sum(s["agent"] == state["agent"] for s in holding.values()) >= cap:
+        return False
+    cap = config.per_kind.get(state["kind"] or "", 0)
+    return not (cap and sum(s["kind"] == state["kind"] for s in holding.values()) >= cap)
+
+
+def waits_for_child(store: Store, state: State) -> bool:
+    """Whether one of the run's own processes waits for a task it delegated: such a run holds no slot."""
+    current = model.current_run(state)
+    if current is None:
+        return False
+    folder = f"{store.run_folder(state['task_id'], current['id'])}/waiting"
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False
+    return any(_is_held(f"{folder}/{name}") for name in names)
+
+
+def _is_held(path: str) -> bool:
+    """The waiter holds a lock for as long as it waits; the kernel lets go when it dies."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
