@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
 from overhand import guards, inprocess, model
 from overhand.errors import BadInput, TimedOut
+from overhand.pool import Pool
 from overhand.store import find_root
 from overhand.verbs import Session, control, look
 from overhand.verbs import delegate as delegating
@@ -25,8 +26,11 @@ from overhand.verbs.setup import first_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
+    from concurrent.futures import Future
 
     from overhand.agents.function import Call
+
+    Running = tuple[inprocess.Batch, Future[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ def _result(payload: Mapping[str, Any]) -> Result:
 class Task:
     """A delegated task: `wait()` for it, or `await` it."""
 
-    def __init__(self, project: Project, task_id: str, handle: int | None, running: Future[None] | None = None) -> None:
+    def __init__(self, project: Project, task_id: str, handle: int | None, running: Running | None = None) -> None:
         self.project, self.id, self.handle = project, task_id, handle
         self._running = running
 
@@ -93,14 +97,16 @@ class Task:
 
     def wait(self, timeout: float | None = None) -> Result:
         """The judged result; raises TimedOut."""
-        if self._running is not None:
+        with self.project.pool.without_slot():
+            if self._running is None:
+                return _result(look.wait_for(self.project.session, [self.id], timeout).payload)
+            batch, future = self._running
             try:
-                self._running.result(timeout)
+                future.result(timeout)
             except FutureTimeout:
                 raise TimedOut(f"Task {self.handle} is not judged yet.", "Call wait() again.") from None
-            return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
-        answer = look.wait_for(self.project.session, [self.id], timeout)
-        return _result(answer.payload)
+            batch.before_report()
+        return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
 
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.to_thread(self.wait).__await__()
@@ -118,7 +124,7 @@ class Project:
         self.session = Session(find_root(os.fspath(root), given=os.fspath(root)), "api")
         self.max_parallel = max_parallel
         self._functions: dict[str, inprocess.FunctionAgent] = {}
-        self._pool = inprocess.Pool(max_parallel)
+        self.pool = Pool(max_parallel)
 
     @property
     def root(self) -> Path:
@@ -162,12 +168,13 @@ class Project:
             else:
                 state = batch.accept(delegating.request_of(one), function)
                 made.append((state["task_id"], state["handle"], function))
-        batch.sync()
+        batch.accepted()
         tasks = []
         for (task_id, handle, function), one in zip(made, wanted, strict=True):
             running = None
             if function is not None and not one.get("no_start"):
-                running = self._pool.submit(batch, task_id, function)
+                do = partial(inprocess.perform, batch, task_id, function, self.pool)
+                running = (batch, self.pool.submit(do))
             tasks.append(Task(self, task_id, handle, running))
         return tasks
 
@@ -192,7 +199,7 @@ class Project:
 
     def close(self) -> None:
         """Wait for the functions that are still at work."""
-        self._pool.close()
+        self.pool.close()
 
     def __enter__(self) -> Project:
         return self

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 MAX_REPAIRS = 2
 
 
-def finish(work: Work, task_id: str) -> State:
-    """Judge the run that has ended, once; whoever comes second finds it judged."""
+def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
+    """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient."""
     state = work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
         return state
     place = work.store.run_folder(task_id, ended["id"])
-    with _only_one(place) as mine:
+    with _only_one(place, patient) as mine:
         state = work.store.state(task_id)
         if not mine or unjudged(state) is None:
             return state
@@ -55,13 +55,13 @@ def unjudged(state: State) -> Run | None:
 
 
 @contextmanager
-def _only_one(place: str) -> Iterator[bool]:
+def _only_one(place: str, patient: bool) -> Iterator[bool]:
     """Checks take long, so they run outside the task's lock; this one keeps a second judge out meanwhile."""
     os.makedirs(place, exist_ok=True)
     fd = os.open(f"{place}/judging", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
             mine = True
         except BlockingIOError:
             mine = False
@@ -214,7 +214,7 @@ def _record(
                 "result": hashlib.sha256(encoded).hexdigest(),
                 "errors": len(verdict.errors),
             },
-            sync=True,
+            sync=work.sync_results,
         )
         state = task.state
     if verdict.status == "completed" and result["decisions"]:

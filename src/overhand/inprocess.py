@@ -6,8 +6,6 @@ import asyncio
 import inspect
 import os
 import threading
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 from overhand import finish, guards, handles, machine, model, run, trees
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
-from overhand.documents import handoff as handoffs
 from overhand.errors import OverhandError, Refused
 from overhand.files import write_file
-from overhand.verbs.delegate import _note_refusal, _only_from_people, make
+from overhand.pool import Pool, settle
+from overhand.verbs.delegate import make, note_refusal, only_from_people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
 
     from overhand.config import Config
+    from overhand.documents.handoff import Handoff
     from overhand.guards import Caller
     from overhand.model import State
     from overhand.verbs import Session
     from overhand.verbs.delegate import Request
-
-_UNBOUNDED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,68 +49,40 @@ class Batch:
 
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
-        self.work = run.Work(session.store, config, who.by(session.via))
+        self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
+        self._unsynced = False
+        self._lock = threading.Lock()
 
     def accept(self, request: Request, function: FunctionAgent) -> State:
         """The same checks and the same events as any delegation."""
         try:
-            _only_from_people(self.who, request)
-            state, _ = make(
-                self.session,
-                request,
-                self.who,
-                function.agent(),
-                self.config,
-                {},
-                start=not request.no_start,
-                sync=not self.shared,
-            )
+            only_from_people(self.who, request)
+            agent, start = function.agent(), not request.no_start
+            state, _ = make(self.session, request, self.who, agent, self.config, {}, start=start, sync=not self.shared)
         except Refused as error:
-            _note_refusal(self.session, self.who, request, error)
+            note_refusal(self.session, self.who, request, error)
             raise
         return state
 
-    def sync(self) -> None:
-        """Everything accepted is on disk."""
+    def accepted(self) -> None:
+        """Everything accepted is on disk before anything starts."""
         if self.shared:
             machine.sync_all(self.session.store.workspaces)
 
+    def judged(self) -> None:
+        """A result was recorded."""
+        self._unsynced = self.shared
 
-class Pool:
-    """Runs functions, at most so many at a time; async ones share one event loop."""
-
-    def __init__(self, max_parallel: int) -> None:
-        self._size = max_parallel or _UNBOUNDED
-        self._pool: ThreadPoolExecutor | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-        self._open = 0
-
-    def submit(self, batch: Batch, task_id: str, function: FunctionAgent) -> Future[None]:
-        """Start a function; the future is done when its task is judged."""
-        with self._lock:
-            self._pool = self._pool or ThreadPoolExecutor(self._size, thread_name_prefix="overhand")
-        return self._pool.submit(perform, batch, task_id, function, self)
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of async functions, in a thread of its own."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="overhand-async", daemon=True).start()
-            return self._loop
-
-    def close(self) -> None:
-        """Wait for what is at work."""
-        if self._pool:
-            self._pool.shutdown(wait=True)
-            self._pool = None
-        if self._loop:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+    def before_report(self) -> None:
+        """Results are on disk before anybody hears of them; those recorded together share one sync."""
+        if self._unsynced:
+            with self._lock:
+                if self._unsynced:
+                    self._unsynced = False
+                    machine.sync_all(self.session.store.workspaces)
 
 
-def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> None:
+def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
     work = batch.work
     state = work.store.state(task_id)
@@ -132,22 +102,35 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> 
         os.close(os.open(f"{place}/start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
         task.append({"e": "run.started", "run": run_id})
         state = task.state
-    try:
-        call = _call(state, run_id, place, job.prompt, handoff, work.store.root)
-        value, cause = _call_in_time(function, call, state, pool)
+
+    def end(value: Mapping[str, Any] | None, cause: str) -> None:
         _report(work, state, run_id, place, value, cause)
-        finish.finish(work, task_id)
+        finish.finish(work, task_id, patient=True)
+        batch.judged()
+
+    def past_deadline() -> None:
+        """The thread goes on, unheard; its run is over."""
+        try:
+            end(None, "timeout")
+            settle(future)
+        except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+            settle(future, error)
+
+    try:
+        number = pool.watchdog.watch(state["timeout"], past_deadline)
+        value, cause = _outcome(function, _call(state, run_id, place, job.prompt, handoff, work.store.root), pool)
+        pool.watchdog.take_back(number)
+        end(value, cause)
     finally:
         os.close(life)
 
 
-def _call(state: State, run_id: str, place: str, prompt: str, handoff: handoffs.Handoff, root: str) -> Call:
-    workspace = Path(place).parent.parent
+def _call(state: State, run_id: str, place: str, prompt: str, handoff: Handoff, root: str) -> Call:
     return Call(
         title=state["title"],
         prompt=prompt,
         handoff=handoff,
-        workspace=workspace,
+        workspace=Path(place).parent.parent,
         output=Path(f"{place}/OUTPUT.md"),
         result=Path(f"{place}/result.json"),
         data_file=Path(f"{place}/data.json"),
@@ -157,45 +140,22 @@ def _call(state: State, run_id: str, place: str, prompt: str, handoff: handoffs.
     )
 
 
-def _call_in_time(
-    function: FunctionAgent, call: Call, state: State, pool: Pool
-) -> tuple[Mapping[str, Any] | None, str]:
-    """The function's return and how it ended; a function past its deadline goes on unheard."""
-    began = time.monotonic()
-    box: Future[object] = Future()
-
-    def body() -> None:
-        token = guards.inside_run.set((str(call.project), call.task_id, call.run_id))
-        try:
-            value = function.function(call)
-            if inspect.isawaitable(value):
-                left = max(0.0, state["timeout"] - (time.monotonic() - began))
-                value = asyncio.run_coroutine_threadsafe(_bounded(value, left), pool.loop()).result()
-            box.set_result(value)
-        except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
-            box.set_exception(error)
-        finally:
-            guards.inside_run.reset(token)
-
-    if state["timeout"] >= _WATCHED:
-        body()  # nobody waits hours in a test; a second thread per run would cost more than it gives
-    else:
-        threading.Thread(target=body, daemon=True, name=f"overhand-{call.run_id}").start()
+def _outcome(function: FunctionAgent, call: Call, pool: Pool) -> tuple[Mapping[str, Any] | None, str]:
+    """What the function returned or raised, and how it ended."""
+    token = guards.inside_run.set((str(call.project), call.task_id, call.run_id))
     try:
-        return as_return(box.result(state["timeout"])), "exit"
-    except TimeoutError:
-        return None, "timeout"
-    except OverhandError as error:
+        value = function.function(call)
+        if inspect.isawaitable(value):
+            value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
+        return as_return(value), "exit"
+    except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
         return failure(error), "error"
-    except BaseException as error:  # noqa: BLE001 -- as above
-        return failure(error), "error"
+    finally:
+        guards.inside_run.reset(token)
 
 
-_WATCHED = 1800.0
-
-
-async def _bounded(value: Any, seconds: float) -> object:
-    return await asyncio.wait_for(value, seconds)
+async def _awaited(value: Any) -> object:
+    return await value
 
 
 def _report(work: run.Work, state: State, run_id: str, place: str, value: Mapping[str, Any] | None, cause: str) -> None:

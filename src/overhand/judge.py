@@ -22,6 +22,7 @@ CODES = {
     "exit-not-zero": "the agent's program ended with an error",
     "exit-unknown": "the run was lost, its exit code is not known",
     "check-failed": "a check that Overhand ran did not pass",
+    "check-not-run": "checks were not run, because the task was not made here by a person",
     "plan-step-failed": "a step of the plan is marked as failed or blocked",
     "plan-step-open": "a step of the plan is still open",
     "question-open": "a question is still unanswered",
@@ -174,11 +175,11 @@ def _ending(evidence: Evidence) -> list[Problem]:
     """How the program ended; for a return written before our own signal or the crash, the form must be whole."""
     if evidence.cause == "cancelled":
         return []
-    if evidence.cause in ("lost", "timeout"):
+    if evidence.cause in ("lost", "timeout") or evidence.exit is None:
         if evidence.complete_form:
             return [_substance("exit-unknown", f"The run ended by {evidence.cause}; its return was whole.", "warning")]
         return [_substance("exit-unknown", f"The run ended by {evidence.cause} and its return is not whole.")]
-    if evidence.exit in (0, None):
+    if evidence.exit == 0:
         return []
     level = "warning" if any(check.passed for check in evidence.checks) else "error"
     return [_substance("exit-not-zero", f"The agent's program ended with exit code {evidence.exit}.", level)]
@@ -249,7 +250,8 @@ def _changes(evidence: Evidence) -> list[Problem]:
     if not evidence.changed:
         return []
     listed = {fact.path for fact in (*evidence.deliverables, *evidence.named)}
-    unlisted = [path for path in evidence.changed if path not in listed]
+    folders = tuple(f"{path.rstrip('/')}/" for path in listed)
+    unlisted = [path for path in evidence.changed if path not in listed and not path.startswith(folders)]
     problems = []
     if evidence.read_only:
         some = ", ".join(evidence.changed[:5])

@@ -34,6 +34,7 @@ class Work:
     config: Config
     by: Event
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    sync_results: bool = True  # False in a batch, which brings its results to the disk together
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
 
 

@@ -194,7 +194,8 @@ class Supervisor:
     def work(self, task_id: str) -> run.Work:
         """What a job needs."""
         by = {"kind": "overhand", "via": "supervisor"}
-        return run.Work(self.store, self.config, by, self.envs.get(task_id, os.environ), frozenset({os.getpid()}))
+        env = self.envs.get(task_id, self.env)
+        return run.Work(self.store, self.config, by, env, spare=frozenset({os.getpid()}))
 
     def job(self, task_id: str, do: Callable[[], object]) -> None:
         """Do something slow for a task, beside the loop."""

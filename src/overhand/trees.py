@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import stat
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +53,27 @@ def relative(root: str, path: str) -> str:
 def fingerprint(path: str) -> Print | None:
     """Content, ctime and inode; mtime is no evidence, moved files lie about it."""
     try:
-        with open(path, "rb") as file:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+        with open(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return None
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found = os.fstat(file.fileno())
     except OSError:
         return None
     return [digest, found.st_ctime_ns, found.st_ino]
+
+
+def fingerprint_folder(path: str) -> Print:
+    """The same for everything in a folder: content together, the newest ctime."""
+    whole, newest = hashlib.sha256(), 0
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            mark = fingerprint(f"{folder}/{name}") or ["", 0, 0]
+            whole.update(f"{os.path.relpath(folder, path)}/{name}\0{mark[0]}\0".encode("utf-8", "surrogateescape"))
+            newest = max(newest, mark[1])
+    return [whole.hexdigest(), newest, os.stat(path).st_ino]
 
 
 def _matches(root: str, pattern: str) -> list[str]:
@@ -72,7 +88,9 @@ def baseline(root: str, deliverables: Iterable[Deliverable]) -> dict[str, Print]
     for deliverable in deliverables:
         for path in _matches(root, deliverable.path) if deliverable.path else []:
             real = inside(root, path)
-            mark = fingerprint(real) if real else None
+            mark = None
+            if real:
+                mark = fingerprint_folder(real) if os.path.isdir(real) else fingerprint(real)
             if mark:
                 found[relative(root, path)] = mark
     return found
@@ -100,16 +118,16 @@ def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileF
     real = inside(root, path)
     if real is None:
         return FileFact(name, inside=False, waived=waived)
-    if os.path.isdir(real):
-        return FileFact(name, empty=not os.listdir(real), waived=waived)
-    mark = fingerprint(real)
+    is_folder = os.path.isdir(real)
+    mark = fingerprint_folder(real) if is_folder else fingerprint(real)
     if mark is None:
         return FileFact(name, exists=False, waived=waived)
     old = before.get(name)
     change = (
         "new" if old is None else "changed" if old[0] != mark[0] else "touched" if old[1:] != mark[1:] else "untouched"
     )
-    return FileFact(name, empty=os.path.getsize(real) == 0, change=change, waived=waived)
+    empty = not os.listdir(real) if is_folder else os.path.getsize(real) == 0
+    return FileFact(name, empty=empty, change=change, waived=waived)
 
 
 _GONE = ("delet", "remov", "renam", "moved", "dropped")

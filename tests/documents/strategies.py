@@ -30,8 +30,8 @@ _BITS = [
     "- ```", "  - # x", "<!--", "-->", "<!-- note -->", "=== RESEARCH OUTPUT ===", "=== END ===",
     "\\=== END ===", "**Status:** failed", "**bold**: why", "**", "*", "\\*", "\\", "\\\\", ":", ": ",
     " — ", "— ", " - ", "—", "(IPC: 001.question)x", "(may be unchanged) no", "Use: X contract", "none",
-    "    indented", "\ttab", "  ", " ", "é", "日本", "🙂", "\u2028", "\x85", "\x0b", "\xa0", "a", "B", "foo.py",
-    "src/x y.py", "https://x/y", ">", "> # q",
+    "    indented", "\ttab", "  ", " ", "é", "日本", "🙂", "\u2028", "\x85", "\x0b", "\xa0", "a", "B",
+    "foo.py", "src/x y.py", "https://x/y", ">", "> # q",
 ]  # fmt: skip
 # One draw makes a whole text: drawing each fragment would cost ten times as much.
 _seed = st.integers(0, 2**40)
@@ -43,20 +43,14 @@ def _letters(dice: random.Random) -> str:
     Surrogates cannot be written as UTF-8, CR is normalised to LF (its own test), NUL is reported by decode.
     """
     found = (
-        chr(
-            dice.choice(
-                (dice.randrange(1, 128), dice.randrange(128, 0xD800), dice.randrange(0xE000, 0x110000))
-            )
-        )
+        chr(dice.choice((dice.randrange(1, 128), dice.randrange(128, 0xD800), dice.randrange(0xE000, 0x110000))))
         for _ in range(3)
     )
     return "".join(char for char in found if char not in "\r\n")
 
 
 def _row(dice: random.Random, most: int) -> str:
-    return "".join(
-        dice.choice(_BITS) if dice.random() < 0.8 else _letters(dice) for _ in range(dice.randint(0, most))
-    )
+    return "".join(dice.choice(_BITS) if dice.random() < 0.8 else _letters(dice) for _ in range(dice.randint(0, most)))
 
 
 def _line(seed: int) -> str:
@@ -86,9 +80,7 @@ stamp = st.just("2026-11-15T19:15:00Z")
 
 
 path = (
-    st.sampled_from(
-        ["src/a.py", "a|b.md", "we`ird.txt", "``x", "dir with blank/f.md", "*.py", "日本.md", "Makefile"]
-    )
+    st.sampled_from(["src/a.py", "a|b.md", "we`ird.txt", "``x", "dir with blank/f.md", "*.py", "日本.md", "Makefile"])
     | st.from_regex(r"[\w./|`*\\-]{1,12}", fullmatch=True)
 ).filter(lambda text: bool(text.strip()) and text == text.strip() and "\n" not in text)
 
@@ -102,9 +94,7 @@ decision = st.builds(Decision, entry, entry | st.just(""))
 
 # A step is one line, because agents edit it in place. An error is only said of a step marked `!`.
 _step_text = line.filter(lambda text: not text.endswith(")"))
-step = st.builds(
-    Step, st.sampled_from(" x?~"), _step_text, question=st.sampled_from(["", "001.question"])
-) | st.builds(
+step = st.builds(Step, st.sampled_from(" x?~"), _step_text, question=st.sampled_from(["", "001.question"])) | st.builds(
     Step, st.just("!"), _step_text, error=line | st.just(""), question=st.sampled_from(["", "002.question"])
 )
 deliverable = st.builds(
@@ -136,14 +126,8 @@ handoffs = st.builds(
 )
 
 json_value = st.recursive(
-    st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=6)
-    | line,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner | st.none(), max_size=3)
-    ),
+    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6) | line,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner | st.none(), max_size=3),
     max_leaves=6,
 )
 # Emphasis and pipes around these values are taken for formatting; nobody means them there.
@@ -192,9 +176,7 @@ returns = st.builds(
     artifacts=st.lists(st.builds(Artifact, _said, text, text), max_size=3).map(tuple),
     metadata=st.dictionaries(text, json_value, max_size=2),
     # The type needs_input turns blocked into needs-input (its own test).
-    errors=st.lists(st.builds(ReturnError, _said, word, st.none() | st.booleans(), text), max_size=2).map(
-        tuple
-    ),
+    errors=st.lists(st.builds(ReturnError, _said, word, st.none() | st.booleans(), text), max_size=2).map(tuple),
     next_steps=text,
     data=st.none() | json_value,
     decisions=st.lists(st.builds(Decision, _said, text), max_size=2).map(tuple),
@@ -206,9 +188,7 @@ returns = st.builds(
 # is removed.
 _value = (
     line.map(lambda one: " ".join(one.split()))
-    .filter(
-        lambda one: not any(word in f" {one} " for word in (" THEN ", " BUT ", " CONTRADICTS ", " BECAUSE "))
-    )
+    .filter(lambda one: not any(word in f" {one} " for word in (" THEN ", " BUT ", " CONTRADICTS ", " BECAUSE ")))
     .filter(lambda one: one[-1] not in ":\\*" and one[0] not in "*:=`[-\\" and "\\:" not in one)
     .filter(lambda one: one.lower() not in ("none", "n/a", "-", "—") and not one.lower().startswith("if "))
 )
@@ -249,6 +229,4 @@ def _block(name: str) -> st.SearchStrategy[dict[str, Any]]:
     })  # fmt: skip
 
 
-blocks = st.sampled_from(CONTRACTS).flatmap(
-    lambda name: _block(name).map(lambda data: ContractBlock(name, data))
-)
+blocks = st.sampled_from(CONTRACTS).flatmap(lambda name: _block(name).map(lambda data: ContractBlock(name, data)))

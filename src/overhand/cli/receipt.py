@@ -39,7 +39,7 @@ def _brief_one(payload: Payload) -> Iterator[str]:
     yield f"{payload['handle']}  {printable(payload['title'])}"
     yield f"   {verdict(payload)}"
     if payload["summary"]:
-        yield f"   {printable(payload['summary'])}"
+        yield f"   {_said(payload)}{printable(payload['summary'])}"
     for problem in payload["problems"]:
         if problem["level"] == "error":
             yield f"   ! {printable(problem['message'])}"
@@ -56,7 +56,7 @@ def whole(payload: Payload) -> Iterator[str]:
     yield f"   {payload['agent']} · {' → '.join(payload['path'])} · {limits}"
     if payload["summary"]:
         yield ""
-        yield from (f"   {line}" for line in printable(payload["summary"]).splitlines())
+        yield from (f"   {line}" for line in f"{_said(payload)}{printable(payload['summary'])}".splitlines())
     if payload["status"] is not None:
         yield ""
         for name, part in (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs)):
@@ -71,6 +71,11 @@ def whole(payload: Payload) -> Iterator[str]:
         "files", [path for path in (payload.get("output"), payload.get("context"), payload["folder"]) if path]
     )
     yield from _block("next", _what_next(payload))
+
+
+def _said(payload: Payload) -> str:
+    """The summary of a claim that did not hold is only what the agent said."""
+    return "it said: " if payload["claimed"] not in (None, payload["status"]) else ""
 
 
 def _block(name: str, rows: Iterable[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ def lines(verb: str, answer: Answer) -> Iterable[str]:
     """The answer as text."""
     payload = answer.payload
     if answer.stream is not None:
-        return (_event(item) for item in answer.stream)
+        return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
     if payload.get("raw"):
         return [str(payload["text"]).rstrip("\n")]
     if verb == "show" or "headline" in payload or (verb in ("wait", "delegate", "run") and "tasks" in payload):
@@ -215,11 +215,13 @@ def _init(payload: Payload) -> Iterator[str]:
     yield "  next: " + " · ".join(payload["next"])
 
 
-def _demo(payload: Payload) -> Iterator[str]:
-    yield from payload["closing"]
+def _demo(item: Payload) -> str:
+    from importlib import import_module
+
+    return str(import_module("overhand.demo").as_text(item))
 
 
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "list": _list, "status": _status, "stop": _stop,
-    "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init, "demo": _demo,
+    "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
 }  # fmt: skip

@@ -44,8 +44,8 @@ WAIVER = "(may be unchanged)"
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 _QUESTION = re.compile(r"(?:^|\s)\(IPC:\s*([^()\s]+)\)$")
-_DASH = re.compile(r"(?:^|(?<= ))(?=\\*— )")
-_ESCAPED_DASH = re.compile(r"(?:^|(?<= ))\\(?=\\*— )")
+_DASH = re.compile(r"(?:^|(?<= ))(?=\\*—(?: |$))")
+_ESCAPED_DASH = re.compile(r"(?:^|(?<= ))\\(?=\\*—(?: |$))")
 _LINES_IN_FILE = re.compile(r":\d+(?:[-,]\d+)*$")
 _USE = re.compile(r"\bUse:?\s+`?([A-Za-z][\w -]*?)`?\s+contract\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'-]*")

@@ -90,14 +90,14 @@ def accept(
     try:
         return _accept(session, request, who, start=start and not request.no_start, sync=sync)
     except Refused as error:
-        _note_refusal(session, who, request, error)
+        note_refusal(session, who, request, error)
         raise
 
 
 def _accept(
     session: Session, request: Request, who: Caller, *, start: bool, sync: bool
 ) -> tuple[State, Agent, list[Problem]]:
-    _only_from_people(who, request)
+    only_from_people(who, request)
     ask_for_trust(session, who)
     settings = dict(configs.setting(text) for text in request.settings)
     config = configs.load(session.root, settings)
@@ -165,7 +165,7 @@ def make(
     return state, problems
 
 
-def _only_from_people(who: Caller, request: Request) -> None:
+def only_from_people(who: Caller, request: Request) -> None:
     """Checks and settings come from a person or the trusted configuration, never from an agent."""
     if not who.is_person and request.verify:
         raise Refused(
@@ -176,7 +176,8 @@ def _only_from_people(who: Caller, request: Request) -> None:
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
 
 
-def _note_refusal(session: Session, who: Caller, request: Request, error: Refused) -> None:
+def note_refusal(session: Session, who: Caller, request: Request, error: Refused) -> None:
+    """A refused delegation makes no task; the run that wanted it keeps a note."""
     if who.task is None:
         return
     event = {
@@ -217,18 +218,28 @@ def build_handoff(session: Session, request: Request, contract: str | None) -> H
     returns = [f"- {line}" for line in request.returns]
     if contract and not handoffs.wanted_contract(base):
         returns.append(f"Use: {contract} contract")
+    promised = (*base.deliverables, *(_deliverable(session, text) for text in request.deliverable))
     return replace(
         base,
         task=title or base.task,
         context=_joined(base.context, "\n\n".join(request.context)),
         key_files=(*base.key_files, *(_key_file(text) for text in request.file)),
         constraints=(*base.constraints, *request.constraint),
-        deliverables=(*base.deliverables, *(_deliverable(session, text) for text in request.deliverable)),
+        deliverables=promised or (handoffs.Deliverable(text=_EXPECTED.get(request.kind or "", _EXPECTED["none"])),),
         return_requirements=_joined(base.return_requirements, "\n".join(returns)) or DEFAULT_RETURN,
         plan=(*base.plan, *(handoffs.Step(" ", text) for text in request.step)),
     )
 
 
+# what a task without a deliverable is expected to bring, by kind; a sentence, so it stays unverified
+_EXPECTED = {
+    "research": "An answer to the question, with its sources",
+    "exploration": "An account of what is there, with the places where it was found",
+    "plan": "A plan that somebody else could carry out",
+    "review": "A verdict, with every issue and where it is",
+    "fix": "The fault no longer occurs",
+    "none": "What the task asks for",
+}
 DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
 
 

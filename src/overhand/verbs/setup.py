@@ -12,6 +12,7 @@ from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 PROGRAMS = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "aider")
@@ -64,11 +65,18 @@ def completion(session: Session, shell: str) -> Answer:
 
 
 def demo(session: Session, keep: bool = False) -> Answer:
-    """The demonstration."""
+    """The demonstration, step by step."""
     from importlib import import_module
 
-    payload: dict[str, Any] = import_module("overhand.demo").run(keep=keep, tell=session.tell)
-    return Answer(payload, 0 if payload["ok"] else 1)
+    answer = Answer({"schema": "overhand.demo/1"})
+
+    def steps() -> Iterator[dict[str, Any]]:
+        for item in import_module("overhand.demo").run(keep=keep):
+            answer.code = 1 if item.get("ok") is False else 0
+            yield item
+
+    answer.stream = steps()
+    return answer
 
 
 def init(session: Session) -> Answer:

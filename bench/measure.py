@@ -1,0 +1,125 @@
+"""What every figure needs: projects of their own, clocks, medians, and a description of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+HERE = Path(__file__).parent
+PYTHON = sys.executable
+OVERHAND = str(Path(PYTHON).parent / "overhand")
+
+DISK = os.environ.get("OVERHAND_BENCH_DIR") or "/var/tmp"  # noqa: S108 -- mkdtemp makes a folder of our own in it
+
+median = statistics.median
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: what was measured, what was asked for, and whether it is met."""
+
+    what: str
+    measured: str
+    bar: str
+    aim: str
+    meets_bar: bool
+    meets_aim: bool | None  # None: the issue names no aim
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """In one word."""
+        if not self.meets_bar:
+            return "misses the bar"
+        return {True: "aim", False: "bar", None: "holds"}[self.meets_aim]
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder on a real disk (in memory, durability would cost nothing) and outside any repository.
+
+    It is removed only at the end of a figure: ext4 passes over every inode that was deleted in the last minutes, so
+    deleting between measurements would slow down what makes files.
+    """
+    place = Path(tempfile.mkdtemp(prefix="overhand-bench-", dir=DISK))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def environment(place: Path) -> dict[str, str]:
+    """The environment of a person who is in no run, with settings of their own."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
+    return {**outside, "XDG_CONFIG_HOME": str(place / "config")}
+
+
+def clocked(do: Callable[[], object]) -> float:
+    """Seconds of wall time."""
+    began = time.perf_counter()
+    do()
+    return time.perf_counter() - began
+
+
+def interleaved(rounds: int, *doings: Callable[[], object]) -> list[list[float]]:
+    """Every thing once, then every thing again: the load of the machine falls on all alike."""
+    times: list[list[float]] = [[] for _ in doings]
+    for _ in range(rounds):
+        for seconds, do in zip(times, doings, strict=True):
+            seconds.append(clocked(do))
+    return times
+
+
+def run(argv: Sequence[str], place: Path, env: dict[str, str]) -> None:
+    """One program, its output thrown away; what fails would spoil the figure."""
+    subprocess.run(argv, cwd=place, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+def spread(seconds: Sequence[float]) -> str:
+    """Median and quartiles in milliseconds."""
+    low, middle, high = statistics.quantiles(seconds, n=4)
+    return f"{middle * 1e3:.2f} ms ({low * 1e3:.2f}–{high * 1e3:.2f})"
+
+
+def machine() -> dict[str, str]:
+    """Where this was measured, and what a file and a sync cost here and now."""
+    created, synced = _disk()
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "cores": str(os.cpu_count()),
+        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "kernel": platform.release(),
+        "file system": _file_system(),
+        "new file": f"{created * 1e6:.0f} µs",
+        "fdatasync": f"{synced * 1e6:.0f} µs",
+    }
+
+
+def _disk() -> tuple[float, float]:
+    """What it costs to make a small file in a new folder, and to sync an appended line: medians of 50."""
+    with folder() as place:
+        made = [clocked(lambda n=n: (place / str(n)).write_bytes(b"x" * 400)) for n in range(50)]  # type: ignore[misc]
+        log = os.open(place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        synced = [clocked(lambda: (os.write(log, b"x\n"), os.fdatasync(log))) for _ in range(50)]
+        os.close(log)
+    return median(made), median(synced)
+
+
+def _file_system() -> str:
+    """The type of the file system that the figures are measured on."""
+    done = subprocess.run(["stat", "-f", "-c", "%T", DISK], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,145 @@
+"""Threads for function agents: at most so many at work, waiting ones not counted, each with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from overhand import guards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_MOST_THREADS = 1000
+
+
+class Pool:
+    """Runs functions; async ones share one event loop."""
+
+    def __init__(self, max_parallel: int) -> None:
+        self._most = max_parallel or _MOST_THREADS
+        self._lock = threading.Lock()
+        self._queue: deque[tuple[Callable[[Future[None]], None], Future[None]]] = deque()
+        self._active = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.watchdog = Watchdog()
+
+    def submit(self, do: Callable[[Future[None]], None]) -> Future[None]:
+        """Call `do` when there is room; it, or its watchdog, sets the future."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
+            self._queue.append((do, future))
+        self._fill()
+        return future
+
+    def _fill(self) -> None:
+        with self._lock:
+            while self._queue and self._active < self._most and self._threads:
+                self._active += 1
+                self._threads.submit(self._run, *self._queue.popleft())
+
+    def _run(self, do: Callable[[Future[None]], None], future: Future[None]) -> None:
+        try:
+            do(future)
+            settle(future)
+        except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+            settle(future, error)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._active -= 1
+        self._fill()
+
+    @contextmanager
+    def without_slot(self) -> Iterator[None]:
+        """A function that waits for a task it delegated makes room; afterwards it may exceed the cap by itself."""
+        if guards.inside_run.get() is None:
+            yield
+            return
+        self._leave()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active += 1
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of async functions, in a thread of its own."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="overhand-async", daemon=True).start()
+            return self._loop
+
+    def close(self) -> None:
+        """Wait for what is at work."""
+        if self._threads:
+            self._threads.shutdown(wait=True)
+            self._threads = None
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+
+def settle(future: Future[None], error: BaseException | None = None) -> None:
+    """Set a future that somebody else may have set already."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+class Watchdog:
+    """One thread for all deadlines: a thread cannot be ended, but its run can."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int]] = []
+        self._then: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, seconds: float, then: Callable[[], None]) -> int:
+        """Call `then` after this time, unless it is taken back."""
+        with self._changed:
+            number = next(self._numbers)
+            self._then[number] = then
+            heapq.heappush(self._due, (time.monotonic() + seconds, number))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="overhand-deadlines", daemon=True)
+                self._thread.start()
+            elif self._due[0][1] == number:
+                self._changed.notify()
+            return number
+
+    def take_back(self, number: int) -> None:
+        """It ended in time."""
+        with self._changed:
+            self._then.pop(number, None)
+            if len(self._due) > 2 * len(self._then) + 100:  # most are hours away: forget the ended ones
+                self._due = [entry for entry in self._due if entry[1] in self._then]
+                heapq.heapify(self._due)
+
+    def _keep(self) -> None:
+        while True:
+            with self._changed:
+                left = self._due[0][0] - time.monotonic() if self._due else None
+                if left is None or left > 0:
+                    self._changed.wait(left)
+                    continue
+                then = self._then.pop(heapq.heappop(self._due)[1], None)
+            if then:
+                then()

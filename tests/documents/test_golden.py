@@ -1,0 +1,169 @@
+"""One golden file per document, and one example per problem code.
+
+A folder `problems/<code>/` holds the document (or `schema.json` and `data.json`, or `NAME.repeat`: a count, then
+the text that is repeated so often) and `problems.json`, everything that is found in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overhand import contracts
+from overhand.documents import agentfile, context, handoff, ipc, output, returns
+from overhand.documents.jsontext import dump
+from overhand.documents.lint import lint_document
+from overhand.documents.lists import FileNote
+from overhand.documents.problems import CODES, Problem
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "documents"
+CASES = sorted(folder.name for folder in (GOLDEN / "problems").iterdir())
+
+# Nothing but the parser for its own kind says these: lint would call the file another kind.
+PARSERS: dict[str, Callable[[str], list[Problem]]] = {
+    "contract-missing": lambda text: contracts.parse_block(text)[1],
+    "front-matter-missing": lambda text: agentfile.parse(text)[1],
+}
+
+
+def find_problems(code: str) -> list[Problem]:
+    """Everything that is wrong with an example."""
+    folder = GOLDEN / "problems" / code
+    if (folder / "schema.json").exists():
+        schema, data = (json.loads((folder / name).read_text()) for name in ("schema.json", "data.json"))
+        return contracts.validate_data(schema, data)
+    (path,) = (path for path in folder.iterdir() if path.name != "problems.json")
+    raw = path.read_bytes()
+    if path.suffix == ".repeat":
+        count, text = raw.split(b"\n", 1)
+        raw = text * int(count)
+    if code in PARSERS:
+        return PARSERS[code](raw.decode())
+    return lint_document(path.name.removesuffix(".repeat"), raw, exists=lambda _: False)[1]
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_problem(code: str) -> None:
+    expected = json.loads((GOLDEN / "problems" / code / "problems.json").read_text())
+    assert [one.as_json() for one in find_problems(code)] == expected
+    assert code in {one["code"] for one in expected}
+
+
+def test_every_code_has_an_example_and_every_example_a_code() -> None:
+    assert set(CASES) == set(CODES)
+    assert {one.code for code in CASES for one in find_problems(code)} <= set(CODES)
+
+
+HANDOFF = handoff.Handoff(
+    task="Cache the tile index so that the map opens without a pause.\n\nKeep the old reader as a fallback.",
+    context="The index is read from disk on every pan.\n\n```python\n# this is no heading\nread_index()\n```",
+    key_files=(handoff.KeyFile("src/atlas.py", "reads the index"), handoff.KeyFile("bench/pan.py")),
+    constraints=("No new dependency", "At most 64 MB:\nmeasured, not guessed"),
+    deliverables=(
+        handoff.Deliverable("the cache", "src/tiles.py"),
+        handoff.Deliverable("", "docs/*.md", may_be_unchanged=True),
+        handoff.Deliverable("`make bench` is faster than before", done=True),
+    ),
+    return_requirements="- how to empty the cache\n- Use: RESEARCH_OUTPUT contract",
+    strategy=(("Mode", "sequential"), ("Complexity", "0.35"), ("Auto-calculated", "true")),
+    plan=(
+        handoff.Step("x", "Measure the pause"),
+        handoff.Step("?", "Choose the eviction rule", question="001.question"),
+        handoff.Step("!", "Fill the cache on start", error="the index has no version"),
+        handoff.Step("~", "Wire it in"),
+        handoff.Step(" ", "Measure again"),
+    ),
+    contract="- tiles: array of {x, y}",
+    previous="The first worker ended because its budget was used up.",
+    extra=(handoff.Section("Glossary", "## looks like a heading\nA tile is 256 pixels wide."),),
+)
+OUTPUT = output.Output(
+    title="Cache the tile index",
+    status="completed",
+    duration="6m",
+    agent="worker",
+    summary="Tiles are read from a cache that is filled on start.",
+    deliverables=(FileNote("src/tiles.py", "the cache; keys are `x|y`"), FileNote("docs/cache.md", "how to empty it")),
+    decisions=(output.Decision("Least recently used", "panning goes back and forth"), output.Decision("No **locks**")),
+    for_primary="Delete `.tiles/` after an upgrade.",
+    files_modified=(FileNote("src/atlas.py", "asks the cache first"), FileNote("src/tiles.py")),
+    data={"tiles": 12, "sizes": [1.5, 2], "note": "größer"},
+    extra=(output.Section("Timing", "Before 900 ms, after 40 ms."),),
+)
+CONTEXT = context.Context(
+    task_id="worker-20261115-191500",
+    dumped="2026-11-15T19:40:00Z",
+    reason="answer-timeout",
+    progress="Two of five steps are done.",
+    state="The cache is filled but never emptied.",
+    blocking="Nobody said which eviction rule to use (001.question).",
+    resume="1. Answer the question\n2. Begin with the second step",
+    handoff="Next: src/tiles.py:40",
+)
+RETURN = returns.Return(
+    status="needs-input",
+    summary="The cache is filled; the eviction rule is open.",
+    artifacts=(returns.Artifact("src/tiles.py", "deliverable", "the cache"),),
+    metadata={"session_id": "sess_1794770100_a1b2c3", "duration_seconds": 360, "agent_type": "worker"},
+    errors=(returns.ReturnError("Which eviction rule?", "needs_input", True, "Answer 001.question."),),
+    next_steps="Answer the question.",
+    data={"tiles": 12},
+)
+BLOCKS: dict[str, dict[str, Any]] = {
+    "DOCUMENT_ANALYSIS": {
+        "source": "docs/atlas.pdf",
+        "type": "design note",
+        "numbers": [{"metric": "tile width: default", "value": "256 px"}],
+        "requirements": [{"req": "tiles expire", "condition": "if the index changes", "priority": "P1"}],
+        "decisions_referenced": [{"dec": "PNG", "why": "lossless", "rejected": "JPEG"}],
+        "contradictions": [{"says": "page 2 says 256", "contradicts": "page 9 says 512"}],
+        "open": [{"item": "licence of the maps", "needs": "legal"}],
+    },
+    "RESEARCH_OUTPUT": {
+        "query": "How large may the cache grow?",
+        "confidence": "medium",
+        "because": "one city was measured",
+        "core_finding": "The cache stays under 40 MB.",
+        "evidence": [{"point": "peak size", "value": "38.2 MB | with overhead", "source": "bench/tiles.txt:14"}],
+        "conclusions": [{"if": "zoom is capped at 14", "then": "no eviction is needed", "evidence": "peak size"}],
+        "gaps": ["cities with more than a million tiles"],
+    },
+    "REVIEW_OUTPUT": {
+        "reviewed": "src/tiles.py",
+        "against": "docs/cache.md",
+        "pass": "no",
+        "issues": [{"severity": "major", "description": "never evicts", "location": "line 40", "fix": "add LRU"}],
+        "missing": [{"item": "a test for expiry", "required_by": "docs/cache.md#tests"}],
+        "inconsistencies": [{"says": "code allows 64 MB", "but": "docs allow 32 MB"}],
+    },
+}
+RENDERED: dict[str, str] = {
+    "HANDOFF.md": handoff.render(HANDOFF),
+    "OUTPUT.md": output.render(OUTPUT),
+    "CONTEXT.md": context.render(CONTEXT),
+    "001.question": ipc.render_question(
+        ipc.Question(1, "2026-11-15T19:20:00Z", "Which eviction rule?", ("LRU", "FIFO"), "Choose the eviction rule")
+    ),
+    "001.answer": ipc.render_answer(ipc.Answer(1, "2026-11-15T19:22:00Z", "LRU, as the docs say")),
+    "result.json": dump(RETURN.as_json()) + "\n",
+    **{
+        f"{name}.txt": contracts.render_block(contracts.ContractBlock(name, data)) + "\n"
+        for name, data in BLOCKS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_rendered(name: str) -> None:
+    assert RENDERED[name].encode() == (GOLDEN / "rendered" / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_we_write_has_no_problems(name: str) -> None:
+    kind, problems = lint_document(name, RENDERED[name].encode())
+    assert kind != "unknown"
+    assert problems == []

@@ -1,0 +1,67 @@
+"""Call one step of a run in this process and SIGKILL it at the Nth of its writes: `killed_at.py ROOT TASK STEP N`.
+
+A point lies before and behind everything that a successor could see: events, folders, files, locks, the spawn. With
+`shim` as the fifth word, the shim that was just started is killed as well. Ends with 0 if there are fewer points.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from overhand import config, finish, handles, log, run, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+left = int(sys.argv[4])
+spawned: list[int] = []
+
+
+def point() -> None:
+    """One more moment at which the process may die."""
+    global left  # noqa: PLW0603 -- this whole program is one countdown
+    if left == 0:
+        if sys.argv[5:] == ["shim"] and spawned:
+            os.kill(spawned[0], signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+
+
+def between(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, with a point before and behind it."""
+
+    def wrapped(*args: Any, **options: Any) -> Any:
+        point()
+        value = call(*args, **options)
+        if call is spawn:
+            spawned.append(value)
+        point()
+        return value
+
+    return wrapped
+
+
+spawn = os.posix_spawn
+os.posix_spawn = between(os.posix_spawn)
+os.rename = between(os.rename)
+os.mkdir = between(os.mkdir)
+os.open = between(os.open)
+os.write = between(os.write)
+log.append = between(log.append)
+
+
+def main(root: str, task: str, step: str) -> None:
+    work = run.Work(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
+    if step == "start":
+        run.start(work, task)
+    elif step == "settle":
+        run.settle(work, task)
+    else:
+        finish.finish(work, task)
+    assert handles is not None
+
+
+main(*sys.argv[1:4])

@@ -1,0 +1,186 @@
+"""A project under attack: what the tests of this folder look at, wait for and kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from overhand import log, members, model, summon
+from overhand.store import Store
+from overhand.testing import processes
+from overhand.testing.strays import SLEEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from overhand.model import Event, State
+    from overhand.testing.project import ProjectDir
+
+PATIENCE = 40.0
+AGENT = [sys.executable, "-m", "overhand.testing.agent"]
+# Each real start leaves a line, each end another one; the script itself is the run's agent.
+RECORDED = 'echo "+ $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; "$@"; code=$?; echo "- $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; exit $code'
+# Only the start; the agent takes the place of the shell, so that a signal to it is a signal to the agent.
+STARTED = 'echo "+ $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; exec "$@"'
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T], what: str) -> T:
+    """Look until it is true; a failure says what was waited for."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s for: {what}; last seen: {found!r}"
+        time.sleep(0.01)
+    return found
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, and wait until the process is gone (a zombie is)."""
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: members.start_time(pid) is None, f"the end of process {pid}")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One project, its recorded tasks and its processes."""
+
+    project: ProjectDir
+
+    @property
+    def path(self) -> Path:
+        return self.project.path
+
+    @property
+    def store(self) -> Store:
+        return Store(str(self.path))
+
+    # agents
+
+    def agent(self, name: str, *actions: str, whole: bool = False, **keys: object) -> None:
+        """A scripted agent that notes each real start (and, with `whole`, its end) in `trail`."""
+        command = ["/bin/sh", "-c", RECORDED if whole else STARTED, "sh", *AGENT, *actions]
+        self.project.agent(name, **{"command": command, **keys})
+
+    def shell(self, name: str, script: str, **keys: object) -> None:
+        """An agent that is a shell script; `$OVERHAND` is the command."""
+        begin = f"{STARTED.split(';')[0]}; OVERHAND='{sys.executable} -m overhand'; "
+        self.project.agent(name, **{"command": ["/bin/sh", "-c", begin + script], **keys})
+
+    def trail(self) -> list[str]:
+        path = self.path / "trail"
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def starts(self, task: str) -> int:
+        """How often an agent really began with this task."""
+        return self.trail().count(f"+ {task}")
+
+    def overlap(self) -> int:
+        """The most agents at work at the same time."""
+        most = now = 0
+        for line in self.trail():
+            now += 1 if line[0] == "+" else -1
+            most = max(most, now)
+        return most
+
+    # verbs
+
+    def json(self, *args: str, code: int | None = 0, **options: Any) -> Any:
+        """`overhand ARGS --json`: the object; the exit status must be `code` (None: any)."""
+        ran = self.project.run(*args, "--json", **options)
+        assert code is None or ran.code == code, f"overhand {' '.join(args)} ended with {ran.code}: {ran.out}{ran.err}"
+        return ran.json
+
+    def delegate(self, title: str = "do it", *args: str) -> str:
+        task: str = self.json("delegate", title, *args)["task_id"]
+        return task
+
+    # what is recorded
+
+    def state(self, task: str) -> State:
+        return self.store.state(task)
+
+    def events(self, task: str, name: str | None = None) -> list[Event]:
+        found = log.read(self.store.folder(task))
+        return [event for event in found if name in (None, event["e"])]
+
+    def ids(self) -> list[str]:
+        return [state["task_id"] for state in self.store.states()]
+
+    def place(self, task: str) -> Path:
+        """The folder of the newest run, as soon as there is one."""
+        runs = until(lambda: self.state(task)["runs"], f"a run of {task}")
+        return Path(self.store.run_folder(task, runs[-1]["id"]))
+
+    def judged(self, task: str) -> State:
+        """The state once it is judged, without any verb's help."""
+        until(lambda: self.state(task)["status"], f"{task} judged")
+        return self.state(task)
+
+    def running(self, task: str) -> State:
+        def look() -> bool:
+            run = model.current_run(self.state(task))
+            return run is not None and run["state"] == "running"
+
+        until(look, f"{task} running")
+        return self.state(task)
+
+    # processes
+
+    def supervisor(self) -> int | None:
+        return summon.running(self.store)
+
+    def pid(self, task: str, name: str) -> int:
+        """`shim` or `pid` (the agent) of the newest run."""
+        path = self.place(task) / name
+
+        def look() -> int:
+            text = path.read_text() if path.exists() else ""
+            return int(text) if text.endswith("\n") else 0
+
+        return until(look, f"{path} written")
+
+    def appears(self, name: str) -> Path:
+        path = self.path / name
+        until(path.exists, f"{name} made by an agent")
+        return path
+
+    def kill_supervisor(self) -> None:
+        pid = self.supervisor()
+        if pid is not None:
+            kill(pid)
+
+    def strays(self, task: str) -> list[int]:
+        """Those that the scripted agent left behind and that live."""
+        path = Path(self.store.folder(task)) / "pids"
+        noted = [int(word) for word in path.read_text().split()] if path.exists() else []
+        return [p for p in noted if members.start_time(p) is not None and members.command_line_has(p, SLEEP[1])]
+
+    def agents_left(self) -> dict[int, str]:
+        """Every living process of the project but its supervisor, with its command line."""
+        left = processes.of_project(self.path)
+        left.pop(self.supervisor() or 0, None)
+        return {pid: _command(pid) for pid in left}
+
+    def left(self) -> dict[int, str]:
+        """Every living process of the project."""
+        return {pid: _command(pid) for pid in processes.of_project(self.path)}
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")[:200]
+    except OSError:
+        return "(gone)"
+
+
+def lines(path: Path) -> list[Any]:
+    """A file of JSON lines, every one of which must be whole."""
+    raw = path.read_bytes()
+    assert raw.endswith(b"\n")
+    return [json.loads(line) for line in raw.splitlines()]
