@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
-from overhand import guards, inprocess, model
+from overhand import guards, inprocess, model, trust
 from overhand.errors import BadInput, TimedOut
 from overhand.pool import Pool
 from overhand.store import find_root
@@ -157,6 +157,7 @@ class Project:
         if not any(functions):
             return [self._detached(one) for one in wanted]
         first_use(self.session)
+        trust.require(self.session.root, configs.present(self.session.root))  # its checks are going to be run
         config = configs.load(self.session.root)
         who = guards.caller(self.session.store)
         batch = inprocess.Batch(self.session, config, who, shared=len(wanted) > 1)

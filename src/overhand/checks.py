@@ -11,7 +11,7 @@ from overhand.errors import storage_failed
 from overhand.judge import CheckFact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from overhand.model import Check
 
@@ -31,11 +31,17 @@ def run_all(
     env: Mapping[str, str],
     timeout: float,
     before: Sequence[CheckFact] = (),
+    wanted: Callable[[], bool] = lambda: True,
 ) -> list[CheckFact]:
-    """Run every check in order; one that was running when we were killed is taken over, a finished one is read."""
+    """Run every check in order; one that was running when we were killed is taken over, a finished one is read.
+
+    `wanted` is asked before each: a task that was stopped meanwhile needs no more of them.
+    """
     facts = []
     for number, check in enumerate(checks, 1):
         place = f"{folder}/{number}"
+        if not wanted():
+            break
         after, timed_out = run_one(check["command"], place, tree=tree, env=env, timeout=timeout)
         base = next((fact.after for fact in before if fact.command == check["command"]), None)
         facts.append(

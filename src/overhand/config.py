@@ -13,6 +13,7 @@ from overhand.errors import BadInput
 from overhand.files import read_file
 
 FILES = (".overhand/config.toml", ".overhand/local.toml")
+AGENT_MARKS = ("exclusive", "can_delegate")  # what a task remembers of its agent beside its own settings
 
 # every setting: its default and one line for the reference page
 SETTINGS: dict[str, tuple[Any, str]] = {
@@ -85,6 +86,11 @@ def user_folder() -> str:
     return os.path.join(base, "overhand")
 
 
+def present(root: str) -> list[str]:
+    """The project's own settings files that are there."""
+    return [name for name in FILES if os.path.lexists(f"{root}/{name}")]
+
+
 def load(root: str, settings: dict[str, Any] | None = None) -> Config:
     """Read every level and report all problems at once."""
     merged: dict[str, Any] = {}
@@ -101,11 +107,17 @@ def load(root: str, settings: dict[str, Any] | None = None) -> Config:
     return config
 
 
+def of_task(root: str, config: Config, settings: dict[str, Any]) -> Config:
+    """The settings in force for one task, which may have its own (`--set`)."""
+    own = {key: value for key, value in settings.items() if key not in AGENT_MARKS}
+    return load(root, own) if own else config
+
+
 def _read(path: str, problems: list[str]) -> dict[str, Any]:
     raw = read_file(path)
     if raw is None:
-        if os.path.islink(path):
-            problems.append(f"{path} is a symbolic link and is not read.")
+        if os.path.lexists(path):
+            problems.append(f"{path} is a link or no regular file and is not read.")
         return {}
     try:
         return tomllib.loads(raw.decode("utf-8"))
@@ -141,8 +153,8 @@ def setting(text: str) -> tuple[str, Any]:
 def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values: dict[str, Any] = {}
     limits = _table(merged, "limits", problems)
-    for name in ("default_agent", "default_driver", "decisions"):
-        _take(values, merged, name, _text, problems, name)
+    for name, read_text in (("default_agent", _text), ("default_driver", _text), ("decisions", _inside)):
+        _take(values, merged, name, read_text, problems, name)
     takers = {
         "max_parallel": _count, "max_output": _size, "stop_grace": model.duration, "stall": model.duration,
         "check_timeout": model.duration, "idle": model.duration,
@@ -173,6 +185,13 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text was needed")
     return value
+
+
+def _inside(value: Any) -> str:
+    path = os.path.normpath(_text(value))
+    if os.path.isabs(path) or path.split(os.sep)[0] in ("..", "."):
+        raise ValueError("a file inside the project was needed")
+    return path
 
 
 def _count(value: Any) -> int:

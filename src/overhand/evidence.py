@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from overhand import handles
 from overhand.contracts import validate_data
 from overhand.documents import handoff as handoffs
+from overhand.documents import jsontext, returns
 from overhand.documents import output as outputs
-from overhand.documents import returns
 from overhand.documents.problems import Problem
 from overhand.documents.text import decode
 from overhand.files import read_file
@@ -106,9 +106,8 @@ def _from_result(place: str) -> Returned | None:
     raw = read_file(f"{place}/result.json")
     if raw is None:
         return None
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+    value, error = jsontext.load(decode(raw)[0])
+    if error:
         return Returned("result.json", problems=(Problem("return-invalid", f"result.json is not JSON: {error}."),))
     return _from_json("result.json", value)
 
@@ -136,9 +135,8 @@ def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Pr
     raw = read_file(f"{place}/data.json")
     if raw is None or value is None:
         return value, []
-    try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+    data, error = jsontext.load(decode(raw)[0])
+    if error:
         return value, [Problem("data-invalid", f"data.json is not JSON: {error}.", of="substance")]
     if value.data is not None and value.data != data:
         text = "The return's own data and data.json differ; the return's own is used."

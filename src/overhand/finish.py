@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import evidence, log, machine, model, run, trees
+from overhand import evidence, log, machine, model, run, trees, trust
 from overhand.documents import context as contexts
 from overhand.documents import handoff as handoffs
 from overhand.documents import output as outputs
 from overhand.documents import returns
 from overhand.documents.layout import Section
+from overhand.documents.problems import Problem
 from overhand.errors import OverhandError
 from overhand.files import read_file, write_file
+from overhand.jsonline import dumps
 from overhand.judge import CheckFact, Evidence, Verdict, judge
 
 if TYPE_CHECKING:
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
 MAX_REPAIRS = 2
 
 
-def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
+def finish(work: Work, task_id: str, *, patient: bool = False, known: State | None = None) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient."""
-    state = work.store.state(task_id)
+    state = known or work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
         return state
@@ -42,6 +44,8 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
         if not mine or unjudged(state) is None:
             return state
         returned, found, look_at = gather(work, state, ended, place)
+        if run.is_unwanted(work.store, task_id):
+            found = replace(found, cause="cancelled")
         verdict = judge(found)
         if _wants_repair(state, verdict, place):
             return _send_back(work, task_id, ended["id"], place, verdict)
@@ -58,7 +62,7 @@ def unjudged(state: State) -> Run | None:
 def _only_one(place: str, patient: bool) -> Iterator[bool]:
     """Checks take long, so they run outside the task's lock; this one keeps a second judge out meanwhile."""
     os.makedirs(place, exist_ok=True)
-    fd = os.open(f"{place}/judging", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)  # a folder can be locked as a file can
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
@@ -81,10 +85,14 @@ def gather(work: Work, state: State, ended: Run, place: str) -> tuple[Returned, 
     baseline = _json(f"{folder}/baseline.json") or {}
     changed, alone = _changes(work, state, ended, place)
     wants_checks = ended["cause"] != "cancelled" and bool(state["checks"])
+    problems = list(returned.problems)
+    if wants_checks and not trust.sealed(state):
+        wants_checks = False
+        problems.append(Problem("check-not-run", f"{trust.foreign(state)} Its checks were not run.", of="substance"))
     found = Evidence(
         returned=returned.value,
         source=returned.source,
-        problems=returned.problems,
+        problems=tuple(problems),
         complete_form=returned.complete_form,
         cause=ended["cause"] or "exit",
         exit=ended["exit"],
@@ -157,16 +165,13 @@ def _open_questions(folder: str) -> int:
 
 
 def _wants_repair(state: State, verdict: Verdict, place: str) -> bool:
-    spec = _json(f"{place}/spec.json") or {}
     current = model.current_run(state)
-    return bool(
-        spec.get("agent", {}).get("reruns")
-        and verdict.errors
-        and verdict.claimed in (None, "completed")
-        and state["repairs"] < MAX_REPAIRS
-        and current
-        and current["cause"] in ("exit", "killed")
-    )
+    if not (verdict.errors and current and current["cause"] in ("exit", "killed")):
+        return False
+    if verdict.claimed not in (None, "completed") or state["repairs"] >= MAX_REPAIRS:
+        return False
+    spec = _json(f"{place}/spec.json") or {}
+    return bool(spec.get("agent", {}).get("reruns"))
 
 
 def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdict) -> State:
@@ -193,12 +198,14 @@ def _record(
     result = result_of(work, state, ended, place, returned, found, verdict, look_at)
     output = _promote(folder, place, state, returned, verdict)
     if output is not None:
-        result["output"] = os.path.relpath(f"{folder}/OUTPUT.md", work.store.root)
+        result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
         write_file(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, place))
-        result["context"] = os.path.relpath(f"{folder}/CONTEXT.md", work.store.root)
-    encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
+        result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
+    encoded = _encoded(result)
     write_file(f"{folder}/result.json", encoded)
+    if verdict.status == "completed" and result["decisions"]:
+        collect_decisions(work, state, result["decisions"])
     with work.store.locked(task_id, work.by) as task:
         if unjudged(task.state) is None:
             return task.state
@@ -216,10 +223,13 @@ def _record(
             },
             sync=work.sync_results,
         )
-        state = task.state
-    if verdict.status == "completed" and result["decisions"]:
-        collect_decisions(work, state, result["decisions"])
-    return state
+        return task.state
+
+
+def _encoded(result: dict[str, Any]) -> bytes:
+    """A line per key: people read it, and `indent` would take Python's slow encoder."""
+    lines = ",\n ".join(f"{dumps(key)}: {dumps(value)}" for key, value in result.items())
+    return f"{{\n {lines}\n}}\n".encode("utf-8", "replace")
 
 
 def result_of(
@@ -234,7 +244,6 @@ def result_of(
 ) -> dict[str, Any]:
     """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
     output, value = returned.output, returned.value
-    relative = os.path.relpath(place, work.store.root)
     return {
         "schema": "overhand.result/1",
         "task_id": state["task_id"],
@@ -257,7 +266,7 @@ def result_of(
         "usage": None,
         "source": returned.source,
         "output": None,
-        "run_folder": relative,
+        "run_folder": work.store.relative(place),
         "look_at": look_at,
         "repairs": state["repairs"],
     }
@@ -350,9 +359,10 @@ def _tail(path: str, size: int = 1500) -> str:
 
 def collect_decisions(work: Work, state: State, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
-    path = os.path.join(work.store.root, work.config.decisions)
-    if trees.inside(work.store.root, work.config.decisions) is None:
-        raise OverhandError(f"decisions = {work.config.decisions!r} is outside the project.")
+    place = work.config_of(state).decisions
+    path = os.path.join(work.store.root, place)
+    if trees.inside(work.store.root, place) is None:
+        raise OverhandError(f"decisions = {place!r} is outside the project.")
     link = os.path.relpath(work.store.folder(state["task_id"]), os.path.dirname(path))
     with log.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)

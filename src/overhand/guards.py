@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand import handles, members, model
+from overhand import handles, log, members, model
 from overhand.errors import (
     BadInput,
     CycleDetected,
@@ -91,8 +91,11 @@ _process_signs: dict[tuple[int, str], list[tuple[str, str]]] = {}
 
 def _signs_of_process(store: Store) -> list[tuple[str, str]]:
     chain = members.ancestors(os.getpid())
+    supervisor = log.holder(f"{store.own}/lock")
+    if supervisor in chain:  # what is above it is whoever happened to start it
+        chain = chain[: chain.index(supervisor)]
     found = [sign for pid in chain if (sign := run_of_place(store, members.shim_place(pid)))]
-    found += _by_session(store) if not found else []
+    found += _by_record(store, chain) if not found else []
     for pid in chain:
         run_id = members.environment_of(pid, "OVERHAND_RUN")
         task_id = members.environment_of(pid, "OVERHAND_TASK")
@@ -115,18 +118,19 @@ def run_of_place(store: Store, place: str | None) -> tuple[str, str] | None:
     return None
 
 
-def _by_session(store: Store) -> list[tuple[str, str]]:
-    """An orphan of a killed shim keeps the session that its run was seen in."""
+def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
+    """An orphan of a killed shim keeps its run's session; a child of an in-process function has its process above it."""
     own = os.getsid(0)
     found = []
     for state in store.states():
         run = model.current_run(state)
-        if run and not run["attached"]:
-            place = store.run_folder(state["task_id"], run["id"])
-            leader = members.known_sessions(place).get(own)
-            if leader is not None and members.start_time(own) in (None, leader):
-                found.append((state["task_id"], run["id"]))
-    return found
+        if run is None or run["state"] == "ended":
+            continue
+        leader = members.known_sessions(store.run_folder(state["task_id"], run["id"])).get(own)
+        orphan = leader is not None and members.start_time(own) in (None, leader)
+        if orphan or (run["attached"] and run["shim"] in chain[1:]):
+            found.append((state["depth"], state["task_id"], run["id"]))
+    return [(task_id, run_id) for _, task_id, run_id in sorted(found, reverse=True)]
 
 
 def _from_run(store: Store, state: State, run: Run) -> Caller:

@@ -43,6 +43,7 @@ echo $code >"$place/exit"
 while kids=; { read -r kids </proc/$$/task/$$/children; } 2>/dev/null; [ -n "$kids" ]; do sleep 1; done
 """
 _LIFE_FD = 9
+_FORBIDDEN = b"never began\n"  # in `start`: a settler made it, no shim
 _SHELL = "/bin/sh"
 _children: set[int] = set()  # shims started by this process: the kernel keeps such a list too, but only for waiting
 
@@ -56,9 +57,13 @@ class Probe:
 
 
 def hold_life(place: str) -> int:
-    """Take the lock that says «this run lives»; whoever inherits the descriptor holds it too."""
-    fd = os.open(f"{place}/life", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """Take the lock that says «this run lives»; whoever inherits the descriptor holds it too.
+
+    The file is locked before it has its name: whoever tests it for a moment could otherwise be in our way.
+    """
+    fd = os.open(f"{place}/life.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.rename(f"{place}/life.new", f"{place}/life")
     return fd
 
 
@@ -140,18 +145,30 @@ def probe(place: str) -> Probe:
     code = exit_code(place)  # it may have ended between the two looks
     if code is not None:
         return Probe("ended", code)
+    return Probe("unbegun" if _forbid_start(place) else "lost")
+
+
+def _forbid_start(place: str) -> bool:
+    """Take the right to run, once, before a late shim does; False if a shim had it.
+
+    The file says whose it is from the moment it is there: who is killed right after this is understood by the next.
+    """
+    if not os.path.isdir(place):
+        return True
     try:
-        os.close(os.open(f"{place}/start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        if not os.path.exists(f"{place}/start"):
+            with open(f"{place}/start.new", "wb") as file:
+                file.write(_FORBIDDEN)
+            os.link(f"{place}/start.new", f"{place}/start")
     except FileExistsError:
-        return Probe("lost")
-    except FileNotFoundError:
-        return Probe("unbegun")
-    return Probe("unbegun")
+        pass  # the shim was quicker
+    with open(f"{place}/start", "rb") as file:
+        return file.read(len(_FORBIDDEN)) == _FORBIDDEN
 
 
-def shim_pid(place: str) -> int | None:
+def shim_pid(place: str, recorded: int | None = None) -> int | None:
     """The living shim of this place; a recycled pid does not carry the place in its command line."""
-    pid = _number(f"{place}/shim")
+    pid = _number(f"{place}/shim") or recorded
     return pid if pid and members.command_line_has(pid, place) else None
 
 
@@ -246,6 +263,8 @@ def _end_shim(place: str) -> None:
 
 def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset()) -> list[int]:
     """Members that outlived an agent which has ended; the shim stays exactly as long as it has any."""
+    if exit_code(place) is None:  # the shim was killed: nobody stayed for them
+        return sorted(members.Members(place, marker, spare).scan())
     deadline = time.monotonic() + 0.1
     while lives(place):
         if time.monotonic() > deadline:

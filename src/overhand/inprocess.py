@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand import config as configs
 from overhand import finish, guards, handles, machine, model, run, trees
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
@@ -50,6 +51,7 @@ class Batch:
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
+        self.states: dict[str, State] = {}  # as accepted; what is true later is read under the task's lock
         self._unsynced = False
         self._lock = threading.Lock()
 
@@ -58,10 +60,13 @@ class Batch:
         try:
             only_from_people(self.who, request)
             agent, start = function.agent(), not request.no_start
-            state, _ = make(self.session, request, self.who, agent, self.config, {}, start=start, sync=not self.shared)
+            settings = dict(configs.setting(text) for text in request.settings)
+            config = configs.of_task(self.session.root, self.config, settings)
+            state, _ = make(self.session, request, self.who, agent, config, settings, start=start, sync=not self.shared)
         except Refused as error:
             note_refusal(self.session, self.who, request, error)
             raise
+        self.states[state["task_id"]] = state
         return state
 
     def accepted(self) -> None:
@@ -85,7 +90,7 @@ class Batch:
 def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
     work = batch.work
-    state = work.store.state(task_id)
+    state = batch.states.pop(task_id)
     text, handoff = run.read_handoff(work.store, task_id)
     run.take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:
@@ -100,12 +105,12 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
         place = work.store.run_folder(task_id, run_id)
         life = handles.hold_life(place)
         os.close(os.open(f"{place}/start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-        task.append({"e": "run.started", "run": run_id})
+        task.append({"e": "run.started", "run": run_id, "shim": os.getpid()})
         state = task.state
 
     def end(value: Mapping[str, Any] | None, cause: str) -> None:
-        _report(work, state, run_id, place, value, cause)
-        finish.finish(work, task_id, patient=True)
+        ended = _report(work, state, run_id, place, value, cause)
+        finish.finish(work, task_id, patient=True, known=ended)
         batch.judged()
 
     def past_deadline() -> None:
@@ -158,7 +163,9 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _report(work: run.Work, state: State, run_id: str, place: str, value: Mapping[str, Any] | None, cause: str) -> None:
+def _report(
+    work: run.Work, state: State, run_id: str, place: str, value: Mapping[str, Any] | None, cause: str
+) -> State:
     """Record the end, unless the run was ended meanwhile: then its return is kept and refused."""
     try:
         raw = encode(value) if value is not None else None
@@ -170,8 +177,9 @@ def _report(work: run.Work, state: State, run_id: str, place: str, value: Mappin
             if raw is not None:
                 write_file(f"{place}/late-result.json", raw)
             task.append({"e": "late", "run": run_id, "kept": "late-result.json" if raw else None, "code": "STALE_RUN"})
-            return
+            return task.state
         if raw is not None:
             write_file(f"{place}/result.json", raw)
         code = None if cause == "timeout" else 0 if cause == "exit" else 1
         task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": code})
+        return task.state

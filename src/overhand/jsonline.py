@@ -48,3 +48,15 @@ def loads(line: str) -> Any:
     if end != len(text):
         raise ValueError(f"more than one JSON value: {text[end : end + 60]!r}")
     return value
+
+
+_encode: list[Callable[[object], str]] = []
+
+
+def dumps(value: object) -> str:
+    """One line without blanks; the encoder is made once, when something is written for the first time."""
+    if not _encode:
+        from json import JSONEncoder
+
+        _encode.append(JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode)
+    return _encode[0](value)

@@ -10,6 +10,7 @@ from overhand.model import CLAIMS
 
 CODES = {
     "return-missing": "the run left no OUTPUT.md, result.json or JSON on stdout that could be read",
+    "return-invalid": "result.json is not valid JSON",
     "return-contradicts": "two returns of one run say different things",
     "status-filled-in": "the return names no status; the heading says the task is complete",
     "deliverable-missing": "a promised file does not exist",

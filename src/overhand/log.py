@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from overhand.errors import Busy, StorageFailed, storage_failed
-from overhand.jsonline import loads
+from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +32,24 @@ def read(folder: str) -> list[Event]:
         raw = os.read(fd, os.fstat(fd).st_size + 1)
     finally:
         os.close(fd)
-    return list(parse(raw))
+    return parse(raw)
 
 
-def parse(raw: bytes) -> Iterator[Event]:
+def parse(raw: bytes) -> list[Event]:
     """Events of complete lines."""
-    for line in raw[: raw.rfind(b"\n") + 1].decode("utf-8", "replace").split("\n"):
+    lines = raw[: raw.rfind(b"\n") + 1].decode("utf-8", "replace").split("\n")
+    lines.pop()  # what follows the last newline: nothing
+    try:
+        events: list[Event] = loads(f"[{','.join(lines)}]")  # all at once takes half the time
+    except ValueError:
+        events = []
+    if len(events) == len(lines) and all(type(event) is dict for event in events):
+        return events
+    return list(_one_by_one(lines))
+
+
+def _one_by_one(lines: list[str]) -> Iterator[Event]:
+    for line in lines:
         if line:
             try:
                 event = loads(line)
@@ -131,9 +143,7 @@ def append(folder: str, events: Sequence[Event], *, sync: bool = False) -> None:
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
     back, so that a full disk leaves the log as it was.
     """
-    import json
-
-    lines = [json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in events]
+    lines = [dumps(event) for event in events]
     data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
     too_long = next((line for line in lines if len(line) > MAX_EVENT), None)
     if too_long:

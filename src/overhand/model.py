@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         budget: str | None
         strict: bool
         handoff: str | None
+        seal: str
         queued: bool
         queued_at: str | None
         runs: list[Run]
@@ -165,7 +166,8 @@ def duration(text: str | float) -> float:
     else:
         digits = text.strip().rstrip(_LOWER)
         unit = text.strip()[len(digits) :]
-        number = float(digits) if set(digits.strip()) <= set(_DIGITS + ".") else -1.0
+        plain = digits.strip().replace(".", "", 1)
+        number = float(digits) if plain.isascii() and plain.isdigit() else -1.0
     if unit not in _UNITS or not 0 <= number < 1e9:
         raise ValueError(f"{text!r} is not a duration")
     return number * _UNITS[unit]
@@ -189,14 +191,14 @@ def new_state(task_id: str) -> State:
         "task_id": task_id, "handle": None, "title": "", "agent": "", "kind": None, "priority": "P2",
         "parent": None, "path": ["user"], "depth": 1, "created": None, "level": "work", "timeout": 0.0,
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
-        "strict": False, "handoff": None, "queued": False, "queued_at": None, "runs": [],
+        "strict": False, "handoff": None, "seal": "", "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
         "seen": False, "stop": None, "repairs": 0, "notices": [],
     }  # fmt: skip
 
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
-            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff")  # fmt: skip
+            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal")  # fmt: skip
 
 
 def fold(task_id: str, events: Iterable[Event]) -> State:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from overhand import checks, handles, machine, model, prompts, trees, trust
+from overhand import config as configs
 from overhand.agents import Agent, Job, driver, files
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import decode
 from overhand.errors import NotFound, OverhandError, Refused, storage_failed
 from overhand.files import read_file, write_file
-from overhand.store import Locked, Store, new_run_id
+from overhand.store import Locked, Store, new_run_id, open_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +34,13 @@ class Work:
     store: Store
     config: Config
     by: Event
-    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sync_results: bool = True  # False in a batch, which brings its results to the disk together
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
+
+    def config_of(self, state: State) -> Config:
+        """The settings in force for this task."""
+        return configs.of_task(self.store.root, self.config, state["settings"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,8 @@ class Prepared:
 
 def prepare(work: Work, state: State) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    agent = files.find(work.store.root, state["agent"], work.config)
+    trust.require_seal(state)
+    agent = files.find(work.store.root, state["agent"], work.config_of(state))
     trust.require(work.store.root, agent.trusted_with)
     text, handoff = read_handoff(work.store, state["task_id"])
     take_baseline(work.store, state, handoff)
@@ -83,9 +89,16 @@ def run_checks(work: Work, state: State, folder: str, before: list[Any] | None =
         folder,
         tree=work.store.root,
         env=work.env,
-        timeout=work.config.check_timeout,
+        timeout=work.config_of(state).check_timeout,
         before=before or [],
+        wanted=lambda: not is_unwanted(work.store, state["task_id"]),
     )
+
+
+def is_unwanted(store: Store, task_id: str) -> bool:
+    """Whether a person has stopped the task meanwhile."""
+    now = store.state(task_id)
+    return now["stop"] is not None or now["status"] == "cancelled"
 
 
 def claim(task: Locked, agent: str, driver_name: str, timeout: float, *, attached: bool = False) -> str | None:
@@ -187,8 +200,8 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared, *, attach
         "contract": contract,
         "level": state["level"],
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
-        "grace": work.config.stop_grace,
-        "max_output": work.config.max_output,
+        "grace": work.config_of(state).stop_grace,
+        "max_output": work.config_of(state).max_output,
     }
     write_file(f"{place}/spec.json", json.dumps(spec))
     return job
@@ -289,6 +302,56 @@ def ending(state: State, run: Run, place: str, found: handles.Probe, cause: str 
     if left:
         event["leftovers"] = left[:50]
     return event
+
+
+def living_members(store: Store, state: State, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
+    """Processes of ended runs that are still there, by run; a shim may stay for others, such as a supervisor below it."""
+    found = {}
+    for one in state["runs"]:
+        place = store.run_folder(state["task_id"], one["id"])
+        if not one["attached"] and one["state"] == "ended" and same_pid_world(one):
+            pids = handles.leftovers(place, f"{MARKER}={one['id']}", spare)
+            if pids:
+                found[one["id"]] = pids
+    return found
+
+
+def stop_children(work: Work, state: State) -> list[str]:
+    """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
+    ended = state["runs"][-1] if state["runs"] else None
+    if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state["task_id"], ended):
+        return []
+    asked = []
+    for child in open_states(work.store.states()):
+        if child["parent"] and child["parent"]["run"] == ended["id"] and not child["stop"]:
+            with work.store.locked(child["task_id"], work.by) as task:
+                if task.state["queued"] or model.current_run(task.state):
+                    task.append({"e": "stop", "why": "its parent ended"})
+                    asked.append(child["task_id"])
+    return asked
+
+
+def _takes_children_along(store: Store, task_id: str, ended: Run) -> bool:
+    """Whether somebody ended this run; one that ended by itself, or was lost, leaves its children at work."""
+    place = store.run_folder(task_id, ended["id"])
+    return ended["cause"] in ("cancelled", "timeout", "budget") or stop_cause(place) is not None
+
+
+def end_checks(store: Store, task_id: str) -> None:
+    """Stop the checks of a task that nobody wants any more; whoever waits for them sees them ended."""
+    folder = store.folder(task_id)
+    for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in _names(f"{folder}/runs"))):
+        for name in _names(where):
+            place = f"{where}/{name}"
+            if handles.lives(place):
+                handles.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def stop_cause(place: str) -> str | None:

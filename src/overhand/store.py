@@ -54,6 +54,7 @@ class Store:
         self.root = root
         self.workspaces = f"{root}/{WORKSPACES}"
         self.own = f"{self.workspaces}/{SUPERVISOR}"
+        self._newest = ("", 0)  # the last folder we made: its name without the number, and the number
 
     def exists(self) -> bool:
         """Whether this project was ever used."""
@@ -82,6 +83,10 @@ class Store:
         if not model.is_run_id(run_id):
             raise BadInput(f"{run_id!r} cannot be the id of a run.")
         return f"{self.folder(task_id)}/runs/{run_id}"
+
+    def relative(self, path: str) -> str:
+        """A path of ours as it is written down: relative to the project."""
+        return path.removeprefix(f"{self.root}/")
 
     # reading
 
@@ -181,7 +186,8 @@ class Store:
             number = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
             line = ("" if tail.endswith("\n") or not tail else "\n") + f"{rebuilt}{number} {task_id}\n"
             try:
-                os.pwrite(lock.fd, line.encode(), size)
+                if os.pwrite(lock.fd, line.encode(), size) != len(line):
+                    raise OSError(28, "No space left on device", path)
             except OSError as error:
                 os.ftruncate(lock.fd, size)
                 raise storage_failed(error, "Cannot number the task") from error
@@ -189,8 +195,10 @@ class Store:
 
     # writing
 
-    def new_task(self, agent: str, handoff: str, created: Event, by: Event, *, start: bool, sync: bool = True) -> State:
-        """Make the folder, write HANDOFF.md, record `created` and, to have it run, `accepted`."""
+    def new_task(
+        self, agent: str, handoff: str, created: Event, by: Event, *, start: bool, sync: bool = True, schema: bytes = b""
+    ) -> State:
+        """Make the folder, write HANDOFF.md (and contract.json), record `created` and, to have it run, `accepted`."""
         import hashlib
 
         task_id = self._new_folder(agent)
@@ -198,6 +206,8 @@ class Store:
         try:
             os.mkdir(f"{folder}/ipc")
             write_file(f"{folder}/HANDOFF.md", handoff)
+            if schema:
+                write_file(f"{folder}/contract.json", schema)
             created = {
                 "e": "created",
                 "v": 1,
@@ -219,11 +229,12 @@ class Store:
 
         self.ensure()
         first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-        number = 1
+        number = self._newest[1] + 1 if self._newest[0] == first else 1
         while True:
             task_id = first if number == 1 else f"{first}-{number}"
             try:
                 os.mkdir(f"{self.workspaces}/{task_id}")
+                self._newest = first, number  # a batch within one second need not try every number again
                 return task_id
             except FileExistsError:
                 number += 1

@@ -34,9 +34,8 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
     while time.monotonic() < deadline:
         if _send(store, line):
             return True
-        if pid is not None and _has_ended(pid):
-            # another one may just hold the lock; if not, start again, a little later
-            pid = None if not _lock_is_free(store) else _spawn(store)
+        if _has_ended(pid) and _lock_is_free(store):
+            pid = _spawn(store)  # it found the lock held by one that was about to leave
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
     raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
@@ -78,7 +77,7 @@ def may_start(store: Store) -> bool:
     return True
 
 
-def _spawn(store: Store) -> int | None:
+def _spawn(store: Store) -> int:
     """Start a supervisor in its own session, without the marker of any run and with nothing of ours open."""
     import signal
 

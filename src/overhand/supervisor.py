@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from overhand import config as configs
 from overhand import finish, handles, log, machine, members, model, run, summon, trust
 from overhand.desk import Desk
-from overhand.errors import OverhandError
+from overhand.errors import Busy, OverhandError
 from overhand.slots import fits, in_order, waits_for_child
 from overhand.store import Store, open_states
 
@@ -32,6 +32,7 @@ _JOBS = 16
 _LOOK_EVERY = 1.0
 _NOTE_AT = (0.3, 1.0, 3.0, 8.0)  # seconds after the start; then every _NOTE_EVERY
 _NOTE_EVERY = 15.0
+_AGAIN = 5.0  # seconds after which a stop that did not work is tried again
 
 
 @dataclass(slots=True)
@@ -44,11 +45,13 @@ class Watch:
     deadline: float | None
     pidfd: int | None = None
     ours: bool = True  # in our pid namespace
+    orphan: bool = False  # its shim is gone
     size: int = -1
     ticks: int = -1
     sign: float = 0.0  # when it last showed a sign of life
     noted: float = 0.0
     stalled: bool = False
+    own: configs.Config | None = None  # where the task has settings of its own
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class Supervisor:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
+    called: deque[str] = field(default_factory=deque)  # tasks that a job of another one changed
     poll: select.poll = field(default_factory=select.poll)
     by_fd: dict[int, str] = field(default_factory=dict)
     config: configs.Config = field(default_factory=configs.Config)
@@ -86,7 +90,7 @@ class Supervisor:
                 elif fd == self.desk.bell:
                     self.desk.silence()
                 elif fd in self.by_fd:
-                    self.look(self.by_fd[fd])
+                    self.shim_ended(fd)
             self.after_jobs()
             self.tick()
             self.fill()
@@ -125,9 +129,13 @@ class Supervisor:
             self.unwatch(task_id)
             self.slots.pop(task_id, None)
             self.job(task_id, lambda: self.close(task_id))
-        elif current["attached"] or current["machine"] not in ("", machine.machine()):
+        elif current["machine"] not in ("", machine.machine()):
+            self.forget(task_id)  # only a person settles it
+        elif current["attached"]:
             self.forget(task_id)
-            if current["attached"] and not handles.lives(self.store.run_folder(task_id, current["id"])):
+            if state["stop"]:
+                self.job(task_id, lambda: self.end(task_id, "cancelled", 0.0))
+            elif not handles.lives(self.store.run_folder(task_id, current["id"])):
                 self.job(task_id, lambda: self.close(task_id))
         else:
             self.slots[task_id] = state
@@ -144,7 +152,7 @@ class Supervisor:
             self.job(task_id, lambda: self.close(task_id))
             return
         if state["stop"]:
-            grace = 0.0 if state["stop"] == "now" else self.config.stop_grace
+            grace = 0.0 if state["stop"] == "now" else self.limits(state).stop_grace
             self.job(task_id, lambda: self.end(task_id, "cancelled", grace))
             return
         known = self.live.get(task_id)
@@ -159,13 +167,23 @@ class Supervisor:
                 deadline=current["mono"] + current["timeout"] if same and current["timeout"] else None,
                 ours=run.same_pid_world(current),
                 sign=now,
+                own=limits if (limits := self.limits(state)) is not self.config else None,
             )
-        if known.pidfd is None and known.ours and hasattr(os, "pidfd_open"):
-            self.watch_pid(task_id, known, current["shim"])
+        self.watch_pid(task_id, known, current["shim"])
+
+    def limits(self, state: State) -> configs.Config:
+        """The settings in force for a task; its own ones count for as long as they can be read."""
+        try:
+            return configs.of_task(self.store.root, self.config, state["settings"])
+        except OverhandError as error:
+            say(str(error))
+            return self.config
 
     def watch_pid(self, task_id: str, known: Watch, recorded: int | None) -> None:
         """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
-        shim = handles.shim_pid(known.place) or recorded
+        if known.pidfd is not None or known.orphan or not known.ours or not hasattr(os, "pidfd_open"):
+            return
+        shim = handles.shim_pid(known.place, recorded)
         if shim is None:
             return
         try:
@@ -175,13 +193,26 @@ class Supervisor:
         self.poll.register(known.pidfd, select.POLLIN)
         self.by_fd[known.pidfd] = task_id
 
-    def unwatch(self, task_id: str) -> None:
-        """Stop looking at a run."""
-        known = self.live.pop(task_id, None)
-        if known and known.pidfd is not None:
+    def shim_ended(self, pidfd: int) -> None:
+        """Mostly the run has ended; an agent that outlives its shim is looked at about every second."""
+        task_id = self.by_fd[pidfd]
+        self.unwatch_pid(self.live[task_id])
+        self.live[task_id].orphan = True
+        self.look(task_id)
+
+    def unwatch_pid(self, known: Watch) -> None:
+        """A descriptor of an ended process would wake us for ever."""
+        if known.pidfd is not None:
             self.poll.unregister(known.pidfd)
             del self.by_fd[known.pidfd]
             os.close(known.pidfd)
+            known.pidfd = None
+
+    def unwatch(self, task_id: str) -> None:
+        """Stop looking at a run."""
+        known = self.live.pop(task_id, None)
+        if known:
+            self.unwatch_pid(known)
 
     def forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
@@ -223,6 +254,8 @@ class Supervisor:
                 self.look(task_id)
             else:
                 self.trouble(task_id, error)
+        while self.called:
+            self.look(self.called.popleft())
 
     def trouble(self, task_id: str, error: BaseException) -> None:
         """A job failed: write it down, try again later."""
@@ -233,19 +266,15 @@ class Supervisor:
         self.later[task_id] = time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0)
 
     def close(self, task_id: str) -> None:
-        """A run that seems to be over: find out how it ended and judge it."""
-        run.settle(self.work(task_id), task_id)
-        finish.finish(self.work(task_id), task_id)
+        """A run that seems to be over: find out how it ended, stop what a stopped one delegated, judge it."""
+        work = self.work(task_id)
+        self.called.extend(run.stop_children(work, run.settle(work, task_id)))
+        if finish.unjudged(finish.finish(work, task_id)):
+            raise Busy(f"Task {task_id} is being judged by another process.")
 
     def end(self, task_id: str, cause: str, grace: float) -> None:
-        """Stop a run and, with it, the tasks it delegated."""
-        state = run.stop(self.work(task_id), task_id, cause, grace)
-        ended = state["runs"][-1]["id"] if state["runs"] else None
-        for child in open_states(self.store.states()):
-            if child["parent"] and child["parent"]["run"] == ended and not child["stop"]:
-                with self.store.locked(child["task_id"], self.work(task_id).by) as task:
-                    task.append({"e": "stop", "why": "its parent ended"})
-                self.done.append((child["task_id"], None))
+        """Stop a run; the next look judges it and stops what it delegated."""
+        run.stop(self.work(task_id), task_id, cause, grace)
 
     def cancel(self, task_id: str) -> None:
         """A queued task that a person stopped."""
@@ -265,8 +294,9 @@ class Supervisor:
         now = time.monotonic()
         for task_id, known in list(self.live.items()):
             if known.deadline is not None and now >= known.deadline and known.ours and task_id not in self.busy:
-                known.deadline = None
-                self.job(task_id, lambda t=task_id: self.end(t, "timeout", self.config.stop_grace))  # type: ignore[misc] # bound now
+                known.deadline = now + _AGAIN
+                grace = (known.own or self.config).stop_grace
+                self.job(task_id, lambda t=task_id, g=grace: self.end(t, "timeout", g))  # type: ignore[misc] # bound now
         if now - self.looked < _LOOK_EVERY:
             return
         self.looked = now
@@ -283,11 +313,11 @@ class Supervisor:
         if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
             self.look(task_id)
             return
-        if known.pidfd is None and known.ours:
-            self.watch_pid(task_id, known, None)
+        self.watch_pid(task_id, known, None)
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
-        if size > self.config.max_output:
-            self.job(task_id, lambda: self.stop_flood(task_id))
+        most = (known.own or self.config).max_output
+        if size > most:
+            self.job(task_id, lambda: self.stop_flood(task_id, most))
         if size != known.size:
             known.size, known.sign = size, now
         age = now - known.began
@@ -304,7 +334,8 @@ class Supervisor:
         ticks = members.Members(known.place, f"{run.MARKER}={known.run}", frozenset({os.getpid()})).note(shim)
         if ticks != known.ticks:
             known.ticks, known.sign = ticks, now
-        if self.config.stall and now - known.sign > self.config.stall and not known.stalled:
+        stall = (known.own or self.config).stall
+        if stall and now - known.sign > stall and not known.stalled:
             known.stalled = True
             self.notice(task_id, f"No sign of life for {model.say_duration(now - known.sign)}: no output, no CPU.")
 
@@ -316,9 +347,9 @@ class Supervisor:
         except OverhandError as error:
             say(f"{task_id}: {text} ({error})")
 
-    def stop_flood(self, task_id: str) -> None:
+    def stop_flood(self, task_id: str, most: int) -> None:
         """An agent that prints without end is stopped; what it printed stays."""
-        self.notice(task_id, f"It printed more than {self.config.max_output} bytes and was stopped.")
+        self.notice(task_id, f"It printed more than {most} bytes and was stopped.")
         self.end(task_id, "error", 0.0)
 
     # the queue

@@ -68,7 +68,7 @@ def fingerprint_folder(path: str) -> Print:
     """The same for everything in a folder: content together, the newest ctime."""
     whole, newest = hashlib.sha256(), 0
     for folder, folders, names in os.walk(path):
-        folders.sort()
+        folders[:] = sorted(set(folders) - {".git", ".agent-workspaces"})
         for name in sorted(names):
             mark = fingerprint(f"{folder}/{name}") or ["", 0, 0]
             whole.update(f"{os.path.relpath(folder, path)}/{name}\0{mark[0]}\0".encode("utf-8", "surrogateescape"))
@@ -144,34 +144,47 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
     return facts
 
 
-def is_repository(root: str) -> bool:
-    """Whether git can tell what changed here."""
+def repository(root: str) -> str | None:
+    """The top of the git work tree around a folder, if there is one."""
     folder = root
     while not os.path.exists(f"{folder}/.git"):
         above = os.path.dirname(folder)
         if above == folder:
-            return False
+            return None
         folder = above
-    return True
+    return folder
 
 
 def snapshot(root: str) -> dict[str, Any] | None:
-    """HEAD and the files that differ from it, with their content; None where git cannot tell."""
-    if not is_repository(root):
+    """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell."""
+    top = repository(root)
+    listing = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+    status = _git(root, *listing) if top else None
+    if top is None or status is None:
         return None
-    head = _git(root, "rev-parse", "--verify", "-q", "HEAD")
-    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-    if status is None:
-        return None
-    top = (_git(root, "rev-parse", "--show-toplevel") or root).strip()
+    head = ""
     dirty: dict[str, str] = {}
     for entry in status.split("\0"):
-        if len(entry) > 3:
-            path = relative(root, os.path.join(top, entry[3:]))
+        if entry.startswith("# branch.oid "):
+            head = entry.removeprefix("# branch.oid ").replace("(initial)", "")
+        elif entry[:2] in _FIELDS:
+            path = relative(root, os.path.join(top, entry.split(" ", _FIELDS[entry[:2]])[-1]))
             if not path.startswith(".agent-workspaces"):
-                mark = fingerprint(os.path.join(root, path))
-                dirty[path] = mark[0] if mark else "gone"
-    return {"head": (head or "").strip(), "dirty": dirty}
+                dirty[path] = _mark(os.path.join(root, path))
+    return {"head": head, "dirty": dirty}
+
+
+# kinds of entries in git's listing, and how many fields stand before the path
+_FIELDS = {"1 ": 8, "u ": 10, "? ": 1}
+
+
+def _mark(path: str) -> str:
+    """Enough to see that a file was written; its content may be gigabytes."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return "gone"
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
 
 
 def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from overhand.errors import NotTrusted, StorageFailed, storage_failed
 from overhand.files import read_file, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from overhand.model import State
 
 AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
 
@@ -57,20 +60,63 @@ def untrusted(root: str, names: Iterable[str] | None = None) -> list[str]:
     return [name for name in wanted if known.get(name) != _digest(root, name) or name not in known]
 
 
-def trust(root: str, names: Iterable[str]) -> None:
-    """Remember the content of these files as trusted."""
+def _own_folder() -> log.Lock:
+    """The user's folder, for one writer at a time."""
     folder = config.user_folder()
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise storage_failed(error, "Cannot remember what is trusted") from error
-    with log.Lock(f"{folder}/trust.lock", "The list of trusted files"):
+    return log.Lock(f"{folder}/trust.lock", "The list of trusted files")
+
+
+def marks(root: str, names: Iterable[str]) -> dict[str, str]:
+    """The content of these files as a person sees it now; what is a link or no regular file has none."""
+    return {name: mark for name in names if (mark := _digest(root, name))}
+
+
+def remember(root: str, marks: Mapping[str, str]) -> None:
+    """These files, with exactly this content, are trusted."""
+    with _own_folder():
         raw = read_file(_place())
         everything: dict[str, Any] = json.loads(raw) if raw else {"version": 1, "projects": {}}
-        marks = {name: mark for name in names if (mark := _digest(root, name))}
-        mine = everything["projects"].setdefault(root, {})
-        mine.update(marks)
+        everything["projects"].setdefault(root, {}).update(marks)
         write_file(_place(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
+
+
+def seal(facts: Mapping[str, Any]) -> str:
+    """Vouch for what a new task may run: a clone or a pull cannot bring a task along, for the key is the user's own."""
+    wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
+    text = json.dumps(wanted, sort_keys=True, default=str).encode("utf-8", "replace")
+    return hmac.new(_key(), text, "sha256").hexdigest()[:32]
+
+
+def sealed(state: State) -> bool:
+    """Whether this task was made by this user, through Overhand."""
+    return state["seal"] == seal(state)
+
+
+def foreign(state: State) -> str:
+    """What to say of a task that was not."""
+    return f"Task {state['task_id']} was not made here by you: it came with the files."
+
+
+def require_seal(state: State) -> None:
+    """Refuse to run what a task brought along."""
+    if not sealed(state):
+        again = f"overhand delegate --handoff .agent-workspaces/{state['task_id']}/HANDOFF.md"
+        raise NotTrusted(f"{foreign(state)} Nothing was run.", f"Read it; if it is what you want: {again}")
+
+
+def _key() -> bytes:
+    """The user's own secret, made when it is first needed."""
+    path = os.path.join(config.user_folder(), "key")
+    if (raw := read_file(path)) is None:
+        with _own_folder():
+            if (raw := read_file(path)) is None:
+                raw = os.urandom(32).hex().encode()
+                write_file(path, raw, mode=0o600)
+    return raw
 
 
 def require(root: str, names: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """Call one step of a run in this process and SIGKILL it at the Nth of its writes: `killed_at.py ROOT TASK STEP N`.
 
-A point lies before and behind everything that a successor could see: events, folders, files, locks, the spawn. With
-`shim` as the fifth word, the shim that was just started is killed as well. Ends with 0 if there are fewer points.
+A point lies before and behind everything that a successor can see: events, folders, files that get their name, the
+spawn. With `shim` as the fifth word, points count from the spawn on and the shim is killed as well. Ends with 0 if the
+step has fewer points. What is wrapped is wrapped in this process only, which does one thing and dies.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand import config, finish, handles, log, run, store
+from overhand import config, finish, log, run, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 left = int(sys.argv[4])
+shim_too = sys.argv[5:] == ["shim"]
 spawned: list[int] = []
 
 
 def point() -> None:
     """One more moment at which the process may die."""
     global left  # noqa: PLW0603 -- this whole program is one countdown
+    if shim_too and not spawned:
+        return
     if left == 0:
-        if sys.argv[5:] == ["shim"] and spawned:
+        if shim_too:
             os.kill(spawned[0], signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
     left -= 1
@@ -48,8 +52,7 @@ spawn = os.posix_spawn
 os.posix_spawn = between(os.posix_spawn)
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
-os.open = between(os.open)
-os.write = between(os.write)
+os.link = between(os.link)
 log.append = between(log.append)
 
 
@@ -61,7 +64,6 @@ def main(root: str, task: str, step: str) -> None:
         run.settle(work, task)
     else:
         finish.finish(work, task)
-    assert handles is not None
 
 
 main(*sys.argv[1:4])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overhand import log, members, model, summon
+from overhand import log, members, model, summon, trust
 from overhand.store import Store
 from overhand.testing import processes
 from overhand.testing.strays import SLEEP
@@ -99,6 +99,14 @@ class Scene:
     def delegate(self, title: str = "do it", *args: str) -> str:
         task: str = self.json("delegate", title, *args)["task_id"]
         return task
+
+    def accepted(self, title: str = "do it", agent: str = "worker") -> str:
+        """A task that is queued while nobody is there to start it."""
+        created = {"title": title, "depth": 1, "path": ["user", agent], "timeout": 600.0, "level": "work"}
+        created["seal"] = trust.seal(created)
+        handoff = f"# Task Handoff\n\n## Task\n{title}\n"
+        by = {"kind": "person", "via": "test"}
+        return self.store.new_task(agent, handoff, created, by, start=True, sync=False)["task_id"]
 
     # what is recorded
 

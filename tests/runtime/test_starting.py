@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,21 +15,23 @@ from runtime.scene import until
 from overhand import handles, members
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runtime.scene import Scene
 
 DRIVER = str(Path(__file__).with_name("killed_at.py"))
+BENCH = Path(__file__).parents[2] / "bench"
 QUICK = '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"'''
+NEVER = 9999
 
 
-def accepted(scene: Scene, number: int) -> str:
-    """A task that is queued, while nobody is there to start it."""
-    from overhand import machine
-
-    task = scene.delegate(f"task {number}", "--no-start")
-    with scene.store.locked(task, {"kind": "person", "via": "test"}) as locked:
-        locked.append({"e": "accepted"})
-    assert machine.machine()
-    return task
+@pytest.fixture
+def yard(scene: Scene) -> Scene:
+    """A project with a quick agent, trusted and used before, so that the drivers need no verb."""
+    scene.shell("worker", QUICK)
+    scene.json("list")
+    scene.store.ensure()
+    return scene
 
 
 def die_at(scene: Scene, task: str, step: str, point: int, *more: str) -> bool:
@@ -38,107 +42,109 @@ def die_at(scene: Scene, task: str, step: str, point: int, *more: str) -> bool:
     return ran.returncode == -9
 
 
-def two_adopters(scene: Scene, task: str) -> None:
+def every_point(scene: Scene, step: str) -> Iterator[tuple[str, int]]:
+    """A fresh task and the next point, until the step goes through."""
+    point, killed = 0, True
+    while killed:
+        task = scene.accepted(f"point {point}")
+        yield task, point
+        killed = die_at(scene, task, step, point)
+        point += 1
+
+
+def two_adopters(scene: Scene) -> None:
     """Two verbs come at once and find out what there is; each would start a supervisor."""
-    verbs = [scene.project.start("show", task, "--json") for _ in range(2)]
+    verbs = [scene.project.start("list", "--json") for _ in range(2)]
     for verb in verbs:
         out, err = verb.communicate(timeout=60)
         assert verb.returncode == 0, out + err
+    until(lambda: all(state["status"] for state in scene.store.states()), "every task judged")
 
 
-def test_start_killed_at_every_moment(scene: Scene) -> None:
-    scene.shell("worker", QUICK)
-    point, killed = 0, True
-    while killed:
-        task = accepted(scene, point)
-        killed = die_at(scene, task, "start", point)
-        two_adopters(scene, task)
-        assert scene.json("wait", task)["status"] == "completed", f"point {point}"
-        assert scene.starts(task) == 1, f"point {point}"
-        assert len(scene.events(task, "judged")) == 1
-        assert len(scene.state(task)["runs"]) == 1, f"point {point}: a start that never was spends no attempt"
-        scene.kill_supervisor()
-        point += 1
-    assert point > 20
+def ran_once(scene: Scene, task: str, about: object) -> None:
+    """Completed in one run, started once, judged once."""
+    state = scene.state(task)
+    assert (state["status"], scene.starts(task), len(state["runs"])) == ("completed", 1, 1), about
+    assert len(scene.events(task, "judged")) == 1, about
 
 
-def test_start_killed_together_with_its_shim(scene: Scene) -> None:
-    scene.shell("worker", QUICK)
-    first = behind_the_spawn(scene)
-    for point in range(first, first + 6):
-        task = accepted(scene, point)
-        die_at(scene, task, "start", point, "shim")
-        two_adopters(scene, task)
-        status = scene.json("wait", task, code=None)["status"]
-        assert scene.starts(task) <= 1
-        if status != "completed":  # the shim was killed too early to tell; it is judged, and a person runs it again
-            assert scene.json("run", task, "--wait")["status"] == "completed"
-            assert scene.starts(task) <= 2
-        assert [e["run"] for e in scene.events(task, "judged")] == [run["id"] for run in scene.state(task)["runs"]]
-        scene.kill_supervisor()
+def test_start_killed_at_every_moment(yard: Scene) -> None:
+    tasks = dict(every_point(yard, "start"))
+    assert len(tasks) > 15
+    two_adopters(yard)
+    for task, point in tasks.items():
+        ran_once(yard, task, f"killed at point {point}")
 
 
-def behind_the_spawn(scene: Scene) -> int:
-    """The first point at which the shim exists and is not recorded yet."""
-    low, high = 0, 200
-    while low < high:
-        middle = (low + high) // 2
-        task = accepted(scene, 1000 + middle)
-        die_at(scene, task, "start", middle)
-        began = (scene.place(task) / "stdout").exists() if scene.state(task)["runs"] else False
-        low, high = (low, middle) if began else (middle + 1, high)
-    scene.json("list")
-    until(lambda: not any(scene.state(t)["status"] is None for t in scene.ids()), "all of them judged")
-    scene.kill_supervisor()
-    return low
+def test_start_killed_together_with_its_shim(yard: Scene) -> None:
+    """The shim dies somewhere on its way; what cannot be told is judged, never started again by itself."""
+    tasks = [yard.accepted("with its shim") for _ in range(8)]
+    for number, task in enumerate(tasks):
+        assert die_at(yard, task, "start", number % 3, "shim")
+    two_adopters(yard)
+    for task in tasks:
+        assert yard.starts(task) <= 1
+        state = yard.state(task)
+        assert [e["run"] for e in yard.events(task, "judged")] == [run["id"] for run in state["runs"]]
+    lost = next((t for t in tasks if yard.state(t)["status"] != "completed"), None)
+    if lost is not None:
+        before = yard.starts(lost)
+        assert yard.json("run", lost, "--wait")["status"] == "completed"
+        assert yard.starts(lost) == before + 1
 
 
-def test_settling_killed_at_every_moment(scene: Scene) -> None:
-    """The run never began; who finds that out is killed as well, then the next one finds the same."""
-    scene.shell("worker", QUICK)
-    point, killed = 0, True
-    while killed:
-        task = accepted(scene, point)
-        assert die_at(scene, task, "start", 14)
-        assert not handles.lives(str(scene.place(task)))
-        killed = die_at(scene, task, "settle", point)
-        two_adopters(scene, task)
-        shown = scene.json("wait", task)
-        assert (shown["status"], len(shown["runs"])) == ("completed", 1), f"point {point}"
-        assert scene.starts(task) == 1
-        scene.kill_supervisor()
-        point += 1
-    assert point > 4
+def has_shim(scene: Scene, task: str) -> bool:
+    """Whether the shim was started: its output files are made by the spawn itself."""
+    return bool(scene.state(task)["runs"]) and (scene.place(task) / "stdout").exists()
 
 
-def test_judging_killed_at_every_moment(scene: Scene) -> None:
-    scene.shell("worker", QUICK)
-    point, killed = 0, True
-    while killed:
-        task = accepted(scene, point)
-        assert not die_at(scene, task, "start", 9999)
-        shim = scene.pid(task, "shim")
+def test_settling_killed_at_every_moment(yard: Scene) -> None:
+    """The run never began; who finds that out is killed as well, and the next one finds the same."""
+    laid_out = 6  # folder and some files are there, the shim is not
+    tasks = {}
+    for task, point in every_point(yard, "settle"):
+        assert die_at(yard, task, "start", laid_out)
+        assert not has_shim(yard, task)
+        tasks[task] = point
+    assert len(tasks) > 3
+    two_adopters(yard)
+    for task, point in tasks.items():
+        ran_once(yard, task, f"settler killed at point {point}")
+
+
+def test_judging_killed_at_every_moment(yard: Scene) -> None:
+    tasks = {}
+    for task, point in every_point(yard, "finish"):
+        assert not die_at(yard, task, "start", NEVER)
+        shim = yard.pid(task, "shim")
         until(lambda shim=shim: members.start_time(shim) is None, "the end of the run")  # type: ignore[misc] # bound now
-        die_at(scene, task, "settle", 9999)
-        killed = die_at(scene, task, "finish", point)
-        two_adopters(scene, task)
-        assert scene.json("wait", task)["status"] == "completed", f"point {point}"
-        assert len(scene.events(task, "judged")) == 1
-        assert scene.json("wait", task)["summary"] == "Done."
-        point += 1
-    assert point > 10
+        assert not die_at(yard, task, "settle", NEVER)
+        tasks[task] = point
+    assert len(tasks) > 5
+    two_adopters(yard)
+    for task, point in tasks.items():
+        ran_once(yard, task, f"judge killed at point {point}")
+        result = json.loads((Path(yard.store.folder(task)) / "result.json").read_text())
+        assert result["summary"] == "Done."
 
 
-@pytest.mark.parametrize("times", [300])
-def test_a_look_at_the_wrong_moment_does_not_prevent_a_start(tmp_path: Path, times: int) -> None:
+def test_random_kills() -> None:
+    """The quick version of the figure: killed at random moments, shims too, two adopters at once."""
+    argv = [sys.executable, str(BENCH / "kills.py"), "25"]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert (told["kills"], told["double_starts"], told["stuck"]) == (25, 0, 0), told
+
+
+def test_a_look_at_the_wrong_moment_does_not_prevent_a_start(tmp_path: Path) -> None:
     """Verbs test `life` without the task's lock; the starter must never lose it to one of them."""
     place = str(tmp_path)
-    prober = f"from overhand import handles\nwhile True: handles.lives({place!r})"
+    prober = f"from overhand import handles\nopen({place!r} + '/up', 'w')\nwhile True: handles.lives({place!r})"
     with subprocess.Popen([sys.executable, "-c", prober]) as process:
         try:
-            import os
-
-            for _ in range(times):
+            until((tmp_path / "up").exists, "the prober")
+            for _ in range(5_000):
                 os.close(handles.hold_life(place))
         finally:
             process.kill()

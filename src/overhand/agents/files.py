@@ -115,7 +115,7 @@ def load(root: str, name: str, path: str, config: Config) -> Agent:
         description=str(keys.get("description", "")),
         body=body.strip(),
         options=merged,
-        capabilities=tuple(str(word) for word in keys.get("capabilities", []) or []),
+        capabilities=_words(keys.get("capabilities"), "capabilities", problems),
         needs=needs,
         gives=gives,
         digest=hashlib.sha256(raw).hexdigest(),
@@ -167,9 +167,16 @@ def _requirements(cdp: Any, warnings: list[str]) -> tuple[tuple[str, ...], tuple
     )
 
 
+def _words(value: Any, key: str, problems: list[str]) -> tuple[str, ...]:
+    if value is None or isinstance(value, list):
+        return tuple(str(word) for word in value or [])
+    problems.append(f"{key} must be a list: [{value}].")
+    return ()
+
+
 def _sections(words: Any, known: dict[str, str], key: str, warnings: list[str]) -> tuple[str, ...]:
     found = []
-    for word in words if isinstance(words, list) else []:
+    for word in _words(words, f"cdp.{key}", warnings):
         section = known.get(str(word).lower().replace("_", " ").strip())
         if section is None:
             warnings.append(f"cdp.{key}: {word!r} is not a section Overhand knows; it is ignored.")

@@ -18,6 +18,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")  # what cannot be written must not end the verb
     try:
         return _run(words, as_json=as_json)
     except OverhandError as error:
@@ -32,6 +35,11 @@ def main(argv: list[str] | None = None) -> int:
         from overhand.errors import storage_failed
 
         return _say_error(storage_failed(error, "That did not work"), as_json=as_json)
+    except Exception as error:  # a mistake of ours: told like any other error, the trace on request
+        if os.environ.get("OVERHAND_TRACEBACK"):
+            raise
+        hint = "This is a mistake in Overhand; OVERHAND_TRACEBACK=1 in front of the same command shows where."
+        return _say_error(OverhandError(f"{type(error).__name__}: {error}", hint), as_json=as_json)
 
 
 def _run(words: list[str], *, as_json: bool) -> int:
@@ -44,7 +52,12 @@ def _run(words: list[str], *, as_json: bool) -> int:
     verb = parsed.verb
     there = _interactive(as_json)
     session = verbs.open_session(
-        parsed.project, "cli", interactive=there, tell=_teller(as_json), confirm=_confirm if there else None
+        parsed.project,
+        "cli",
+        interactive=there,
+        tell=_silent if as_json else _tell,
+        progress=_silent if as_json and not sys.stderr.isatty() else _progress,
+        confirm=_confirm if there else None,
     )
     answer = verb.function()(session, **parsed.values)
     _forget_progress()
@@ -66,21 +79,33 @@ def _confirm(question: str) -> bool:
 _shown = [""]
 
 
-def _teller(as_json: bool):  # type: ignore[no-untyped-def] # Callable would cost an import
-    """Progress goes to stderr: one line that changes on a terminal, one line per change elsewhere."""
+def _silent(_text: str) -> None:
+    """For a script that wants one object and nothing else."""
+
+
+def _tell(text: str) -> None:
+    """A line for the person, beside the answer."""
+    from overhand.cli.words import printable
+
+    _forget_progress()
+    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.flush()
+
+
+def _progress(text: str) -> None:
+    """What is going on: one line that changes on a terminal, one line per change elsewhere."""
+    from overhand.cli.words import one_line
+
     live = sys.stderr.isatty()
-
-    def tell(text: str) -> None:
-        if not text or text == _shown[0] or (as_json and not live):
-            return
-        if live:
-            sys.stderr.write(f"\r\x1b[K{text[: _width() - 1]}")
-        elif _steady(text) != _steady(_shown[0]):
-            sys.stderr.write(f"{text}\n")
-        _shown[0] = text
-        sys.stderr.flush()
-
-    return tell
+    text = one_line(text, _width() - 1 if live else 1000)
+    if not text or text == _shown[0]:
+        return
+    if live:
+        sys.stderr.write(f"\r\x1b[K{text}")
+    elif _steady(text) != _steady(_shown[0]):
+        sys.stderr.write(f"{text}\n")
+    _shown[0] = text
+    sys.stderr.flush()
 
 
 def _steady(text: str) -> str:
@@ -106,11 +131,12 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
     if as_json:
         import json
 
+        plain = not _writes_unicode()
         if answer.stream is not None:
             for item in answer.stream:
-                print(json.dumps({"schema": answer.payload["schema"], **item}, ensure_ascii=False), flush=True)
+                print(json.dumps({"schema": answer.payload["schema"], **item}, ensure_ascii=plain), flush=True)
         else:
-            print(json.dumps(answer.payload, ensure_ascii=False, indent=1 if sys.stdout.isatty() else None))
+            print(json.dumps(answer.payload, ensure_ascii=plain, indent=1 if sys.stdout.isatty() else None))
     else:
         from importlib import import_module
 
@@ -121,12 +147,16 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
     return answer.code
 
 
+def _writes_unicode() -> bool:
+    return sys.stdout.encoding.lower().replace("-", "") == "utf8"
+
+
 def _say_error(error: OverhandError, *, as_json: bool) -> int:
     _forget_progress()
     if as_json:
         import json
 
-        print(json.dumps(error.as_json(), ensure_ascii=False))
+        print(json.dumps(error.as_json(), ensure_ascii=not _writes_unicode()))
     else:
         from overhand.cli.words import printable
 

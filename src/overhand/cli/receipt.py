@@ -64,7 +64,7 @@ def whole(payload: Payload) -> Iterator[str]:
     elif payload["wanted_checks"]:
         yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
     if payload["for_primary"]:
-        yield from _block("for you", printable(payload["for_primary"]).splitlines())
+        yield from _block("for you", _first_lines(payload["for_primary"], payload["handle"]))
     for notice in payload["notices"]:
         yield from _block("notice", [printable(notice)])
     yield from _block(
@@ -76,6 +76,17 @@ def whole(payload: Payload) -> Iterator[str]:
 def _said(payload: Payload) -> str:
     """The summary of a claim that did not hold is only what the agent said."""
     return "it said: " if payload["claimed"] not in (None, payload["status"]) else ""
+
+
+def _first_lines(text: str, handle: object) -> Iterator[str]:
+    """What fits on a screen; OUTPUT.md has the rest."""
+    rows = printable(text).splitlines()
+    yield from (row[:_MOST_WIDE] + ("…" if len(row) > _MOST_WIDE else "") for row in rows[:_MOST_LINES])
+    if len(rows) > _MOST_LINES:
+        yield f"… {len(rows) - _MOST_LINES} more lines: overhand show {handle} --output"
+
+
+_MOST_LINES, _MOST_WIDE = 40, 1000
 
 
 def _block(name: str, rows: Iterable[str]) -> Iterator[str]:
@@ -106,7 +117,7 @@ def _checked(payload: Payload) -> Iterator[str]:
     for item in payload["deliverables"]:
         if "path" in item:
             mark = colour("there", "green") if item["holds"] else colour("NOT", "red")
-            yield f"{mark:<7} {item['path']} ({item['state']})"
+            yield f"{mark:<7} {printable(item['path'])} ({item['state']})"
         else:
             yield f"unverified  {one_line(item['text'], 90)}"
     for problem in payload["problems"]:
@@ -144,8 +155,9 @@ def _runs(payload: Payload) -> Iterator[str]:
     repairs = payload.get("repairs") or 0
     yield f"{len(payload['runs'])} run(s), {repairs} repair(s)"
     for run in payload["runs"][-3:]:
-        code = "" if run["exit"] is None else f", exit {run['exit']}"
-        yield f"{run['id']} · {run['agent']} · {run['cause'] or run['state']}{code} · {run['status'] or 'not judged'}"
+        how = [run["cause"] or run["state"]] if run["cause"] != "exit" else []
+        how += [] if run["exit"] is None else [f"exit {run['exit']}"]
+        yield f"{run['id']} · {run['agent']} · {', '.join(how)} · {run['status'] or 'not judged'}"
 
 
 def _what_next(payload: Payload) -> list[str]:

@@ -23,7 +23,7 @@ def lines(verb: str, answer: Answer) -> Iterable[str]:
     if answer.stream is not None:
         return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
     if payload.get("raw"):
-        return [str(payload["text"]).rstrip("\n")]
+        return [printable(payload["text"]).rstrip("\n")]
     if verb == "show" or "headline" in payload or (verb in ("wait", "delegate", "run") and "tasks" in payload):
         from overhand.cli import receipt
 
@@ -159,11 +159,12 @@ def _check(payload: Payload) -> Iterator[str]:
             facts = f"exit {check['exit']} · {change(check)} · {check['evidence']}"
             yield f"   {mark}  {printable(check['command'])} · {facts}"
         return
+    name = printable(payload["file"])
     for problem in payload["problems"]:
-        place = f"{payload['file']}:{problem['line']}" if problem.get("line") else payload["file"]
+        place = f"{name}:{problem['line']}" if problem.get("line") else name
         fix = f" ({printable(problem['fix'])})" if problem.get("fix") else ""
         yield f"{place}: {problem['level']}: {printable(problem['message'])} [{problem['code']}]{fix}"
-    yield f"{payload['file']}: {payload['document']}, {payload['errors']} errors, {payload['warnings']} warnings"
+    yield f"{name}: {payload['document']}, {payload['errors']} errors, {payload['warnings']} warnings"
 
 
 def _clean(payload: Payload) -> Iterator[str]:
@@ -179,8 +180,8 @@ def _agents(payload: Payload) -> Iterator[str]:
     for row in payload["agents"]:
         trusted = "" if row["trusted"] or row["problem"] else colour("  not trusted yet: overhand trust", "yellow")
         star = "*" if row["default"] else " "
-        about = f"{one_line(row['description'], 50)}  {colour(row['source'], 'dim')}"
-        yield f"{star} {row['name']:<16} {row['driver'] or '?':<10} {about}{trusted}"
+        about = f"{one_line(row['description'], 50)}  {colour(printable(row['source']), 'dim')}"
+        yield f"{star} {printable(row['name']):<16} {row['driver'] or '?':<10} {about}{trusted}"
         if row["problem"]:
             yield colour(f"    {printable(row['problem'])}", "red")
         for warning in row["warnings"]:
@@ -194,10 +195,10 @@ def _agents(payload: Payload) -> Iterator[str]:
 
 def _trust(payload: Payload) -> Iterator[str]:
     for row in payload["trusted"]:
-        yield f"trusted  {row['file']}"
+        yield f"trusted  {printable(row['file'])}"
         yield from (f"           {printable(line)}" for line in row["runs"])
     for name in payload["refused"]:
-        yield f"REFUSED  {name} is a symbolic link"
+        yield f"REFUSED  {printable(name)} is a link or no regular file"
     if not payload["trusted"] and not payload["refused"]:
         yield (
             "Everything is trusted already."

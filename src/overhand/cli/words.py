@@ -19,9 +19,14 @@ def colour(text: str, tone: str) -> str:
     return f"\x1b[{_COLOURS[tone]}m{text}\x1b[0m"
 
 
+# C0 (but tab and newline), DEL, C1, and the marks that turn the direction of writing
+_UNSEEN = {*range(32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_SEEN = dict.fromkeys(_UNSEEN - {9, 10}, "\ufffd")
+
+
 def printable(text: object) -> str:
     """Without control characters: what an agent wrote must not drive the terminal."""
-    return "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else "\ufffd" for c in str(text))
+    return str(text).replace("\r\n", "\n").translate(_SEEN)
 
 
 def one_line(text: object, width: int) -> str:

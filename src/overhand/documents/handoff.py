@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, section
-from overhand.documents.lists import bold_pair, entries, entry, looks_like_path, pair, quoted_path, split_note
+from overhand.documents.lists import (
+    bold_pair,
+    entries,
+    entry,
+    looks_like_path,
+    must_escape,
+    pair,
+    quoted_path,
+    split_note,
+)
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import one_line, shorten, unix
@@ -151,7 +160,7 @@ def _deliverable(one: Deliverable) -> str:
     text = one.text
     if one.path is not None:
         text = f"{code(one.path)} — {text}" if text else code(one.path)
-    elif text.lstrip("\\")[:1] == "`":  # prose that begins with code is not a path
+    elif must_escape(text):
         text = "\\" + text
     return f"{text} {WAIVER}" if one.may_be_unchanged else text
 

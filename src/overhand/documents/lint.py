@@ -107,7 +107,7 @@ def _check(kind: str, base: str, text: str, exists: Callable[[str], bool] | None
             from overhand.documents import agentfile
 
             return agentfile.parse(text)[1]
-    message = f"It cannot be told which document {base} is."
+    message = f"It cannot be told which document {base or 'this'} is."
     return [Problem("unknown-document", message, fix=f"Name or begin it like one of {ACCEPTED}.")]
 
 

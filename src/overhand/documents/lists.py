@@ -184,6 +184,13 @@ def quoted_path(text: str) -> tuple[str, str] | None:
     return path, note
 
 
+def must_escape(prose: str) -> bool:
+    """Whether prose would be read as a quoted path, or as already escaped."""
+    if prose[:1] == "\\":
+        return prose.lstrip("\\")[:1] == "`"
+    return prose[:1] == "`" and quoted_path(prose) is not None
+
+
 def file_notes(body: str) -> tuple[FileNote, ...]:
     """The files a section names, from a table or a list, with or without backticks."""
     if not body:
@@ -234,7 +241,7 @@ def note_lines(notes: Iterable[FileNote]) -> str:
 
 def _note_line(one: FileNote) -> str:
     if not one.path:
-        return entry("\\" + one.note if one.note.lstrip("\\")[:1] == "`" else one.note)
+        return entry("\\" + one.note if must_escape(one.note) else one.note)
     return entry(f"{code(one.path)} — {one.note}" if one.note else code(one.path))
 
 

@@ -169,9 +169,12 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     from overhand.contracts import find_block, read_block
 
     found = find_block(text)
-    while found and _is_quoted(text, found.line, found.start):
-        found = find_block(text, found.end)
-    if not found:
+    hidden, first_heading = _quoted_places(text) if found else (frozenset[int](), 0)
+    # A document full of quoted blocks is about contracts; a few are looked past, no more.
+    for _ in range(8):
+        if found and found.start in hidden and found.start > first_heading:
+            found = find_block(text, found.end)
+    if not found or (found.start in hidden and found.start > first_heading):
         return None, "", None, text
     block, odd = read_block(found)
     problems += odd
@@ -179,10 +182,14 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     return block.name, block.summary, block.data, text
 
 
-def _is_quoted(text: str, line: int, start: int) -> bool:
-    """Whether a line is inside a fence of a document that has headings of its own: an example, no return."""
-    kind = next((one.kind for one in lines(text) if one.number == line), "text")
-    return kind in ("code", "comment", "indented") and any(one.kind == "heading" for one in lines(text[:start]))
+def _quoted_places(text: str) -> tuple[frozenset[int], int]:
+    """Offsets of the lines inside code and comments, and of the first heading.
+
+    A block inside a fence, in a document with headings of its own, is an example and no return.
+    """
+    found = list(lines(text))
+    hidden = frozenset(one.start for one in found if one.kind in ("code", "comment", "indented"))
+    return hidden, next((one.start for one in found if one.kind == "heading"), len(text))
 
 
 def _fields(sheet: Sheet) -> tuple[dict[str, str], str]:

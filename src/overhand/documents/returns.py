@@ -56,9 +56,8 @@ class Return:
 
     def as_json(self) -> dict[str, Any]:
         """The return as an object that `parse_return` reads back; empty parts are left out."""
-        shown: dict[str, Any] = {**self.extra, "summary": self.summary}
-        if self.status:
-            shown["status"] = self.status
+        shown: dict[str, Any] = {"status": self.status} if self.status else {}
+        shown["summary"] = self.summary
         shown["artifacts"] = [_filled(path=one.path, type=one.type, summary=one.summary) for one in self.artifacts]
         if self.metadata:
             shown["metadata"] = dict(self.metadata)
@@ -69,7 +68,7 @@ class Return:
             shown["decisions"] = [_filled(what=one.what, why=one.why) for one in self.decisions]
         if self.data is not None:
             shown["data"] = self.data
-        return shown
+        return shown | dict(self.extra)
 
 
 def _filled(**fields: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from overhand.errors import NotFound
 from overhand.store import Store, find_root
 
 TYPE_CHECKING = False
@@ -26,13 +27,15 @@ class Session:
         *,
         interactive: bool = False,
         tell: Callable[[str], None] | None = None,
+        progress: Callable[[str], None] | None = None,
         confirm: Callable[[str], bool] | None = None,
     ) -> None:
         self.root = root
         self.store = Store(root)
         self.via = via
         self.interactive = interactive  # a person at a terminal: may be asked, and has seen what is shown
-        self.tell = tell or (lambda _text: None)
+        self.tell = tell or (lambda _text: None)  # a line that stays
+        self.progress = progress or (lambda _text: None)  # a line that the next one replaces
         self.confirm = confirm  # asks a person yes or no; None where nobody can be asked
 
 
@@ -297,10 +300,16 @@ def open_session(
     *,
     interactive: bool,
     tell: Callable[[str], None],
+    progress: Callable[[str], None],
     confirm: Callable[[str], bool] | None,
 ) -> Session:
     """The project this call is about: the one named, the one of the run we are in, or the one around us."""
     inside = os.environ.get("OVERHAND_PROJECT")
     if given is None and inside and os.path.isdir(inside):
         given = inside
-    return Session(find_root(os.getcwd(), given=given), via, interactive=interactive, tell=tell, confirm=confirm)
+    try:
+        here = os.getcwd() if given is None else given
+    except FileNotFoundError:
+        raise NotFound("The folder you are in is gone.", "Go to an existing one.") from None
+    root = find_root(here, given=given)
+    return Session(root, via, interactive=interactive, tell=tell, progress=progress, confirm=confirm)

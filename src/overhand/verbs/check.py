@@ -29,6 +29,8 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
         if os.path.isdir(file_or_id):
             raise BadInput(f"{file_or_id} is a folder.", "Name a document in it.")
         raw = read_file(os.path.realpath(file_or_id))
+        if raw is None and os.path.exists(file_or_id):
+            raise BadInput(f"{file_or_id} is no regular file, or may not be read.", "Name a document, or use --stdin.")
         if raw is None:
             raise NotFound(f"There is no file {file_or_id}.", "Name an existing file, a task, or use --stdin.")
         return _lint(session, file_or_id, raw, strict)
@@ -63,16 +65,16 @@ def check_task(session: Session, task_id: str) -> Answer:
     state = session.store.state(task_id)
     guards.require_person(guards.caller(session.store), "Running checks")
     if state["status"] is None or state["judged_run"] is None:
-        raise Refused(
-            f"Task {state['handle']} has not been judged yet.", f"Wait for it: overhand wait {state['handle']}"
-        )
+        verb = "wait" if model.run_state(state) else "run"
+        raise Refused(f"Task {state['handle']} has not been judged yet.", f"First: overhand {verb} {state['handle']}")
     config = configs.load(session.root)
     known = {command for _, command in config.checks}
     if any(check["command"] in known for check in state["checks"]):
-        trust.require(session.root, [f for f in configs.FILES if os.path.lexists(f"{session.root}/{f}")])
+        trust.require(session.root, configs.present(session.root))
+    trust.require_seal(state)
     if not state["checks"]:
         raise Refused(f"Task {state['handle']} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
-    session.tell(f"Running {len(state['checks'])} checks …")
+    session.progress(f"Running {len(state['checks'])} checks …")
     return _recheck(session, state, config)
 
 

@@ -37,13 +37,22 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         raise Refused(
             "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
         )
-    grace = configs.Config().stop_grace if now else configs.load(session.root).stop_grace
-    _wait_until_ended(session, asked, grace + 30)
+    _wait_until_ended(session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30)
     tasks = [
         {"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))}
         for t in task_ids
     ]
     return Answer({"schema": "overhand.stop/1", "tasks": tasks})
+
+
+def _grace(session: Session, task_id: str) -> float:
+    """How long its run may take to end by itself; broken settings must not keep anybody from stopping."""
+    try:
+        return configs.of_task(
+            session.root, configs.load(session.root), session.store.state(task_id)["settings"]
+        ).stop_grace
+    except BadInput:
+        return configs.Config().stop_grace
 
 
 def _only_own(session: Session, who: Caller, task_ids: list[str]) -> None:
@@ -64,23 +73,31 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
             task.append(
                 {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
             )
+            run.end_checks(session.store, task_id)
             return "queued"
-        if current is None or current["state"] == "ended":
+        if current is None:
             return _leftovers_ended(session, state)
         task.append({"e": "stop", "why": "now" if now else "stopped"})
+        being_checked = current["state"] == "ended"
+    if being_checked:
+        run.end_checks(session.store, task_id)
     return "asked"
 
 
 def _leftovers_ended(session: Session, state: State) -> str:
     """A finished task may have left processes behind; `stop` ends those as well."""
-    ended = 0
-    for one in state["runs"]:
-        place = session.store.run_folder(state["task_id"], one["id"])
-        if not one["attached"] and run.same_pid_world(one) and handles.lives(place):
-            supervisor = summon.running(session.store)
-            spare = frozenset({supervisor} if supervisor else ())
-            ended += bool(not handles.stop(place, f"{run.MARKER}={one['id']}", grace=1.0, spare=spare))
-    return "leftovers ended" if ended else "nothing ran"
+    spare = _supervisor(session)
+    left = run.living_members(session.store, state, spare)
+    for run_id in left:
+        place = session.store.run_folder(state["task_id"], run_id)
+        handles.stop(place, f"{run.MARKER}={run_id}", grace=1.0, spare=spare)
+    return "leftovers ended" if left else "nothing ran"
+
+
+def _supervisor(session: Session) -> frozenset[int]:
+    """The supervisor may live below a run that called us; it is nobody's member."""
+    pid = summon.running(session.store)
+    return frozenset({pid} if pid else ())
 
 
 def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> None:
@@ -89,7 +106,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
         while left := [t for t in task_ids if session.store.state(t)["status"] is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
-            session.tell(f"Stopping {', '.join(left)} …")
+            session.progress(f"Stopping {', '.join(left)} …")
             bell.wait(until - time.monotonic())
 
 
@@ -115,11 +132,13 @@ def run_again(session: Session, id: str, agent: str | None = None, wait: bool = 
         )
     ask_for_trust(session, who)
     state = refresh(session, session.store.state(task_id))
-    config = configs.load(session.root, state["settings"] and {k: v for k, v in state["settings"].items() if "." in k})
+    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
     chosen = files.find(session.root, agent or _agent_of(session, state, config), config)
     trust.require(session.root, chosen.trusted_with)
     if state["created"] is None:
         _record_folder(session, who, state, chosen, config)
+    else:
+        trust.require_seal(state)
     with session.store.locked(task_id, who.by(session.via)) as task:
         _may_run(session, task.state)
         task.append({"e": "accepted", "agent": chosen.name}, sync=True)
@@ -174,6 +193,7 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
         "handoff": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
         "parent": None if who.is_person else {"task": who.task, "run": who.run},
     }
+    created["seal"] = trust.seal(created)
     os.makedirs(f"{session.store.folder(state['task_id'])}/ipc", exist_ok=True)
     session.store.adopt_folder(state["task_id"], created, who.by(session.via))
 
@@ -191,9 +211,8 @@ def _may_run(session: Session, state: State) -> None:
         )
     if state["status"] == "completed":
         raise Refused(f"Task {handle} is completed.", "Delegate what is still to do as a new task.")
-    for one in state["runs"]:
-        if not one["attached"] and handles.lives(session.store.run_folder(state["task_id"], one["id"])):
-            raise Refused(f"Processes of run {one['id']} are still alive.", f"End them first: overhand stop {handle}")
+    for run_id in run.living_members(session.store, state, _supervisor(session)):
+        raise Refused(f"Processes of run {run_id} are still alive.", f"End them first: overhand stop {handle}")
 
 
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:

@@ -85,6 +85,8 @@ def accept(
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
     from overhand.verbs.setup import first_use
 
+    if not request.title.strip() and request.handoff is None:
+        raise _nothing_to_do()
     first_use(session)
     who = guards.caller(session.store)
     try:
@@ -129,7 +131,7 @@ def make(
     depth, path = guards.check_delegation(who, agent)
     kind = config.kind(request.kind)
     handoff = build_handoff(session, request, kind.contract)
-    contract = choose_contract(request, handoff, kind.contract)
+    contract, schema = choose_contract(session, request, handoff, kind.contract)
     text = edit(handoffs.render(handoff), session) if request.edit else handoffs.render(handoff)
     problems = check_handoff(session, text, agent, request.strict)
     check_program(session, agent)
@@ -156,13 +158,9 @@ def make(
         "strict": request.strict,
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
-    state = session.store.new_task(agent.name, text, created, who.by(session.via), start=start, sync=sync)
-    if contract and contract.endswith(".json"):
-        write_file(
-            f"{session.store.folder(state['task_id'])}/contract.json",
-            read_file(os.path.join(os.getcwd(), contract)) or b"{}",
-        )
-    return state, problems
+    created["seal"] = trust.seal(created)
+    by = who.by(session.via)
+    return session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema), problems
 
 
 def only_from_people(who: Caller, request: Request) -> None:
@@ -202,6 +200,10 @@ def ask_for_trust(session: Session, who: Caller) -> None:
         trust_project(session, yes=False)
 
 
+def _nothing_to_do() -> BadInput:
+    return BadInput("There is nothing to do: the task is empty.", 'Say what: overhand delegate "what to do"')
+
+
 def build_handoff(session: Session, request: Request, contract: str | None) -> Handoff:
     """From a file, or from the words of the command line."""
     title = " ".join(request.title.split()) if "\n" not in request.title else request.title.strip()
@@ -214,7 +216,7 @@ def build_handoff(session: Session, request: Request, contract: str | None) -> H
     if request.handoff is not None:
         base = handoffs.parse(read_document(request.handoff))
     if not title and not base.task.strip():
-        raise BadInput("There is nothing to do: the task is empty.", 'Say what: overhand delegate "what to do"')
+        raise _nothing_to_do()
     returns = [f"- {line}" for line in request.returns]
     if contract and not handoffs.wanted_contract(base):
         returns.append(f"Use: {contract} contract")
@@ -281,26 +283,38 @@ def read_document(path: str) -> str:
     return text
 
 
-def choose_contract(request: Request, handoff: Handoff, of_kind: str | None) -> str | None:
-    """Asked for by option, by a line of the HANDOFF, or by kind."""
+def choose_contract(
+    session: Session, request: Request, handoff: Handoff, of_kind: str | None
+) -> tuple[str | None, bytes]:
+    """Asked for by option, by a line of the HANDOFF, or by kind: its name, and the schema if it is a file."""
     wanted = request.contract or handoffs.wanted_contract(handoff) or of_kind
     if not wanted:
-        return None
+        return None, b""
     if wanted.endswith(".json"):
-        raw = read_file(os.path.realpath(wanted))
-        if raw is None:
-            raise NotFound(f"There is no contract file {wanted}.", "Name a JSON Schema file.")
-        try:
-            from overhand.contracts import validate_data
-
-            validate_data(json.loads(raw), {})
-        except (ValueError, TypeError) as error:
-            raise BadInput(f"{wanted} is not a JSON Schema: {error}.", "Mend it, then try again.") from None
-        return wanted
+        return wanted, read_schema(os.path.join(os.getcwd() if request.contract else session.root, wanted))
     name = contract_name(wanted)
     if name not in CONTRACTS:
         raise BadInput(f"There is no contract {wanted!r}.", f"Use {', '.join(CONTRACTS)}, or a JSON Schema file.")
-    return name
+    return name, b""
+
+
+def read_schema(path: str) -> bytes:
+    """A JSON Schema from a file; one that is none is told now, not after the work."""
+    from overhand.contracts import validate_data
+    from overhand.documents.jsontext import load
+
+    raw = read_file(os.path.realpath(path))
+    if raw is None:
+        raise NotFound(f"There is no contract file {path}.", "Name a JSON Schema file.")
+    schema, error = load(decode(raw)[0])
+    if not error and not isinstance(schema, dict):
+        error = "an object was needed"
+    if not error:
+        wrong = [p.message for p in validate_data(schema, {}) if p.code == "schema-invalid"]  # type: ignore[arg-type] # a dict
+        error = wrong[0] if wrong else ""
+    if error:
+        raise BadInput(f"{path} is not a JSON Schema: {error}", "Mend it, then try again.")
+    return json.dumps(schema).encode()
 
 
 _FLAGS = {

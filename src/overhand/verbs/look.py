@@ -175,6 +175,7 @@ _RESULT_KEYS = (
     "repairs",
     "run_folder",
 )
+_MAX_RESULT = 256 * 1024 * 1024  # it may quote an OUTPUT.md of the largest size more than once
 _EMPTY: dict[str, Any] = {
     "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
     "next_steps": "", "problems": [], "checks": [], "usage": None, "output": None, "claimed": None, "source": "",
@@ -223,7 +224,7 @@ def read_result(session: Session, state: State) -> dict[str, Any]:
     from overhand.files import read_file
 
     folder = session.store.folder(state["task_id"])
-    raw = read_file(f"{folder}/result.json")
+    raw = read_file(f"{folder}/result.json", limit=_MAX_RESULT)
     judged = next((e for e in reversed(log.read(folder)) if e.get("e") in ("judged", "rechecked")), {})
     if raw is not None and judged.get("result") == hashlib.sha256(raw).hexdigest():
         result: dict[str, Any] = json.loads(raw)
@@ -277,7 +278,7 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
                     raise TimedOut(
                         f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
                     )
-                session.tell(progress(session, states))
+                session.progress(progress(session, states))
                 bell.wait(until - time.monotonic())
     except KeyboardInterrupt:
         handles = " ".join(str(session.store.state(t)["handle"]) for t in left)

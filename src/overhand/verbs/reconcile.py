@@ -52,6 +52,8 @@ def _settle(session: Session, state: State) -> State:
 
     work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
     state = run.settle(work, state["task_id"])
+    if children := run.stop_children(work, state):
+        summon.call(session.store, children)
     if finish.unjudged(state) and not state["checks"]:
         state = finish.finish(work, state["task_id"])
     return state

@@ -106,6 +106,7 @@ def set_up(session: Session) -> list[str]:
     """The three files of `init`; what we wrote ourselves is trusted, nothing else."""
     from overhand import trust
 
+    known = session.store.exists()
     session.store.ensure()
     root = session.root
     refuse_network_disk(session)
@@ -118,8 +119,9 @@ def set_up(session: Session) -> list[str]:
     wrote = [name for name in contents if not os.path.lexists(f"{root}/{name}")]
     for name in wrote:
         write_file(f"{root}/{name}", contents[name])
+    wrote += [] if known else [".agent-workspaces/.gitignore"]
     if ".overhand/config.toml" in wrote:
-        trust.trust(root, [".overhand/config.toml"])
+        trust.remember(root, trust.marks(root, [".overhand/config.toml"]))
     return wrote
 
 
@@ -223,8 +225,9 @@ def trust_project(session: Session, yes: bool = False) -> Answer:
 
     require_person(caller(session.store), "Trusting a project")
     waiting = trust.untrusted(session.root)
-    links = [name for name in waiting if os.path.islink(f"{session.root}/{name}")]
-    waiting = [name for name in waiting if name not in links]
+    marks = trust.marks(session.root, waiting)  # now, so that what is shown is what will be trusted
+    links = [name for name in waiting if name not in marks]
+    waiting = list(marks)
     shown = [{"file": name, "runs": what_it_runs(session.root, name)} for name in waiting]
     if waiting and not yes:
         if session.confirm is None:
@@ -234,7 +237,7 @@ def trust_project(session: Session, yes: bool = False) -> Answer:
         if not session.confirm(_question(shown)):
             raise NotTrusted("Not trusted; nothing was run.", "Read them first, then: overhand trust")
     if waiting:
-        trust.trust(session.root, waiting)
+        trust.remember(session.root, marks)
     payload = {
         "schema": "overhand.trust/1",
         "project": session.root,
@@ -250,6 +253,13 @@ def _question(shown: list[dict[str, Any]]) -> str:
     return f"These files of the project could make Overhand run something:\n{files}\nTrust them as they are now?"
 
 
+def _settings(name: str, value: Any) -> list[str]:
+    """One setting, or a table of them, a line each."""
+    if isinstance(value, dict):
+        return [line for key, one in value.items() for line in _settings(f"{name}.{key}", one)]
+    return [f"{name}: {value}"]
+
+
 def what_it_runs(root: str, name: str) -> list[str]:
     """The commands in a file, for the person who has to decide."""
     import tomllib
@@ -263,8 +273,8 @@ def what_it_runs(root: str, name: str) -> list[str]:
             keys = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             return [f"cannot be read: {error}"]
-        checks = keys.get("checks", {})
-        return [f"check {key}: {value}" for key, value in checks.items()] if isinstance(checks, dict) else []
+        names = ("default_agent", "default_driver", "drivers", "checks")
+        return [line for name in names if name in keys for line in _settings(name, keys[name])]
     options = parse_yaml(front_matter(text)[0] or "", name, []).get("overhand", {})
     if not isinstance(options, dict):
         return []

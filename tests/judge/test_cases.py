@@ -1,0 +1,203 @@
+"""One case per problem that a verdict can name, and the tables of SPEC D7."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overhand import evidence as collecting
+from overhand import model
+from overhand.documents.problems import Problem
+from overhand.documents.returns import Return
+from overhand.judge import CODES, CheckFact, Evidence, FileFact, judge
+
+DONE = Return(status="completed", summary="Done.")
+GREEN = CheckFact("tests", "make test", after=0, before=1)
+RED = CheckFact("tests", "make test", after=1, before=0)
+THERE = FileFact("a.txt")
+MISSING = FileFact("b.txt", exists=False)
+
+# code: evidence, level, status
+CASES: dict[str, tuple[Evidence, str, str]] = {
+    "return-missing": (Evidence(), "error", "failed"),
+    "deliverable-missing": (Evidence(DONE, deliverables=(MISSING,)), "error", "failed"),
+    "deliverable-empty": (Evidence(DONE, deliverables=(FileFact("a.txt", empty=True),)), "error", "failed"),
+    "deliverable-outside": (Evidence(DONE, deliverables=(FileFact("../a", inside=False),)), "error", "failed"),
+    "deliverable-untouched": (Evidence(DONE, deliverables=(FileFact("a", change="untouched"),)), "error", "failed"),
+    "deliverable-same-content": (
+        Evidence(DONE, deliverables=(FileFact("a", change="touched"),)),
+        "warning",
+        "completed",
+    ),
+    "file-missing": (Evidence(DONE, named=(MISSING,)), "error", "failed"),
+    "file-outside": (Evidence(DONE, named=(FileFact("/etc/x", inside=False),)), "error", "failed"),
+    "exit-not-zero": (Evidence(DONE, exit=3), "error", "failed"),
+    "exit-unknown": (Evidence(DONE, cause="lost", exit=None), "error", "failed"),
+    "check-failed": (Evidence(DONE, checks=(RED,)), "error", "failed"),
+    "plan-step-failed": (Evidence(DONE, steps=(("!", "Build"),)), "error", "failed"),
+    "plan-step-open": (Evidence(DONE, steps=((" ", "Build"),)), "warning", "completed"),
+    "question-open": (Evidence(DONE, open_questions=1), "error", "needs-input"),
+    "changed-unlisted": (Evidence(DONE, changed=("x.py",)), "warning", "completed"),
+    "read-only-changed": (Evidence(DONE, changed=("x.py",), read_only=True), "error", "failed"),
+}
+# these are found while the return is collected, not by the pure function
+COLLECTED = {
+    "return-invalid",
+    "return-contradicts",
+    "status-filled-in",
+    "section-required",
+    "contract-required",
+    "output-stray",
+    "output-unreadable",
+    "check-not-run",
+}
+
+
+def test_every_code_has_its_case() -> None:
+    assert CASES.keys() | COLLECTED == CODES.keys()
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_problem_is_named_with_its_level(code: str) -> None:
+    evidence, level, status = CASES[code]
+    verdict = judge(evidence)
+    assert [p.level for p in verdict.problems if p.code == code] == [level]
+    assert verdict.status == status
+
+
+@pytest.mark.parametrize(
+    ("evidence", "status"),
+    [
+        # a completed claim: failed if a check failed or no file deliverable holds, else partial
+        (Evidence(DONE), "completed"),
+        (Evidence(DONE, deliverables=(THERE, MISSING)), "partial"),
+        (Evidence(DONE, deliverables=(THERE, MISSING), checks=(GREEN,)), "partial"),
+        (Evidence(DONE, deliverables=(THERE, MISSING), checks=(RED,)), "failed"),
+        (Evidence(DONE, deliverables=(THERE,), named=(MISSING,)), "partial"),
+        # no return: partial if all file deliverables hold and no check failed, else failed
+        (Evidence(deliverables=(THERE,)), "partial"),
+        (Evidence(deliverables=(THERE,), checks=(GREEN,)), "partial"),
+        (Evidence(deliverables=(THERE,), checks=(RED,)), "failed"),
+        (Evidence(deliverables=(THERE, MISSING)), "failed"),
+        (Evidence(checks=(GREEN,)), "failed"),
+        (Evidence(cause="timeout", exit=143, deliverables=(THERE,)), "partial"),
+        (Evidence(cause="timeout", exit=143), "failed"),
+        # the exit: anything but 0 is an error, only a warning if a check of ours passed
+        (Evidence(DONE, exit=3, checks=(GREEN,)), "completed"),
+        (Evidence(DONE, exit=3, checks=(GREEN, RED)), "failed"),
+        (Evidence(DONE, exit=137, cause="killed", deliverables=(THERE,)), "partial"),
+        (Evidence(DONE, exit=None, cause="error"), "failed"),
+        # lost or out of time: clean if the form is whole
+        (Evidence(DONE, complete_form=True, cause="lost", exit=None), "completed"),
+        (Evidence(DONE, complete_form=True, cause="timeout", exit=143), "completed"),
+        (Evidence(DONE, complete_form=True, cause="lost", exit=None, checks=(RED,)), "failed"),
+        # a person stopped it
+        (Evidence(DONE, cause="cancelled", exit=143), "cancelled"),
+        (Evidence(cause="cancelled", exit=143), "cancelled"),
+        # waived, listed, strict
+        (Evidence(DONE, deliverables=(FileFact("a", change="untouched", waived=True),)), "completed"),
+        (Evidence(DONE, deliverables=(FileFact("a", exists=False, waived=True),)), "failed"),
+        (Evidence(DONE, strict=True, deliverables=(FileFact("a", change="touched"),)), "partial"),
+        (Evidence(DONE, strict=True, steps=((" ", "Build"),)), "failed"),
+        (Evidence(DONE, problems=(Problem("title-missing", "No title."),)), "completed"),
+        (Evidence(DONE, problems=(Problem("data-mismatch", "Wrong.", of="substance"),)), "failed"),
+    ],
+)
+def test_status(evidence: Evidence, status: str) -> None:
+    assert judge(evidence).status == status
+
+
+def test_red_before_and_after_is_not_passed_and_said() -> None:
+    check = CheckFact("tests", "make test", after=1, before=2)
+    verdict = judge(Evidence(DONE, checks=(check,)))
+    assert (check.already_red, verdict.status, verdict.verified) == (True, "failed", "none")
+    assert "already red" in verdict.problems[-1].message
+
+
+def test_files_below_a_named_folder_are_listed() -> None:
+    verdict = judge(Evidence(DONE, deliverables=(FileFact("docs"),), changed=("docs/a.md", "docs2/b.md")))
+    assert [p.message for p in verdict.problems] == ["Also changed: docs2/b.md."]
+
+
+# ---- collecting a return from a run's folder
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "task/runs/sess_1_abcdef"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def collect(place: Path, **spec: Any) -> collecting.Returned:
+    state = model.new_state("task")
+    return collecting.collect(state, str(place.parent.parent), str(place), spec)
+
+
+def codes(returned: collecting.Returned) -> set[str]:
+    return {problem.code for problem in returned.problems}
+
+
+WHOLE = "# Task Complete: x\n\n**Status:** completed\n\n## Summary\nDone.\n"
+
+
+def test_return_invalid(place: Path) -> None:
+    (place / "result.json").write_text('{"status": "completed", "summary": "x", "data": NaN}')
+    assert codes(collect(place)) == {"return-invalid"}
+
+
+def test_return_contradicts(place: Path) -> None:
+    (place / "OUTPUT.md").write_text(WHOLE)
+    (place / "result.json").write_text(json.dumps({"status": "failed", "summary": "No."}))
+    found = collect(place)
+    assert "return-contradicts" in codes(found)
+    assert found.value is not None
+    assert (found.source, found.value.status) == ("OUTPUT.md", "completed")
+
+
+def test_data_that_contradicts_itself(place: Path) -> None:
+    (place / "OUTPUT.md").write_text(f"{WHOLE}\n## Data\n```json\n1\n```\n")
+    (place / "data.json").write_text("2")
+    assert "return-contradicts" in codes(collect(place))
+
+
+def test_status_filled_in(place: Path) -> None:
+    (place / "OUTPUT.md").write_text("# Task Complete: x\n\n## Summary\nDone.\n")
+    found = collect(place)
+    assert codes(found) == {"status-filled-in"}
+    assert not found.complete_form
+
+
+def test_section_required(place: Path) -> None:
+    (place / "OUTPUT.md").write_text(WHOLE)
+    assert codes(collect(place, agent={"gives": ["decisions", "summary"]})) == {"section-required"}
+
+
+def test_contract_required(place: Path) -> None:
+    (place / "OUTPUT.md").write_text(WHOLE)
+    assert codes(collect(place, contract="RESEARCH_OUTPUT")) == {"contract-required"}
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/etc/passwd")])
+def test_output_unreadable(place: Path, make: Any) -> None:
+    make(place / "OUTPUT.md")
+    found = collect(place)
+    assert codes(found) == {"output-unreadable"}
+    assert found.value is None
+
+
+def test_output_stray_is_kept_aside(place: Path) -> None:
+    (place / "OUTPUT.md").write_text(WHOLE)
+    (place.parent.parent / "OUTPUT.md").write_text(WHOLE.replace("Done.", "Other."))
+    assert codes(collect(place)) == {"output-stray"}
+    assert "Other." in (place / "stray-OUTPUT.md").read_text()
+
+
+def test_an_output_in_the_tasks_folder_is_taken_if_nobody_else_can_have_written_it(place: Path) -> None:
+    (place.parent.parent / "OUTPUT.md").write_text(WHOLE)
+    found = collect(place)
+    assert (codes(found), found.source) == (set(), "OUTPUT.md")
+    assert (place / "OUTPUT.md").exists()

@@ -1,0 +1,130 @@
+"""What holds of every verdict, whatever the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overhand.documents.problems import Problem
+from overhand.documents.returns import Return
+from overhand.judge import CheckFact, Evidence, FileFact, judge
+from overhand.model import CAUSES, CLAIMS, STATUSES
+
+PATHS = st.sampled_from(["a.txt", "b/c.py", "docs", "../x"])
+FACTS = st.builds(
+    FileFact,
+    path=PATHS,
+    exists=st.booleans(),
+    empty=st.booleans(),
+    inside=st.booleans(),
+    change=st.sampled_from(["new", "changed", "touched", "untouched"]),
+    waived=st.booleans(),
+)
+CODES = st.one_of(st.none(), st.integers(0, 255))
+CHECKS = st.builds(
+    CheckFact, name=st.just("tests"), command=st.just("make test"), after=CODES, before=CODES, timed_out=st.booleans()
+)
+PROBLEMS = st.builds(
+    Problem,
+    code=st.just("any"),
+    message=st.just("Something."),
+    level=st.sampled_from(["error", "warning"]),
+    of=st.sampled_from(["form", "substance"]),
+)
+RETURNS = st.builds(Return, status=st.sampled_from([*CLAIMS, None, "cancelled"]), summary=st.text(max_size=5))
+STEPS = st.lists(st.tuples(st.sampled_from(" x~?!"), st.just("step")), max_size=3).map(tuple)
+
+
+def several(values: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(values, max_size=3).map(tuple)
+
+
+EVIDENCE = st.builds(
+    Evidence,
+    returned=st.one_of(st.none(), RETURNS),
+    problems=several(PROBLEMS),
+    complete_form=st.booleans(),
+    cause=st.sampled_from(CAUSES),
+    exit=CODES,
+    deliverables=several(FACTS),
+    named=several(FACTS),
+    checks=several(CHECKS),
+    steps=STEPS,
+    open_questions=st.integers(0, 2),
+    changed=several(PATHS),
+    read_only=st.booleans(),
+    strict=st.booleans(),
+)
+
+
+@given(EVIDENCE)
+def test_a_verdict_is_always_reached_and_says_something(evidence: Evidence) -> None:
+    verdict = judge(evidence)
+    assert verdict.status in STATUSES
+    assert verdict.status != "rejected"
+    assert verdict.verified in ("all", "some", "none")
+    assert verdict.summary
+
+
+@given(EVIDENCE)
+def test_judging_twice_says_the_same(evidence: Evidence) -> None:
+    assert judge(evidence) == judge(evidence)
+
+
+@given(EVIDENCE)
+def test_completed_needs_a_claim_and_everything_we_checked(evidence: Evidence) -> None:
+    verdict = judge(evidence)
+    if verdict.status == "completed":
+        assert verdict.claimed == "completed"
+        assert all(check.passed for check in evidence.checks)
+        assert all(fact.holds for fact in evidence.deliverables)
+        assert not evidence.open_questions
+        assert not [p for p in verdict.problems if p.level == "error" and p.of == "substance"]
+
+
+@given(EVIDENCE, CHECKS.filter(lambda check: not check.passed))
+def test_one_failed_check_always_sinks_a_completed_claim(evidence: Evidence, red: CheckFact) -> None:
+    claimed = Return(status="completed", summary="Done.")
+    verdict = judge(replace(evidence, returned=claimed, checks=(*evidence.checks, red)))
+    assert verdict.status in ("failed", "needs-input", "cancelled")
+    assert verdict.verified != "all"
+
+
+@given(EVIDENCE, st.sampled_from([claim for claim in CLAIMS if claim != "completed"]))
+def test_any_other_claim_stands_unless_a_person_stopped_it(evidence: Evidence, claim: str) -> None:
+    verdict = judge(replace(evidence, returned=Return(status=claim, summary="So it is.")))
+    assert verdict.status == ("cancelled" if evidence.cause == "cancelled" else claim)
+
+
+@given(EVIDENCE, FACTS.filter(lambda fact: not fact.exists or not fact.inside or fact.empty))
+def test_a_phantom_is_never_accepted(evidence: Evidence, phantom: FileFact) -> None:
+    verdict = judge(replace(evidence, deliverables=(*evidence.deliverables, phantom)))
+    assert verdict.status != "completed"
+
+
+@given(EVIDENCE, several(PROBLEMS.map(lambda problem: replace(problem, of="form"))))
+def test_form_never_sinks_substance(evidence: Evidence, clumsy: tuple[Problem, ...]) -> None:
+    lenient = replace(evidence, strict=False)
+    assert judge(replace(lenient, problems=(*lenient.problems, *clumsy))).status == judge(lenient).status
+
+
+@given(EVIDENCE, PROBLEMS)
+def test_strict_makes_any_problem_an_error(evidence: Evidence, problem: Problem) -> None:
+    verdict = judge(replace(evidence, strict=True, problems=(problem,)))
+    assert all(one.level == "error" for one in verdict.problems)
+    assert verdict.status != "completed"
+
+
+@given(EVIDENCE)
+def test_strict_is_never_kinder(evidence: Evidence) -> None:
+    if judge(replace(evidence, strict=True)).status == "completed":
+        assert judge(replace(evidence, strict=False)).status == "completed"
+
+
+@given(EVIDENCE)
+def test_verified_counts_what_passed(evidence: Evidence) -> None:
+    passed = [check.passed for check in evidence.checks]
+    expected = "none" if not any(passed) else "all" if all(passed) else "some"
+    assert judge(evidence).verified == expected

@@ -1,0 +1,182 @@
+"""`stop` and the deadline leave no process behind, whatever the agent does against it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from runtime.scene import kill, until
+
+from overhand import members
+
+if TYPE_CHECKING:
+    from runtime.scene import Scene
+
+KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")
+EVERYTHING = ("ignore-term", *(f"spawn:{kind}" for kind in KINDS))
+QUICKLY = '[limits]\nstop_grace = "0.3s"\n'
+
+
+def nothing_left(scene: Scene, *tasks: str) -> None:
+    """When the verdict is there the processes are not."""
+    assert [pid for task in tasks for pid in scene.strays(task)] == []
+    until(lambda: not scene.agents_left(), f"no agent left: {scene.agents_left()}")
+
+
+def known_to_the_supervisor(scene: Scene, task: str) -> None:
+    """The sessions of all strays are noted: what a killed shim can no longer tell."""
+    place = str(scene.place(task))
+
+    def look() -> bool:
+        table = members.table()
+        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(members.known_sessions(place))
+
+    until(look, "the supervisor noted the sessions of every stray")
+
+
+@pytest.mark.parametrize("shim", ["shim lives", "shim killed first"])
+@pytest.mark.parametrize("how", ["stop", "stop --now", "deadline"])
+def test_every_stray_at_once(scene: Scene, how: str, shim: str) -> None:
+    scene.project.config(QUICKLY)
+    scene.agent("worker", *EVERYTHING, "touch:up", "hang")
+    task = scene.delegate("stay", *(["--timeout", "4s"] if how == "deadline" else []))
+    scene.appears("up")
+    assert len(scene.strays(task)) == len(KINDS) + 1
+    if shim == "shim killed first":
+        known_to_the_supervisor(scene, task)
+        kill(scene.pid(task, "shim"))
+    if how == "deadline":
+        status, cause = scene.json("wait", task, code=1)["status"], "timeout"
+    else:
+        (stopped,) = scene.json(*how.split(), task)["tasks"]
+        status, cause = stopped["status"], "cancelled"
+    assert status == ("failed" if how == "deadline" else "cancelled")
+    assert scene.state(task)["runs"][0]["cause"] == cause
+    assert scene.state(task)["runs"][0]["leftovers"] == []
+    nothing_left(scene, task)
+
+
+def test_the_deadline_holds_without_a_supervisor(scene: Scene) -> None:
+    scene.project.config(QUICKLY)
+    scene.agent("worker", "ignore-term", "touch:up", "hang")
+    task = scene.delegate("stay", "--timeout", "1s")
+    scene.appears("up")
+    scene.kill_supervisor()
+    assert scene.json("wait", task, code=1)["cause"] == "timeout"
+    nothing_left(scene, task)
+
+
+def test_sigterm_is_heard_and_a_return_counts(scene: Scene) -> None:
+    """An agent that ends in its grace is not killed; what it returned before the deadline is judged as usual."""
+    scene.agent("worker", "output", "touch:up", "hang")
+    task = scene.delegate("write, then hang", "--timeout", "1s")
+    shown = scene.json("wait", task)
+    assert (shown["status"], shown["cause"], shown["runs"][0]["exit"]) == ("completed", "timeout", 143)
+    nothing_left(scene, task)
+
+
+PARENT = "$OVERHAND delegate --agent child below --json >/dev/null; touch parent-up; exec sleep 2147480917"
+
+
+@pytest.mark.parametrize("how", ["stop", "deadline", "stop, then kill"])
+def test_children_go_with_a_stopped_parent(scene: Scene, how: str) -> None:
+    scene.project.config(QUICKLY)
+    scene.shell("worker", PARENT)
+    scene.agent("child", "touch:up", "hang")
+    task = scene.delegate("above", *(["--timeout", "3s"] if how == "deadline" else []))
+    scene.appears("up")
+    scene.appears("parent-up")
+    (child,) = [one for one in scene.ids() if one != task]
+    if how == "deadline":
+        scene.json("wait", task, code=1)
+    elif how == "stop":
+        scene.json("stop", task)
+    else:  # the supervisor dies when it has ended the parent's processes and recorded nothing
+        stopping = scene.project.start("stop", task)
+        until((scene.place(task) / "stopped").exists, "the first signal")
+        scene.kill_supervisor()
+        stopping.communicate(timeout=60)
+        scene.json("list")
+    assert scene.judged(child)["status"] == "cancelled"
+    assert scene.state(task)["status"] == ("failed" if how == "deadline" else "cancelled")
+    nothing_left(scene, task, child)
+
+
+def test_queued_children_go_as_well(scene: Scene) -> None:
+    scene.project.config(QUICKLY + "max_parallel = 1\n")
+    scene.shell("worker", PARENT)
+    task = scene.delegate("above", "--agent", "worker")
+    scene.agent("child", "output")
+    scene.json("stop", task)
+    assert all(scene.judged(one)["status"] == "cancelled" for one in scene.ids())
+
+
+def test_a_completed_parent_leaves_its_children_at_work(scene: Scene) -> None:
+    scene.shell("worker", "$OVERHAND delegate --agent child below >/dev/null; touch up; until [ -e go ]; do sleep 0.05; done; "
+                '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"''')  # fmt: skip
+    scene.agent("child", "touch:child-up", "until:child-go", "output")
+    task = scene.delegate("above")
+    scene.appears("child-up")
+    scene.appears("up")
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+    (child,) = [one for one in scene.ids() if one != task]
+    assert scene.state(child)["stop"] is None
+    (scene.path / "child-go").touch()
+    assert scene.json("wait", child)["status"] == "completed"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leftovers_are_named_and_block_the_next_run(scene: Scene, kind: str) -> None:
+    scene.agent("worker", f"spawn:{kind}", "exit:3")
+    task = scene.delegate()
+    shown = scene.json("wait", task, code=1)
+    left = scene.strays(task)
+    assert left
+    assert shown["status"] == "failed"
+    assert sorted(shown["look_at"]["leftovers"]) == sorted(left) == sorted(scene.state(task)["runs"][0]["leftovers"])
+    refused = scene.json("run", task, code=3)["error"]
+    assert "still alive" in refused["message"]
+    assert f"overhand stop {shown['handle']}" in refused["hint"]
+    assert scene.json("stop", task)["tasks"][0]["was"] == "leftovers ended"
+    nothing_left(scene, task)
+    scene.agent("worker", "output")
+    assert scene.json("run", task, "--wait")["status"] == "completed"
+
+
+def test_leftovers_of_a_lost_run_are_found_without_its_shim(scene: Scene) -> None:
+    """They closed `life` and have no parent that knows them: sessions and the marker tell."""
+    scene.agent("worker", "spawn:setsid", "spawn:daemon", "touch:up", "hang")
+    task = scene.delegate()
+    scene.appears("up")
+    known_to_the_supervisor(scene, task)
+    for name in ("shim", "pid"):
+        kill(scene.pid(task, name))
+    for pid in scene.strays(task):
+        assert members.start_time(pid) is not None
+    state = scene.judged(task) if scene.strays(task) else scene.judged(task)
+    assert sorted(state["runs"][0]["leftovers"]) == sorted(scene.strays(task))
+    assert "still alive" in scene.json("run", task, code=3)["error"]["message"]
+    scene.json("stop", task)
+    nothing_left(scene, task)
+
+
+def test_a_supervisor_below_the_run_is_no_leftover(scene: Scene) -> None:
+    """An agent that delegates when no supervisor runs becomes the ancestor of the next one."""
+    scene.shell("worker", "touch up; until [ -e go ]; do sleep 0.05; done; $OVERHAND delegate --agent child below >/dev/null")
+    scene.agent("child", "touch:child-up", "until:child-go", "output")
+    task = scene.delegate("above")
+    scene.appears("up")
+    scene.kill_supervisor()
+    (scene.path / "go").touch()
+    scene.appears("child-up")
+    supervisor = scene.supervisor()
+    assert supervisor is not None
+    assert scene.json("wait", task, code=1)["look_at"]["leftovers"] == []
+    assert scene.json("stop", task)["tasks"][0]["was"] == "nothing ran"
+    scene.agent("worker", "output")
+    assert scene.json("run", task, "--wait")["status"] == "completed"
+    (scene.path / "child-go").touch()
+    child = next(one for one in scene.ids() if one != task)
+    assert scene.json("wait", child)["status"] == "completed"
+    assert scene.supervisor() == supervisor
