@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import measure
 from measure import OVERHAND, Row
+
 from overhand import summon
 from overhand.store import Store
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import measure
 import peers
 from measure import Row
+
 from overhand import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from overhand.agents.function import Call
 
 _FAN = 100
 
@@ -24,7 +27,7 @@ def rows(*, quick: bool) -> list[Row]:
         (place / "theirs").mkdir()
         graphs = peers.Graphs(place / "theirs")
         with Project(place / "ours", max_parallel=0) as project:
-            project.agent("noop")(lambda call: dict(peers.RETURN))
+            project.agent("noop")(_noop)
             one = _compare(lambda: _one(project), graphs.one, 60 if quick else 200, 1)
             many = _compare(lambda: _many(project), lambda: graphs.many(_FAN), 5 if quick else 11, _FAN)
         graphs.close()
@@ -32,6 +35,10 @@ def rows(*, quick: bool) -> list[Row]:
         _row("no-op delegation, in-process function agent, sequential, vs LangGraph + SqliteSaver", one, 0.5, 0.2),
         _row(f"the same, fan-out of {_FAN}, per node", many, 1.0, 0.5),
     ]
+
+
+def _noop(_: Call) -> dict[str, str]:
+    return dict(peers.RETURN)
 
 
 def _one(project: Project) -> None:
@@ -54,4 +61,4 @@ def _compare(ours: Callable[[], None], theirs: Callable[[], None], rounds: int, 
 
 def _row(what: str, found: tuple[float, str], bar: float, aim: float) -> Row:
     ratio, note = found
-    return Row(what, f"{ratio:.2f}×", f"≤ {bar}×", f"{aim}×", ratio <= bar, ratio <= aim, note)
+    return Row(what, f"{ratio:.2f}x", f"≤ {bar}x", f"{aim}x", ratio <= bar, ratio <= aim, note)

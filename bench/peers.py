@@ -38,10 +38,10 @@ class Graphs:
         self._database = sqlite3.connect(place / "checkpoints.sqlite", check_same_thread=False)
         saver = import_module("langgraph.checkpoint.sqlite").SqliteSaver(self._database)
         one = self._graph.StateGraph(One)
-        one.add_node("noop", lambda state: dict(RETURN))
+        one.add_node("noop", lambda _: dict(RETURN))
         one.add_edge(self._graph.START, "noop")
         many = self._graph.StateGraph(Many)
-        many.add_node("noop", lambda state: {"results": [dict(RETURN)]})
+        many.add_node("noop", lambda _: {"results": [dict(RETURN)]})
         many.add_conditional_edges(
             self._graph.START, lambda state: [send("noop", {"title": title}) for title in state["titles"]], ["noop"]
         )

@@ -21,7 +21,7 @@ def table(rows: Sequence[Row], machine: dict[str, str]) -> str:
     """The Markdown between the markers."""
     lines = [f"Measured {machine['date']}: " + ", ".join(f"{k} {v}" for k, v in machine.items() if k != "date") + "."]
     lines += ["", "| what | measured | bar | aim | meets |", "|---|---|---|---|---|"]
-    lines += [f"| {r.what} | **{r.measured}** | {r.bar} | {r.aim or '–'} | {r.verdict} |" for r in rows]
+    lines += [f"| {r.what} | **{r.measured}** | {r.bar} | {r.aim or 'none named'} | {r.verdict} |" for r in rows]
     notes = [f"- {row.what}: {row.note}." for row in rows if row.note]
     missed = [f"{row.what} ({row.measured}, bar {row.bar})" for row in rows if not row.meets_bar]
     return "\n".join([*lines, "", *notes, "", "Below the bar: " + ("; ".join(missed) or "nothing") + "."])

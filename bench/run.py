@@ -1,6 +1,6 @@
 """`make bench`: every figure of the issue as ratios of one interleaved run, with medians.
 
-    bench/.venv/bin/python bench/run.py [--quick] [--only FIGURE ...] [--keep]
+By hand: bench/.venv/bin/python bench/run.py [--quick] [--only FIGURE ...] [--save]
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand.testing.project import ProjectDir, make_project
+from overhand.verbs.setup import found_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
         "ok": demo.ok,
         "seconds": round(time.monotonic() - began, 1),
         "folder": str(folder) if keep else None,
-        "programs": _programs(),
+        "programs": found_programs(),
     }
 
 
@@ -183,12 +184,6 @@ def _wait_for(path: Path) -> None:
     deadline = time.monotonic() + 30
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-
-
-def _programs() -> dict[str, str]:
-    from overhand.verbs.setup import PROGRAMS
-
-    return {name: path for name in PROGRAMS if (path := shutil.which(name))}
 
 
 def as_text(item: Item) -> str:

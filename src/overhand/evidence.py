@@ -13,8 +13,10 @@ from overhand.documents import handoff as handoffs
 from overhand.documents import jsontext, returns
 from overhand.documents import output as outputs
 from overhand.documents.problems import Problem
+from overhand.documents.status import read_status
 from overhand.documents.text import decode
 from overhand.files import read_file
+from overhand.markdown import lines
 
 if TYPE_CHECKING:
     from overhand.documents.output import Output
@@ -86,13 +88,10 @@ def _from_output(place: str) -> Returned | None:
     text, problems = decode(raw)
     output, more = outputs.parse(text)
     problems = [*problems, *more]
-    status = output.status
-    if status is None and text.lstrip().lower().startswith("# task complete"):
-        status = "completed"
-        note = "OUTPUT.md names no status; its heading says the task is complete."
-        problems = [p for p in problems if p.code != "status-missing"] + [
-            Problem("status-filled-in", note, level="warning")
-        ]
+    status, note = (output.status, "") if output.status else _status_elsewhere(text)
+    if note:
+        filled_in = Problem("status-filled-in", note, level="warning")
+        problems = [*(p for p in problems if p.code != "status-missing"), filled_in]
     value = returns.from_output(output)
     if value.status != status:
         from dataclasses import replace
@@ -100,6 +99,19 @@ def _from_output(place: str) -> Returned | None:
         value = replace(value, status=status)
     whole = output.status is not None and bool(output.summary)
     return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
+
+
+def _status_elsewhere(text: str) -> tuple[str | None, str]:
+    """A status that does not stand where it belongs, and what to say about it."""
+    for line in lines(text):
+        name, colon, word = text[line.start : line.end].replace("*", "").partition(":")
+        if line.kind == "text" and colon and name.strip().lower() == "status":
+            status, _ = read_status(word.strip())
+            if status:
+                return status, "The status of OUTPUT.md does not stand below its title; it was found elsewhere."
+    if text.lstrip().lower().startswith("# task complete"):
+        return "completed", "OUTPUT.md names no status; its heading says the task is complete."
+    return None, ""
 
 
 def _from_result(place: str) -> Returned | None:

@@ -18,7 +18,7 @@ from overhand.documents import returns
 from overhand.documents.layout import Section
 from overhand.documents.problems import Problem
 from overhand.errors import OverhandError
-from overhand.files import read_file, write_file
+from overhand.files import random_text, read_file, write_file
 from overhand.jsonline import dumps
 from overhand.judge import CheckFact, Evidence, Verdict, judge
 
@@ -200,10 +200,10 @@ def _record(
     if output is not None:
         result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        write_file(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, place))
+        _put(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, place))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = _encoded(result)
-    write_file(f"{folder}/result.json", encoded)
+    _put(f"{folder}/result.json", encoded)
     if verdict.status == "completed" and result["decisions"]:
         collect_decisions(work, state, result["decisions"])
     with work.store.locked(task_id, work.by) as task:
@@ -306,13 +306,23 @@ def _promote(folder: str, place: str, state: State, returned: Returned, verdict:
     if raw is None:
         output = returns.to_output(returned.value, state["title"], state["agent"])
         raw = outputs.render(output).encode("utf-8", "replace")
-        write_file(f"{place}/OUTPUT.md", raw)
+        _put(f"{place}/OUTPUT.md", raw)
     if verdict.status == "partial" and verdict.claimed == "completed":
         raw = _corrected(raw, verdict)
     elif verdict.status != verdict.claimed:
         return None
-    write_file(f"{folder}/OUTPUT.md", raw)
+    elif any(problem.code == "status-filled-in" for problem in verdict.problems):
+        output, _ = outputs.parse(raw.decode("utf-8", "replace"))
+        raw = outputs.render(replace(output, status=verdict.status)).encode("utf-8", "replace")
+    _put(f"{folder}/OUTPUT.md", raw)
     return raw
+
+
+def _put(path: str, data: bytes | str) -> None:
+    """Write our document; a folder that an agent made in its place is moved aside."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}-aside-{random_text(6)}")
+    write_file(path, data)
 
 
 def _corrected(raw: bytes, verdict: Verdict) -> bytes:

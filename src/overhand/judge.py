@@ -12,7 +12,7 @@ CODES = {
     "return-missing": "the run left no OUTPUT.md, result.json or JSON on stdout that could be read",
     "return-invalid": "result.json is not valid JSON",
     "return-contradicts": "two returns of one run say different things",
-    "status-filled-in": "the return names no status; the heading says the task is complete",
+    "status-filled-in": "the status of the return stands in the wrong place, or only its heading says completed",
     "deliverable-missing": "a promised file does not exist",
     "deliverable-empty": "a promised file is empty",
     "deliverable-outside": "a promised file is not inside the run's working tree",

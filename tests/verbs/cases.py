@@ -13,8 +13,8 @@ RESEARCH = (
 )
 REVIEW = (
     "=== REVIEW OUTPUT ===\\nREVIEWED: src/a.py\\nAGAINST: SPEC.md\\nPASS: no\\n"
-    "ISSUES:\\n- [major] loses data | LOCATION: src/a.py:3 | FIX: sync\\n"
-    "MISSING:\\n- tests\\nINCONSISTENCIES:\\n- none\\n=== END ===\\n"
+    "ISSUES:\\n- major: loses data | LOCATION: src/a.py:3 | FIX: sync\\n"
+    "MISSING:\\n- tests | REQUIRED_BY: SPEC.md\\n=== END ===\\n"
 )
 DOCUMENT = (
     "=== DOCUMENT ANALYSIS ===\\nSOURCE: SPEC.md\\nTYPE: specification\\nNUMBERS:\\n- tasks: 3\\n"
@@ -120,6 +120,9 @@ CASES = [
          errors=codes("return-missing", "status-missing", "summary-missing"), warnings=None),
     Case("rubbish", ("rubbish",), status="failed",
          errors=codes("return-missing", "status-missing", "summary-missing"), warnings=None),
+    Case("folder-output", ("file:$OVERHAND_OUTPUT/x", "result"), facts={"source": "result.json"}),
+    Case("folder-result", ("file:$OVERHAND_WORKSPACE/result.json/x", "file:$OVERHAND_WORKSPACE/CONTEXT.md/x"),
+         status="failed", errors=codes("return-missing")),
     Case("nothing", ("print:I did it all, trust me.",), status="failed", errors=codes("return-missing")),
     Case(
         "dies", ("die:KILL",), status="failed", errors=codes("return-missing", "exit-not-zero"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from overhand import machine, model, summon
+from overhand import machine, model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,11 @@ def refresh(session: Session, state: State) -> State:
     """Settle and, where that is quick, judge a run that is over; otherwise see that a supervisor does."""
     if looks_dead(session, state):
         state = _settle(session, state)
-    if needs_supervisor(state) and summon.running(session.store) is None:
-        summon.call(session.store, [state["task_id"]])
+    if needs_supervisor(state):
+        from overhand import summon
+
+        if summon.running(session.store) is None:
+            summon.call(session.store, [state["task_id"]])
     return state
 
 
@@ -44,10 +47,11 @@ def needs_supervisor(state: State) -> bool:
 
 def _settle(session: Session, state: State) -> State:
     """With a supervisor at work it is only a moment behind; without one, we do it ourselves."""
+    from overhand import config, finish, run, summon
+
     if summon.running(session.store) is not None:
         summon.call(session.store, [state["task_id"]])
         return session.store.state(state["task_id"])
-    from overhand import config, finish, run
     from overhand.guards import caller
 
     work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import overhand
 from overhand.errors import NotTrusted, Refused
@@ -205,16 +204,23 @@ def agents(session: Session, name: str | None = None, example: bool = False) -> 
         except OverhandError as error:
             shown.update(driver=None, description="", problem=error.message, warnings=[], trusted=False)
         rows.append(shown)
-    programs = {program: path for program in PROGRAMS if (path := shutil.which(program))}
+    programs = found_programs()
     payload = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
     return Answer(payload, 1 if name and rows[0]["problem"] else 0)
+
+
+def found_programs() -> dict[str, str]:
+    """The agent programs on PATH."""
+    from shutil import which
+
+    return {program: path for program in PROGRAMS if (path := which(program))}
 
 
 def example_file(name: str | None) -> str:
     """An agent file to start from."""
     import json
 
-    chosen = name or next((program for program in PROGRAMS if shutil.which(program)), "worker")
+    chosen = name or next(iter(found_programs()), "worker")
     return EXAMPLE.format(name=chosen, command=json.dumps(_COMMANDS.get(chosen, [chosen, "{prompt}"])))
 
 
