@@ -1,6 +1,6 @@
 # Needs only Python >= 3.11, git and make. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean bytecode
+.PHONY: help demo test lint docs bench lock clean bytecode
 SHELL := /bin/sh
 
 # Tried in this order; `make PYTHON=/path/to/python demo` puts one in front.
@@ -24,6 +24,9 @@ lint: .venv/.dev ## ruff, mypy --strict, import layers
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy --strict
 	$(VENV)/lint-imports --no-logo
+
+docs: .venv/.dev ## renew what docs/reference.md takes from the code
+	$(VENV)/python tests/docs/tables.py
 
 bench: bench/.venv/.bench bytecode ## the figures of docs/numbers.md, against peers in their own environment
 	bench/.venv/bin/python bench/run.py $(ARGS)

@@ -257,8 +257,14 @@ def _end_shim(place: str) -> None:
     deadline = time.monotonic() + 1.0
     while exit_code(place) is None and time.monotonic() < deadline and members.start_time(shim) is not None:
         time.sleep(0.005)
-    members.send(shim, members.start_time(shim), signal.SIGKILL)
-    wait_gone(shim, 1.0)
+    started = members.start_time(shim)
+    members.send(shim, started, signal.SIGSTOP)  # so that it begins no other pause
+    pauses = members.pauses(shim)
+    members.send(shim, started, signal.SIGKILL)
+    for pid, began in pauses.items():
+        members.send(pid, began, signal.SIGKILL)
+    for pid in (shim, *pauses):
+        wait_gone(pid, 1.0)
 
 
 def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset()) -> list[int]:

@@ -6,12 +6,13 @@ import asyncio
 import inspect
 import os
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
-from overhand import finish, guards, handles, machine, model, run, trees
+from overhand import finish, guards, handles, log, model, run, trees
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
 from overhand.errors import OverhandError, Refused
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from overhand.verbs import Session
     from overhand.verbs.delegate import Request
 
+# Paperwork of a hundred threads at once is a fight for the interpreter: ten times the thread switches, half the speed.
+_desks = threading.BoundedSemaphore(2)
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionAgent:
@@ -46,13 +50,13 @@ class FunctionAgent:
 
 
 class Batch:
-    """Tasks accepted together: one disk sync before the first starts, one before results are reported."""
+    """Tasks accepted together: their logs are synced together, before the first starts and before results are reported."""
 
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
         self.states: dict[str, State] = {}  # as accepted; what is true later is read under the task's lock
-        self._unsynced = False
+        self._unsynced: list[str] = []
         self._lock = threading.Lock()
 
     def accept(self, request: Request, function: FunctionAgent) -> State:
@@ -72,19 +76,18 @@ class Batch:
     def accepted(self) -> None:
         """Everything accepted is on disk before anything starts."""
         if self.shared:
-            machine.sync_all(self.session.store.workspaces)
+            log.sync([self.session.store.folder(task_id) for task_id in self.states])
 
-    def judged(self) -> None:
+    def judged(self, task_id: str) -> None:
         """A result was recorded."""
-        self._unsynced = self.shared
+        if self.shared:
+            self._unsynced.append(self.session.store.folder(task_id))
 
     def before_report(self) -> None:
-        """Results are on disk before anybody hears of them; those recorded together share one sync."""
-        if self._unsynced:
-            with self._lock:
-                if self._unsynced:
-                    self._unsynced = False
-                    machine.sync_all(self.session.store.workspaces)
+        """Results are on disk before anybody hears of them; those recorded together are synced together."""
+        with self._lock:  # whoever comes while others are synced waits: their own may be among them
+            folders, self._unsynced = self._unsynced, []
+            log.sync(folders)
 
 
 def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
@@ -96,7 +99,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
     if state["checks"] and not state["runs"]:
         run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
     prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
-    with work.store.locked(task_id, work.by) as task:
+    with _desks, work.store.locked(task_id, work.by) as task:
         run_id = run.claim(task, function.name, "function", state["timeout"], attached=True)
         if run_id is None:
             return
@@ -109,9 +112,10 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
         state = task.state
 
     def end(value: Mapping[str, Any] | None, cause: str) -> None:
-        ended = _report(work, state, run_id, place, value, cause)
-        finish.finish(work, task_id, patient=True, known=ended)
-        batch.judged()
+        with nullcontext() if state["checks"] else _desks:  # checks may take long
+            ended = _report(work, state, run_id, place, value, cause)
+            finish.finish(work, task_id, patient=True, known=ended)
+        batch.judged(task_id)
 
     def past_deadline() -> None:
         """The thread goes on, unheard; its run is over."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 LINUX = sys.platform == "linux"
 SHIM_NAME = b"overhand-shim"
+_PAUSE = b"sleep\x001\x00"
 
 
 @dataclass(slots=True)
@@ -289,7 +290,14 @@ def _leader_start(rows: dict[int, Process], session: int) -> float:
 
 def _is_shims_pause(pid: int, row: Process, shim: int | None) -> bool:
     """The `sleep 1` between two looks of the shim itself."""
-    return row.parent == shim and _read(pid, "cmdline") == b"sleep\x001\x00"
+    return row.parent == shim and _read(pid, "cmdline") == _PAUSE
+
+
+def pauses(shim: int) -> dict[int, float]:
+    """The shim's own `sleep`, which would hold `life` for a second longer: pid and start time; Linux only."""
+    looks = (_PAUSE, _read(shim, "cmdline"))  # it looks like the shim until it is exec'd
+    found = {pid: start_time(pid) for pid in _children(shim) if _read(pid, "cmdline") in looks}
+    return {pid: started for pid, started in found.items() if started is not None}
 
 
 def known_sessions(place: str) -> dict[int, float]:

@@ -137,7 +137,7 @@ class Store:
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
         if handle == "-":
-            numbers = self._handles()
+            numbers = {n: task_id for n, task_id in self._handles().items() if os.path.isdir(self.folder(task_id))}
             if not numbers:
                 raise TaskNotFound("There is no task yet.", 'Make one: overhand delegate "what to do"')
             return numbers[max(numbers)]
@@ -151,16 +151,17 @@ class Store:
         return self._by_title(handle)
 
     def _by_title(self, part: str) -> str:
-        wanted = model.slug(part)
+        wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
         named = [(model.slug(state["title"]), state) for state in self.states()]
-        found = [state for name, state in named if name == wanted] or [
+        found = [state for name, state in named if wanted and name == wanted] or [
             state for name, state in named if wanted and wanted in name
         ]
         if not found:
             raise TaskNotFound(f"No task is called {part!r}.", "See them all: overhand list")
         if len(found) > 1:
             some = ", ".join(f"{state['handle']} ({state['title'][:40]})" for state in found[-5:])
-            raise BadInput(f"{part!r} fits {len(found)} tasks: {some}.", "Use the number, for example: overhand show 3")
+            last = found[-1]["handle"] or found[-1]["task_id"]
+            raise BadInput(f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}")
         return found[0]["task_id"]
 
     # handles: the file is both the counter and the map; a number is never given twice

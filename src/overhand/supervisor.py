@@ -261,7 +261,7 @@ class Supervisor:
         """A job failed: write it down, try again later."""
         say(f"{task_id}: {error}")
         if not isinstance(error, OverhandError):
-            traceback.print_exception(error)
+            say("".join(traceback.format_exception(error)))
         self.queue.pop(task_id, None)
         self.later[task_id] = time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0)
 
@@ -408,8 +408,11 @@ def _size(path: str) -> int:
 
 
 def say(text: str) -> None:
-    """One line in the supervisor's log."""
-    print(f"{machine.now()} {text}", flush=True)
+    """One line in the supervisor's log; a full disk must not end the supervisor."""
+    try:
+        print(f"{machine.now()} {text}", flush=True)
+    except OSError:
+        return
 
 
 def main(argv: list[str]) -> int:

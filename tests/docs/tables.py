@@ -1,6 +1,6 @@
 """The parts of docs/reference.md that come from the code: `make docs` writes them, a test compares them.
 
-    python tests/docs/tables.py        writes docs/reference.md anew
+python tests/docs/tables.py        writes docs/reference.md anew
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ def aliases() -> str:
 
 def settings() -> str:
     rows = [
-        (f"`{name}`", f"`{json.dumps(default)}`", sentence(about))
-        for name, (default, about) in config.SETTINGS.items()
+        (f"`{name}`", f"`{json.dumps(default)}`", sentence(about)) for name, (default, about) in config.SETTINGS.items()
     ]
     return table(("Setting", "Default", "Meaning"), rows)
 
@@ -60,7 +59,7 @@ def kinds() -> str:
     for name, (time, longest, level) in {**model.KINDS, "": model.NO_KIND}.items():
         contract = config.Config().kind(name or None).contract
         shown = f"`{name}`" if name else "any other, or none"
-        rows.append((shown, model.say_duration(time), model.say_duration(longest), level, contract or "–"))
+        rows.append((shown, model.say_duration(time), model.say_duration(longest), level, contract or ""))
     return table(("Kind", "Time", "Longest", "Level", "Contract"), rows)
 
 

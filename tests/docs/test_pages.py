@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+
 from docs.pages import DOCS, ROOT, anchors, blocks, links, pages
 from docs.reader import fits, must_show, reader, steady
 
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRIED = (ROOT / "README.md", DOCS / "guide.md")
-HOSTS = ("keepachangelog.com", "semver.org", "www.apache.org", "agentskills.io", "docs.pytest.org")
+HOSTS = ("keepachangelog.com", "semver.org")
 NOT_OURS = re.compile(
-    r"(?<![\w.])/work\b|\.\./shared|\bseeds?\b|\b(?:SPEC|RUNTIME|DESIGN)\.md\b|\bTODO\b|\bFIXME\b|\bTBD\b|\blorem\b",
-    re.IGNORECASE,
+    r"(?<![\w.])/work\b|\.\./shared|\b[Ss]eeds?\b|\b(?:SPEC|RUNTIME|DESIGN)\.md\b|\b(?:TODO|FIXME|TBD)\b|\b[Ll]orem\b"
 )
 
 
@@ -49,8 +49,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_a_page_speaks_of_the_project_only(page: Path) -> None:
-    found = NOT_OURS.search(page.read_text(encoding="utf-8"))
-    assert found is None, f"{page.name} says {found and found.group()!r}"
+    found = NOT_OURS.findall(page.read_text(encoding="utf-8"))
+    assert not found, f"{page.name} says {found}"
 
 
 @pytest.mark.parametrize("page", pages(), ids=name)

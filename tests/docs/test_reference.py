@@ -6,6 +6,7 @@ import re
 from importlib.resources import files
 
 import pytest
+
 from docs import tables
 from docs.pages import DOCS, ROOT, blocks
 from overhand import config, model

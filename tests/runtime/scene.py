@@ -97,7 +97,8 @@ class Scene:
         return ran.json
 
     def delegate(self, title: str = "do it", *args: str) -> str:
-        task: str = self.json("delegate", title, *args)["task_id"]
+        who = () if "--agent" in args else ("--agent", "worker")
+        task: str = self.json("delegate", title, *who, *args)["task_id"]
         return task
 
     def accepted(self, title: str = "do it", agent: str = "worker") -> str:

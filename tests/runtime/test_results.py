@@ -3,70 +3,74 @@
 from __future__ import annotations
 
 import json
-import threading
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.scene import until
-
-import overhand
 from overhand.testing.returns import output_md
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runtime.scene import Scene
 
 
-def test_a_finish_after_stop_is_refused_and_kept(scene: Scene) -> None:
+# A program with a function agent that reports when it is told to.
+SLOW = """
+import os, sys, time, overhand
+with overhand.Project(sys.argv[1]) as project:
+    @project.agent("slow")
+    def slow(call):
+        open(f"{sys.argv[1]}/up", "w").close()
+        while not os.path.exists(f"{sys.argv[1]}/go"):
+            time.sleep(0.01)
+        return {"status": "completed", "summary": "Too late."}
+    project.delegate("in that process", agent="slow")
+"""
+
+
+@contextmanager
+def slow_function(scene: Scene) -> Iterator[str]:
+    """The task of a function at work in another process; that process is at its end afterwards."""
     scene.json("list")
-    go, inside = threading.Event(), threading.Event()
-    with overhand.Project(scene.path) as project:
+    argv = [sys.executable, "-c", SLOW, str(scene.path)]
+    with subprocess.Popen(argv, env=scene.project.environment()) as program:
+        try:
+            scene.appears("up")
+            (task,) = scene.ids()
+            yield task
+            (scene.path / "go").touch()
+            assert program.wait(timeout=60) == 0
+        finally:
+            program.kill()
 
-        @project.agent("slow")
-        def slow(_: object) -> dict[str, object]:
-            inside.set()
-            assert go.wait(60)
-            return {"status": "completed", "summary": "Too late."}
 
-        task = project.delegate("in this process", agent="slow")
-        assert inside.wait(60)
-        (stopped,) = scene.json("stop", task.id)["tasks"]
+def test_a_finish_after_stop_is_refused_and_kept(scene: Scene) -> None:
+    with slow_function(scene) as task:
+        (stopped,) = scene.json("stop", task)["tasks"]
         assert (stopped["status"], stopped["cause"]) == ("cancelled", "cancelled")
-        go.set()
-    (run,) = scene.state(task.id)["runs"]
-    (late,) = until(lambda: scene.events(task.id, "late"), "the late report")
+    (run,) = scene.state(task)["runs"]
+    (late,) = scene.events(task, "late")
     assert (late["run"], late["kept"], late["code"]) == (run["id"], "late-result.json", "STALE_RUN")
-    assert json.loads((scene.place(task.id) / "late-result.json").read_text())["summary"] == "Too late."
-    assert scene.json("show", task.id)["status"] == "cancelled"
-    assert not (Path(scene.store.folder(task.id)) / "OUTPUT.md").exists()
-    assert len(scene.events(task.id, "judged")) == 1
+    assert json.loads((scene.place(task) / "late-result.json").read_text())["summary"] == "Too late."
+    assert scene.json("show", task)["status"] == "cancelled"
+    assert not (Path(scene.store.folder(task)) / "OUTPUT.md").exists()
+    assert len(scene.events(task, "judged")) == 1
 
 
 def test_a_late_finish_does_not_touch_the_next_run(scene: Scene) -> None:
     scene.agent("worker", "output:summary=By the second run.")
-    scene.json("list")
-    go, inside = threading.Event(), threading.Event()
-    with overhand.Project(scene.path) as project:
-
-        @project.agent("slow")
-        def slow(_: object) -> dict[str, object]:
-            inside.set()
-            assert go.wait(60)
-            return {"status": "completed", "summary": "Too late."}
-
-        task = project.delegate("in this process", agent="slow")
-        assert inside.wait(60)
-        scene.json("stop", task.id)
-        again = scene.json("run", task.id, "--agent", "worker", "--wait")
+    with slow_function(scene) as task:
+        scene.json("stop", task)
+        again = scene.json("run", task, "--agent", "worker", "--wait")
         assert (again["status"], again["summary"]) == ("completed", "By the second run.")
-        go.set()
-    until(lambda: scene.events(task.id, "late"), "the late report")
-    assert scene.json("show", task.id)["summary"] == "By the second run."
+    assert len(scene.events(task, "late")) == 1
+    assert scene.json("show", task)["summary"] == "By the second run."
 
 
 def test_a_process_that_dies_with_its_function_is_lost(scene: Scene) -> None:
-    import subprocess
-    import sys
-
     scene.json("list")
     program = (
         "import os, sys, overhand\np = overhand.Project(sys.argv[1])\n"

@@ -89,7 +89,8 @@ def failure(error: BaseException) -> dict[str, Any]:
 def encode(value: Mapping[str, Any]) -> bytes:
     """The return as JSON; raises BadInput if it holds something JSON has no word for."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"The function's return cannot be written as JSON: {error}.") from None
 
@@ -136,12 +137,13 @@ def main(argv: list[str]) -> int:
 
             value = asyncio.run(_finish(value))
         returned = as_return(value)
+        raw = encode(returned) if returned is not None else None
     except Exception as error:  # noqa: BLE001 -- whatever a function raises is its result
         traceback.print_exc()
         write_file(os.environ["OVERHAND_RESULT"], encode(failure(error)))
         return 1
-    if returned is not None:
-        write_file(str(call.result), encode(returned))
+    if raw is not None:
+        write_file(str(call.result), raw)
     return 0
 
 

@@ -128,7 +128,7 @@ def _event(item: Payload) -> str:
     if name in ("stdout", "stderr"):
         return f"{'  | ' if name == 'stdout' else '  ! '}{printable(item['text'])}"
     stamp = str(item.get("t", ""))[11:19]
-    skip = ("e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "output", "result", "machine", "pidns")
+    skip = {"e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "seal", "output", "result", "machine", "pidns"}
     facts = " ".join(
         f"{key}={one_line(value, 80)}" for key, value in item.items() if key not in skip and value not in (None, [], {})
     )
@@ -146,7 +146,7 @@ def _stop(payload: Payload) -> Iterator[str]:
             "asked": "stopped",
             "leftovers ended": "its leftover processes were ended",
         }
-        yield f"{row['handle']}  {what.get(row['was'], 'nothing ran')} · {row['status']}"
+        yield f"{row['handle']}  {what.get(row['was'], 'nothing ran')} · {row['status'] or 'not started'}"
 
 
 def _check(payload: Payload) -> Iterator[str]:

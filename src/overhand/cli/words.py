@@ -52,7 +52,7 @@ def state_word(row: dict[str, Any]) -> str:
         return str(row["status"])
     if row["run_state"] == "queued":
         if row.get("after"):
-            return f"queued after {row['after'][-8:]}"
+            return f"queued after {row['after_handle'] or row['after']}"
         return f"queued #{row['position']}" if row.get("position") else "queued"
     if row["run_state"] == "ended":
         return "being checked"

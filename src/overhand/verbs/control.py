@@ -103,7 +103,7 @@ def _supervisor(session: Session) -> frozenset[int]:
 def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> None:
     until = waiting.deadline(seconds)
     with waiting.bell(session.store, task_ids) as bell:
-        while left := [t for t in task_ids if session.store.state(t)["status"] is None]:
+        while left := [t for t in task_ids if refresh(session, session.store.state(t))["status"] is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
             session.progress(f"Stopping {', '.join(left)} …")

@@ -25,7 +25,7 @@ def all_states(session: Session) -> list[State]:
     return [refresh(session, state) if needs_supervisor(state) else state for state in states]
 
 
-def row(state: State, positions: dict[str, int] | None = None) -> dict[str, Any]:
+def row(state: State, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A task in one line."""
     run = state["runs"][-1] if state["runs"] else None
     shown: dict[str, Any] = {
@@ -45,31 +45,33 @@ def row(state: State, positions: dict[str, int] | None = None) -> dict[str, Any]
         "parent": state["parent"]["task"] if state["parent"] else None,
         "summary": state["summary"],
     }
-    if state["queued"]:
-        shown["position"] = (positions or {}).get(state["task_id"])
-        if state["after"]:
-            shown["after"] = state["after"]
+    shown.update(places.get(state["task_id"], {}))
     if state["notices"] and state["status"] is None:
         shown["notice"] = state["notices"][-1]
     return shown
 
 
-def positions(states: list[State]) -> dict[str, int]:
-    """Where each queued task stands."""
+def queue(states: list[State]) -> dict[str, dict[str, Any]]:
+    """Where each queued task stands, and what it waits for."""
     queued = [s for s in states if s["queued"]]
     queued.sort(key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
-    return {state["task_id"]: number for number, state in enumerate(queued, 1)}
+    places: dict[str, dict[str, Any]] = {s["task_id"]: {"position": number} for number, s in enumerate(queued, 1)}
+    handles = {s["task_id"]: s["handle"] for s in states}
+    for s in queued:
+        if s["after"]:
+            places[s["task_id"]].update(after=s["after"], after_handle=handles.get(s["after"]))
+    return places
 
 
 def list_tasks(session: Session, live: bool = False, delegated: bool = False) -> Answer:
     """All tasks, newest last."""
     states = all_states(session)
+    places = queue(states)
     if delegated:
         states = [s for s in states if s["parent"]]
     if live:
         rows = [shown for s in states if (shown := live_row(s))]
         return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
-    places = positions(states)
     return Answer({"schema": "overhand.list/1", "project": session.root, "tasks": [row(s, places) for s in states]})
 
 
@@ -104,7 +106,7 @@ def _stamp(seconds: float) -> str:
 def status(session: Session) -> Answer:
     """The headline screen: what needs you, what works, what is ready."""
     states = all_states(session)
-    places = positions(states)
+    places = queue(states)
     groups: dict[str, list[dict[str, Any]]] = {name: [] for name in model.HEADLINES}
     for state in states:
         shown = row(state, places)
@@ -186,7 +188,7 @@ def describe(session: Session, state: State, verb: str) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print."""
     folder = session.store.folder(state["task_id"])
     result = read_result(session, state)
-    shown = row(state, positions(session.store.states()) if state["queued"] else None)
+    shown = row(state, queue(session.store.states()) if state["queued"] else {})
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
     shown.update(

@@ -95,7 +95,7 @@ def init(session: Session) -> Answer:
 
 def first_use(session: Session) -> None:
     """The first task in a folder makes it a project."""
-    if not os.path.exists(f"{session.root}/.overhand/config.toml") or not session.store.exists():
+    if not os.path.exists(f"{session.root}/.overhand/config.toml") or not os.path.isdir(session.store.own):
         wrote = set_up(session)
         if wrote:
             session.tell(f"Made {session.root} an Overhand project: {', '.join(wrote)}")

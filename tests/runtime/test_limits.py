@@ -1,0 +1,64 @@
+"""Floods, stalls, and a person who no longer waits."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from runtime.scene import until
+
+if TYPE_CHECKING:
+    from runtime.scene import Scene
+
+
+def test_a_flooding_agent_is_stopped(scene: Scene) -> None:
+    scene.project.config('[limits]\nmax_output = "100KB"\n')
+    scene.agent("worker", "flood")
+    shown = scene.json("delegate", "flood", "--agent", "worker", "--wait", code=1)
+    assert (shown["status"], shown["cause"]) == ("failed", "error")
+    assert any("printed more than 100000 bytes" in notice for notice in shown["notices"])
+    assert (scene.place(shown["task_id"]) / "stdout").stat().st_size > 100_000
+    until(lambda: not scene.agents_left(), "no agent left")
+
+
+def test_a_stalled_agent_raises_one_notice_and_goes_on(scene: Scene) -> None:
+    scene.project.config('[limits]\nstall = "0.5s"\n')
+    scene.agent("worker", "until:go", "output")
+    scene.project.agent("worker", command=["/bin/sh", "-c", "read line <pipe; exit 1"])
+    import os
+
+    os.mkfifo(scene.path / "pipe")
+    task = scene.delegate()
+    until(lambda: scene.state(task)["notices"], "the notice")
+    (notice,) = scene.state(task)["notices"]
+    assert notice.startswith("No sign of life for ")
+    (row,) = scene.json("list")["tasks"]
+    assert (row["run_state"], row["notice"]) == ("running", notice)
+    (scene.path / "pipe").write_text("go\n")
+    assert scene.json("wait", task, code=1)["cause"] == "exit"
+
+
+def test_ctrl_c_ends_the_waiting_not_the_work(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    waiting = scene.project.start("delegate", "long", "--agent", "worker", "--wait")
+    scene.appears("up")
+    (task,) = scene.ids()
+    folder = scene.place(task).parents[1] / ".waiters"
+    until(lambda: folder.exists() and any(folder.iterdir()), "the waiter")
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
+    assert "The work goes on." in err
+    assert "overhand stop 1" in err
+    assert scene.json("show", task)["run_state"] == "running"
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+    assert scene.starts(task) == 1
+
+
+def test_wait_has_a_time_of_its_own(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    assert scene.json("wait", task, "--timeout", "0.2s", code=124)["error"]["code"] == "TIMEOUT"
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"

@@ -1,0 +1,101 @@
+"""One supervisor per project; it ends when idle, and nothing handed over at that moment is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from runtime.scene import kill, until
+
+from overhand import members, summon
+from overhand.desk import Desk
+from overhand.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from runtime.scene import Scene
+
+
+def supervisors(scene: Scene) -> list[int]:
+    """Every process that is or wants to be this project's supervisor."""
+    mine = [pid for pid in members.table() if members.command_line_has(pid, "overhand.supervisor")]
+    return [pid for pid in mine if members.command_line_has(pid, str(scene.path))]
+
+
+def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
+    scene.agent("worker", "until:go", "output")
+    scene.json("list")
+    calls = [scene.project.start("delegate", f"number {n}", "--agent", "worker", "--json") for n in range(10)]
+    for call in calls:
+        out, err = call.communicate(timeout=60)
+        assert call.returncode == 0, out + err
+    until(lambda: supervisors(scene) == [scene.supervisor()], "one supervisor, the others gone")
+    (scene.path / "go").touch()
+    tasks = scene.ids()
+    scene.json("wait", *tasks)
+    assert [scene.starts(task) for task in tasks] == [1] * 10
+    assert sorted(state["handle"] or 0 for state in scene.store.states()) == list(range(1, 11))
+
+
+def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    argv = [sys.executable, "-m", "overhand.supervisor", str(scene.path)]
+    second = subprocess.run(argv, env=scene.project.environment(), capture_output=True, text=True, check=False, timeout=60)
+    assert second.returncode == 3
+    assert f"held by process {scene.supervisor()}" in second.stdout
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+
+
+def test_it_ends_when_idle_and_takes_its_socket_away(scene: Scene) -> None:
+    scene.project.config('[limits]\nidle = "0.2s"\n')
+    scene.json("delegate", "quick", "--agent", "worker", "--wait")
+    until(lambda: scene.supervisor() is None, "the supervisor's end")
+    assert not os.path.exists(f"{scene.store.own}/sock")
+    until(lambda: not supervisors(scene), "its process gone")
+
+
+def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> None:
+    scene.project.config('[limits]\nidle = "0.01s"\n')
+    scene.shell("worker", '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"''')
+    scene.json("list")
+    tasks = [scene.accepted(f"number {n}") for n in range(25)]
+    for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave
+        assert summon.call(scene.store, [task])
+        assert scene.judged(task)["status"] == "completed"
+    assert [scene.starts(task) for task in tasks] == [1] * 25
+
+
+def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
+    """The descriptor of a dead shim is always readable: it must not stay in the loop."""
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    scene.running(task)
+    shim = scene.pid(task, "shim")
+    scene.kill_supervisor()
+    with Desk(f"{scene.path}/sock", f"{scene.path}/sock") as desk, ThreadPoolExecutor(1) as pool:
+        one = Supervisor(scene.store, desk, pool)
+        one.look(task)
+        (pidfd,) = one.by_fd
+        kill(shim)
+        assert [fd for fd, _ in one.poll.poll(10_000)] == [pidfd]
+        one.shim_ended(pidfd)
+        assert task in one.live
+        assert one.poll.poll(0) == []
+        one.unwatch(task)
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+
+
+def test_environment_of_the_one_who_asks(scene: Scene) -> None:
+    """A task runs in the environment of its `delegate`, not in that of whoever started the supervisor."""
+    scene.shell("worker", 'echo "$FLAVOUR" >>flavours; exit 1')
+    for flavour in ("sweet", "sour"):
+        ran = scene.project.run("delegate", flavour, "--agent", "worker", "--wait", env={"FLAVOUR": flavour})
+        assert ran.code == 1
+    assert (scene.path / "flavours").read_text().split() == ["sweet", "sour"]

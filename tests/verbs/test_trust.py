@@ -1,0 +1,239 @@
+"""A fresh clone runs nothing until a person has trusted exactly these bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from overhand import Project
+from overhand.errors import NotTrusted
+from overhand.testing.project import make_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.testing.project import ProjectDir
+
+AGENT = '---\nname: {name}\noverhand: {{driver: command, command: ["sh", "-c", "touch PWNED"]}}\n---\nEvil.\n'
+CONFIG = """\
+default_agent = "helper"
+default_driver = "command"
+[drivers.command]
+command = ["sh", "-c", "touch PWNED"]
+[checks]
+evil = "touch PWNED"
+"""
+RUN = "sess_1700000000_abcdef"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProjectDir]:
+    """Somebody else's repository: agents, settings, checks, and tasks that were never made here."""
+    project = make_project(tmp_path / "clone", {}, config=CONFIG, trust=False)
+    for folder, name in ((".overhand/agents", "helper"), (".claude/agents", "plain")):
+        (project.path / folder).mkdir(parents=True, exist_ok=True)
+        (project.path / folder / f"{name}.md").write_text(AGENT.format(name=name))
+    (project.path / ".overhand/local.toml").write_text('[checks]\nmore = "touch PWNED"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
+    try:
+        yield project
+    finally:
+        project.cleanup()
+
+
+def plant(project: ProjectDir, *events: dict[str, Any]) -> str:
+    """A task's folder as a repository may bring it along."""
+    folder = project.path / ".agent-workspaces/helper-20260101-000000"
+    (folder / "runs" / RUN).mkdir(parents=True)
+    (folder / "HANDOFF.md").write_text("# Task Handoff\n\n## Task\nBe evil\n")
+    created = {
+        "e": "created", "v": 1, "handle": 1, "title": "Be evil", "agent": "helper", "depth": 1, "level": "full",
+        "path": ["user", "helper"], "timeout": 60.0, "checks": [{"name": "evil", "command": "touch PWNED"}],
+    }  # fmt: skip
+    stamp = {"t": "2026-01-01T00:00:00.000Z", "by": {"kind": "person"}}
+    lines = [json.dumps({**event, **stamp}) + "\n" for event in (created, *events)]
+    (folder / "log.jsonl").write_text("".join(lines))
+    return folder.name
+
+
+ENDED = (
+    {"e": "accepted"},
+    {"e": "run.created", "run": RUN, "agent": "helper", "driver": "command", "timeout": 60.0},
+    {"e": "run.ended", "run": RUN, "cause": "exit", "exit": 0},
+)
+JUDGED = {"e": "judged", "run": RUN, "status": "failed", "summary": "x"}
+
+VERBS = [
+    ["delegate", "x", "--wait"], ["delegate", "x", "--agent", "plain", "--wait"], ["delegate", "x", "--no-start"],
+    ["agents"], ["list"], ["status"], ["list", "--live"], ["init"], ["clean", "--yes"], ["trust"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_no_verb_runs_anything(clone: ProjectDir, words: list[str]) -> None:
+    ran = clone.run(*words)
+    assert not (clone.path / "PWNED").exists()
+    assert "Traceback" not in ran.err
+    if words[0] in ("delegate", "trust"):
+        assert ran.code == 3
+        assert ".overhand/config.toml" in ran.err
+        assert "overhand trust" in ran.err
+        assert clone.run("list", "--json").json["tasks"] == []
+    if words[0] == "agents":
+        assert "not trusted yet" in ran.out
+
+
+@pytest.mark.parametrize("events", [({"e": "accepted"},), ENDED, (*ENDED, JUDGED)], ids=["queued", "ended", "judged"])
+def test_tasks_that_came_with_the_files_run_nothing(clone: ProjectDir, events: tuple[dict[str, Any], ...]) -> None:
+    plant(clone, *events)
+    agents = clone.config_home / "overhand/agents"  # an agent of the user's own needs no trust in the project
+    agents.mkdir(parents=True)
+    for path in (".overhand/agents/helper.md", ".claude/agents/plain.md", ".overhand/config.toml", ".overhand/local.toml"):
+        (clone.path / path).unlink()
+    (agents / "helper.md").write_text(AGENT.format(name="helper"))
+    for words in (["list"], ["status"], ["show", "1"], ["run", "1"], ["check", "1"], ["wait", "1", "--timeout", "5s"]):
+        ran = clone.run(*words)
+        assert "Traceback" not in ran.err
+        assert not (clone.path / "PWNED").exists(), words
+    shown = clone.run("show", "1", "--json").json
+    assert shown["status"] in ("rejected", "failed")
+    assert clone.run("check", "1").code == 3
+
+
+def test_trusting_the_files_does_not_vouch_for_a_task_they_brought(clone: ProjectDir) -> None:
+    plant(clone, {"e": "accepted"})
+    clone.run("trust", "--yes", check=True)
+    ran = clone.run("wait", "1", "--json")
+    assert (ran.code, ran.json["status"]) == (1, "rejected")
+    assert "was not made here by you" in ran.json["summary"]
+    assert not (clone.path / "PWNED").exists()
+    again = clone.run("run", "1", "--json")
+    assert (again.code, again.json["error"]["code"]) == (3, "NOT_TRUSTED")
+    assert "overhand delegate --handoff" in again.json["error"]["hint"]
+
+
+def test_a_function_of_ones_own_does_not_run_the_projects_checks(clone: ProjectDir) -> None:
+    with Project(clone.path) as project:
+        project.agent("mine")(lambda call: "Done.")
+        with pytest.raises(NotTrusted):
+            project.delegate("x", agent="mine")
+    assert not (clone.path / "PWNED").exists()
+
+
+def test_json_names_what_would_be_trusted(clone: ProjectDir) -> None:
+    error = clone.run("delegate", "x", "--json").json["error"]
+    assert error["code"] == "NOT_TRUSTED"
+    assert {".overhand/config.toml", ".overhand/local.toml", ".overhand/agents/helper.md"} == set(error["files"])
+
+
+def test_trust_shows_every_command(clone: ProjectDir) -> None:
+    out = clone.run("trust", "--yes", check=True).out
+    for line in ("checks.evil: touch PWNED", "checks.more: touch PWNED", "drivers.command.command: ['sh', ", "driver: command"):
+        assert line in out
+    assert "default_agent: helper" in out
+
+
+def test_trust_is_bound_to_the_content(overhand_project: ProjectDir) -> None:
+    overhand_project.run("delegate", "x", "--wait", check=True)
+    overhand_project.trust = False
+    path = overhand_project.agent("worker", "touch:other", "output")
+    assert overhand_project.run("delegate", "x").code == 3
+    overhand_project.run("trust", "--yes", check=True)
+    assert overhand_project.run("delegate", "x", "--wait").code == 0
+    overhand_project.config("[checks]\na = 'true'\n")
+    assert overhand_project.run("delegate", "x").code == 3
+    assert overhand_project.run("run", "1").code == 3
+    text = path.read_text()
+    path.unlink()
+    (overhand_project.path / "moved.md").write_text(text)
+    path.symlink_to(overhand_project.path / "moved.md")
+    ran = overhand_project.run("trust", "--yes", "--json")
+    assert (ran.code, ran.json["refused"]) == (3, [".overhand/agents/worker.md"])
+    assert overhand_project.run("delegate", "x").code == 2, "a link is not even read"
+
+
+def test_a_waiting_task_is_asked_again_when_its_agent_changes(overhand_project: ProjectDir) -> None:
+    overhand_project.run("delegate", "x", "--no-start", check=True)
+    overhand_project.agent("worker", "touch:PWNED", "output")
+    overhand_project.trust = False
+    ran = overhand_project.run("run", "1", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (3, "NOT_TRUSTED")
+    assert not (overhand_project.path / "PWNED").exists()
+
+
+def test_init_trusts_only_what_it_wrote(tmp_path: Path, overhand_project: ProjectDir) -> None:
+    fresh = tmp_path / "fresh"
+    (fresh / ".overhand/agents").mkdir(parents=True)
+    (fresh / "Makefile").write_text("test:\n\ttrue\n")
+    (fresh / ".overhand/agents/helper.md").write_text(AGENT.format(name="helper"))
+    overhand_project.trust = False
+    made = overhand_project.run("--project", str(fresh), "init", "--json").json
+    assert made["wrote"] == [".overhand/config.toml", ".overhand/.gitignore", ".agent-workspaces/.gitignore"]
+    assert '# tests = "make test"' in (fresh / ".overhand/config.toml").read_text(), "proposed, not switched on"
+    files = {str(path.relative_to(fresh)) for path in fresh.rglob("*") if path.is_file()}
+    assert files == {*made["wrote"], "Makefile", ".overhand/agents/helper.md"}
+    error = overhand_project.run("--project", str(fresh), "delegate", "x", "--json").json["error"]
+    assert error["files"] == [".overhand/agents/helper.md"]
+    assert overhand_project.run("--project", str(fresh), "init", "--json").json["wrote"] == []
+
+
+def test_trust_is_kept_in_the_users_own_folder(overhand_project: ProjectDir) -> None:
+    overhand_project.run("trust", "--yes", check=True)
+    folder = overhand_project.config_home / "overhand"
+    assert (folder / "trust.json").stat().st_mode & 0o077 == 0
+    (folder / "trust.json").write_text("{]")
+    overhand_project.trust = False
+    ran = overhand_project.run("delegate", "x", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (3, "STORAGE_FAILED")
+
+
+def at_a_terminal(project: ProjectDir, answer: str, *words: str) -> tuple[int, str]:
+    """Type a verb at a real terminal, answer its question, return what was on the screen."""
+    leader, follower = pty.openpty()
+    env = {**project.environment(), "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "overhand", *words],
+        cwd=project.path, env=env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
+    )  # fmt: skip
+    os.close(follower)
+    screen, asked = b"", False
+    while True:
+        select.select([leader], [], [], 60)
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # Linux: everybody has closed the other end
+            break
+        screen += part
+        if b"[y/N]" in screen and not asked:
+            asked = True
+            os.write(leader, f"{answer}\n".encode())
+    os.close(leader)
+    return process.wait(60), screen.decode()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3), ("", 3)])
+def test_on_a_terminal_the_question_is_asked_where_it_arises(
+    overhand_project: ProjectDir, answer: str, code: int
+) -> None:
+    overhand_project.trust = False
+    overhand_project.agent("worker", "touch:RAN", "output")
+    got, screen = at_a_terminal(overhand_project, answer, "delegate", "Do it", "--wait")
+    assert (got, (overhand_project.path / "RAN").exists()) == (code, code == 0), screen
+    assert ".overhand/agents/worker.md" in screen
+    assert "Traceback" not in screen
+
+
+def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir) -> None:
+    overhand_project.run("delegate", "Do it", "--wait", check=True)
+    assert overhand_project.run("show", "1", "--json").json["headline"] == "ready"
+    code, screen = at_a_terminal(overhand_project, "", "show", "1")
+    assert (code, "UNVERIFIED" in screen) == (0, True)
+    assert overhand_project.run("show", "1", "--json").json["headline"] == "done"
