@@ -50,7 +50,7 @@ class FunctionAgent:
 
 
 class Batch:
-    """Tasks accepted together: their logs are synced together, before the first starts and before results are reported."""
+    """Tasks accepted together: logs are synced together, before the first start and before results are reported."""
 
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
@@ -63,10 +63,10 @@ class Batch:
         """The same checks and the same events as any delegation."""
         try:
             only_from_people(self.who, request)
-            agent, start = function.agent(), not request.no_start
+            agent = function.agent()
             settings = dict(configs.setting(text) for text in request.settings)
             config = configs.of_task(self.session.root, self.config, settings)
-            state, _ = make(self.session, request, self.who, agent, config, settings, start=start, sync=not self.shared)
+            state, _ = make(self.session, request, self.who, agent, config, settings, start=False, sync=not self.shared)
         except Refused as error:
             note_refusal(self.session, self.who, request, error)
             raise

@@ -38,15 +38,14 @@ def read(folder: str) -> list[Event]:
 
 def parse(raw: bytes) -> list[Event]:
     """Events of complete lines."""
-    lines = raw[: raw.rfind(b"\n") + 1].decode("utf-8", "replace").split("\n")
-    lines.pop()  # what follows the last newline: nothing
+    text = raw[: raw.rfind(b"\n") + 1].decode("utf-8", "replace")
     try:
-        events: list[Event] = loads(f"[{','.join(lines)}]")  # all at once takes half the time
+        events: list[Event] = loads("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
     except ValueError:
         events = []
-    if len(events) == len(lines) and all(type(event) is dict for event in events):
+    if len(events) == text.count("\n") and all(type(event) is dict for event in events):
         return events
-    return list(_one_by_one(lines))
+    return list(_one_by_one(text.split("\n")))
 
 
 def _one_by_one(lines: list[str]) -> Iterator[Event]:
@@ -123,17 +122,21 @@ def holder(path: str) -> int | None:
         return None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal or a debugger; it lives, and holds what it holds."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
 def busy(path: str, what: str) -> Busy:
     """Name who holds a lock, and whether that process is stopped."""
     pid = holder(path)
     if pid is None:
         return Busy(f"{what} is held by another process.", "Try again in a moment.")
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            stopped = file.read().rpartition(")")[2].split()[0] in "Tt"
-    except OSError:
-        stopped = False
-    if stopped:
+    if is_stopped(pid):
         return Busy(f"{what} is held by process {pid}, which is stopped.", f"Let it go on: kill -CONT {pid}", pid=pid)
     return Busy(f"{what} is held by process {pid}.", f"Try again in a moment, or look at it: ps -p {pid}", pid=pid)
 

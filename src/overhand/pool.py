@@ -8,7 +8,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ class Pool:
         self._lock = threading.Lock()
         self._queue: deque[tuple[Callable[[Future[None]], None], Future[None]]] = deque()
         self._active = 0
+        self._open: set[Future[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.watchdog = Watchdog()
@@ -35,6 +36,8 @@ class Pool:
     def submit(self, do: Callable[[Future[None]], None]) -> Future[None]:
         """Call `do` when there is room; it, or its watchdog, sets the future."""
         future: Future[None] = Future()
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
         with self._lock:
             self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
             self._queue.append((do, future))
@@ -79,17 +82,26 @@ class Pool:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="overhand-async", daemon=True).start()
+                threading.Thread(target=_turn, args=(self._loop,), name="overhand-async", daemon=True).start()
             return self._loop
 
     def close(self) -> None:
-        """Wait for what is at work."""
+        """Wait for what is at work and for what waits for room."""
+        wait(list(self._open))
         if self._threads:
             self._threads.shutdown(wait=True)
             self._threads = None
         if self._loop:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._loop = None
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then give back what it holds."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def settle(future: Future[None], error: BaseException | None = None) -> None:

@@ -103,10 +103,13 @@ def is_unwanted(store: Store, task_id: str) -> bool:
 
 def claim(task: Locked, agent: str, driver_name: str, timeout: float, *, attached: bool = False) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it."""
-    if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
+    # a function in this process waits for room in its own queue: no supervisor must see it as queued meanwhile
+    unasked = attached and task.state["status"] is None and not task.state["runs"]
+    if not (task.state["queued"] or unasked) or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
     task.append(
+        *([] if task.state["queued"] else [{"e": "accepted"}]),
         {
             "e": "run.created",
             "run": run_id,
@@ -116,7 +119,7 @@ def claim(task: Locked, agent: str, driver_name: str, timeout: float, *, attache
             "machine": machine.machine(),
             "pidns": machine.pid_namespace(),
             **({"attached": True} if attached else {}),
-        }
+        },
     )
     return run_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from overhand import log, machine, model
-from overhand.errors import BadInput, NotFound, Refused, TaskNotFound, storage_failed
+from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
 from overhand.files import random_text, read_file, write_file
 
 TYPE_CHECKING = False
@@ -296,12 +296,15 @@ class Locked:
         self.folder = store.folder(task_id)
         self._lock = log.Lock(f"{self.folder}/{log.LOCK}", f"Task {task_id}", patience)
         self._wrote = False
-        self.state: State = model.new_state(task_id)
+        self.state: State  # what the log says, once the lock is held
 
     def __enter__(self) -> Locked:
-        if not os.path.isdir(self.folder):
-            raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list")
-        self._lock.__enter__()
+        try:
+            self._lock.__enter__()
+        except OverhandError:
+            if not os.path.isdir(self.folder):
+                raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
+            raise
         try:
             self.state = model.fold(self.task_id, log.read(self.folder))
         except BaseException:

@@ -25,6 +25,8 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
     line = (json.dumps(message) + "\n").encode()
     if _send(store, line):
         return True
+    if (holder := running(store)) and log.is_stopped(holder):
+        raise log.busy(f"{store.own}/lock", "The supervisor's lock")
     if not may_start(store):
         return False
     store.ensure()
@@ -142,7 +144,7 @@ def _send(store: Store, line: bytes) -> bool:
         return False
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        peer.settimeout(_PATIENCE)
+        peer.settimeout(log.PATIENCE)
         peer.connect(address(store))
         view = memoryview(line)
         while view:

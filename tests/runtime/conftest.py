@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from runtime.scene import Scene, until
 
 if TYPE_CHECKING:

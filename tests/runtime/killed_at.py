@@ -1,4 +1,5 @@
-"""Call one step of a run in this process and SIGKILL it at the Nth of its writes: `killed_at.py ROOT TASK STEP N`.
+"""Call one step of a run in this process and SIGKILL it at the Nth of its writes: `killed_at.py ROOT TASK STEP N`
+(TASK is the title where STEP is `delegate`).
 
 A point lies before and behind everything that a successor can see: events, folders, files that get their name, the
 spawn. With `shim` as the fifth word, points count from the spawn on and the shim is killed as well. Ends with 0 if the
@@ -12,7 +13,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand import config, finish, log, run, store
+from overhand import cli, config, finish, log, run, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,8 @@ def main(root: str, task: str, step: str) -> None:
         run.start(work, task)
     elif step == "settle":
         run.settle(work, task)
+    elif step == "delegate":
+        cli.main(["--project", root, "delegate", "--agent", "worker", task])
     else:
         finish.finish(work, task)
 

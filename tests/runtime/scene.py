@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 PATIENCE = 40.0
 AGENT = [sys.executable, "-m", "overhand.testing.agent"]
 # Each real start leaves a line, each end another one; the script itself is the run's agent.
-RECORDED = 'echo "+ $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; "$@"; code=$?; echo "- $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; exit $code'
+RECORDED = """
+echo "+ $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"
+"$@"; code=$?
+echo "- $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; exit $code
+"""
 # Only the start; the agent takes the place of the shell, so that a signal to it is a signal to the agent.
 STARTED = 'echo "+ $OVERHAND_TASK" >>"$OVERHAND_PROJECT/trail"; exec "$@"'
+# A whole agent in one line of shell, where Python would take too long.
+QUICK = """printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT" """
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], what: str) -> T:
+def until(look: Callable[[], T | None], what: str) -> T:
     """Look until it is true; a failure says what was waited for."""
     deadline = time.monotonic() + PATIENCE
     while not (found := look()):
@@ -69,7 +75,7 @@ class Scene:
 
     def shell(self, name: str, script: str, **keys: object) -> None:
         """An agent that is a shell script; `$OVERHAND` is the command."""
-        begin = f"{STARTED.split(';')[0]}; OVERHAND='{sys.executable} -m overhand'; "
+        begin = f"{STARTED.partition(';')[0]}; OVERHAND='{sys.executable} -m overhand'; "
         self.project.agent(name, **{"command": ["/bin/sh", "-c", begin + script], **keys})
 
     def trail(self) -> list[str]:

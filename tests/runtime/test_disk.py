@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from runtime.scene import Scene, lines, until
 
 from overhand import log, members
 from overhand.testing.project import make_project
+from runtime.scene import Scene, lines, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,11 +174,15 @@ with log.Lock(sys.argv[1], "x"):
 def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
     task = scene.delegate("prepared", "--no-start")
     lock = f"{scene.store.folder(task)}/{log.LOCK}"
-    with subprocess.Popen([sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         holder.send_signal(signal.SIGSTOP)
-        until(lambda: Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
+        until(
+            lambda: Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped"
+        )
         error = scene.json("run", task, code=3)["error"]
         assert error["code"] == "LOCK_BUSY"
         assert f"process {holder.pid}, which is stopped" in error["message"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from runtime.hostile import MANNERS
 from runtime.scene import STARTED
 

@@ -6,9 +6,9 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 import pytest
-from runtime.scene import kill, until
 
 from overhand import members
+from runtime.scene import kill, until
 
 if TYPE_CHECKING:
     from runtime.scene import Scene

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runtime.scene import until
 
 from overhand import members
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from runtime.scene import Scene

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from runtime.scene import until
 
 from overhand import handles, members
+from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 DRIVER = str(Path(__file__).with_name("killed_at.py"))
 BENCH = Path(__file__).parents[2] / "bench"
-QUICK = '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"'''
 NEVER = 9999
 
 
@@ -126,6 +125,24 @@ def test_judging_killed_at_every_moment(yard: Scene) -> None:
         ran_once(yard, task, f"judge killed at point {point}")
         result = json.loads((Path(yard.store.folder(task)) / "result.json").read_text())
         assert result["summary"] == "Done."
+
+
+def test_delegating_killed_at_every_moment(yard: Scene) -> None:
+    """What was accepted is run once, by the next verb; what was not is no task that runs, and in nobody's way."""
+    point, killed = 0, True
+    while killed:
+        killed = die_at(yard, f"point {point}", "delegate", point)
+        point += 1
+    assert point > 5
+    rows = yard.json("list")["tasks"]
+    until(lambda: not any(yard.state(row["task_id"])["queued"] for row in rows), "every accepted task begun")
+    for row in rows:
+        if yard.events(row["task_id"], "accepted"):
+            yard.judged(row["task_id"])
+            ran_once(yard, row["task_id"], row["title"])
+        else:
+            assert yard.starts(row["task_id"]) == 0
+    assert len({row["handle"] for row in rows if row["handle"]}) == len([row for row in rows if row["handle"]])
 
 
 def test_random_kills() -> None:

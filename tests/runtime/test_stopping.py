@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from runtime.scene import kill, until
 
 from overhand import members
+from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
     from runtime.scene import Scene
@@ -112,8 +112,8 @@ def test_queued_children_go_as_well(scene: Scene) -> None:
 
 
 def test_a_completed_parent_leaves_its_children_at_work(scene: Scene) -> None:
-    scene.shell("worker", "$OVERHAND delegate --agent child below >/dev/null; touch up; until [ -e go ]; do sleep 0.05; done; "
-                '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"''')  # fmt: skip
+    begin = "$OVERHAND delegate --agent child below >/dev/null; touch up"
+    scene.shell("worker", f"{begin}; until [ -e go ]; do sleep 0.05; done; {QUICK}")
     scene.agent("child", "touch:child-up", "until:child-go", "output")
     task = scene.delegate("above")
     scene.appears("child-up")
@@ -161,7 +161,9 @@ def test_leftovers_of_a_lost_run_are_found_without_its_shim(scene: Scene) -> Non
 
 def test_a_supervisor_below_the_run_is_no_leftover(scene: Scene) -> None:
     """An agent that delegates when no supervisor runs becomes the ancestor of the next one."""
-    scene.shell("worker", "touch up; until [ -e go ]; do sleep 0.05; done; $OVERHAND delegate --agent child below >/dev/null")
+    scene.shell(
+        "worker", "touch up; until [ -e go ]; do sleep 0.05; done; $OVERHAND delegate --agent child below >/dev/null"
+    )
     scene.agent("child", "touch:child-up", "until:child-go", "output")
     task = scene.delegate("above")
     scene.appears("up")

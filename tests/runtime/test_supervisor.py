@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from runtime.scene import kill, until
-
 from overhand import members, summon
 from overhand.desk import Desk
 from overhand.supervisor import Supervisor
+from runtime.scene import kill, until
 
 if TYPE_CHECKING:
     from runtime.scene import Scene
@@ -44,7 +44,9 @@ def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:
     task = scene.delegate()
     scene.appears("up")
     argv = [sys.executable, "-m", "overhand.supervisor", str(scene.path)]
-    second = subprocess.run(argv, env=scene.project.environment(), capture_output=True, text=True, check=False, timeout=60)
+    second = subprocess.run(
+        argv, env=scene.project.environment(), capture_output=True, text=True, check=False, timeout=60
+    )
     assert second.returncode == 3
     assert f"held by process {scene.supervisor()}" in second.stdout
     (scene.path / "go").touch()
@@ -61,7 +63,10 @@ def test_it_ends_when_idle_and_takes_its_socket_away(scene: Scene) -> None:
 
 def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> None:
     scene.project.config('[limits]\nidle = "0.01s"\n')
-    scene.shell("worker", '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"''')
+    scene.shell(
+        "worker",
+        '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"''',
+    )
     scene.json("list")
     tasks = [scene.accepted(f"number {n}") for n in range(25)]
     for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave
@@ -90,6 +95,24 @@ def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
         one.unwatch(task)
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
+
+
+def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    first = scene.delegate()
+    scene.appears("up")
+    supervisor = scene.supervisor()
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        error = scene.json("delegate", "second", "--agent", "worker", code=3)["error"]
+        assert f"process {supervisor}, which is stopped" in error["message"]
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    (scene.path / "go").touch()
+    (second,) = [task for task in scene.ids() if task != first]
+    assert scene.judged(second)["status"] == "completed"
+    assert (scene.starts(first), scene.starts(second)) == (1, 1)
 
 
 def test_environment_of_the_one_who_asks(scene: Scene) -> None:

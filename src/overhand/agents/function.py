@@ -79,10 +79,11 @@ def as_return(value: object) -> dict[str, Any] | None:
 
 def failure(error: BaseException) -> dict[str, Any]:
     """An exception as a return."""
+    kind = type(error).__name__
     return {
         "status": "failed",
-        "summary": f"The function raised {type(error).__name__}: {error}"[:400],
-        "errors": [{"type": type(error).__name__, "message": str(error)[:2000], "recoverable": True}],
+        "summary": f"The function raised {kind}: {error}"[:400],
+        "errors": [{"type": kind, "message": str(error)[:2000] or kind, "recoverable": True}],
     }
 
 

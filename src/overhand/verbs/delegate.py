@@ -76,7 +76,13 @@ def request_of(given: dict[str, Any]) -> Request:
     """The command line's names, where Python has its own meaning for them."""
     renamed = {"return": "returns", "set": "settings"}
     values = {renamed.get(name, name): value for name, value in given.items() if value is not None}
+    for name, value in values.items():
+        if name in _REPEATED and isinstance(value, str):  # one where several may be given
+            values[name] = [value]
     return Request(**values)
+
+
+_REPEATED = ("context", "file", "constraint", "deliverable", "returns", "step", "verify", "settings")
 
 
 def accept(
