@@ -30,7 +30,7 @@ def _claims(told: dict[str, Any]) -> Row:
         f"{told['double']} double, {told['errors']} errors, a bare flock loop is {ratio:.2f}x as fast",
         "0 double, 0 errors",
         "within 2x of a bare flock loop",
-        told["double"] == 0 and told["errors"] == 0,
+        told["double"] == 0 and told["errors"] == 0 and told["claimed"] == told["tasks"],
         ratio <= 2,
         f"{told['rate']:.0f} attempts a second against {told['bare_rate']:.0f}",
     )

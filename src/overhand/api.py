@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
 from overhand import guards, inprocess, model, trust
-from overhand.errors import BadInput, TimedOut
+from overhand.errors import BadInput, Refused, TimedOut
 from overhand.pool import Pool
 from overhand.store import find_root
 from overhand.verbs import Session, control, look
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from overhand.agents.function import Call
+    from overhand.model import State
 
     Running = tuple[inprocess.Batch, Future[None]]
 
@@ -170,14 +171,12 @@ class Project:
                 state = batch.accept(delegating.request_of(one), function)
                 made.append((state["task_id"], state["handle"], function))
         batch.accepted()
-        tasks = []
-        for (task_id, handle, function), one in zip(made, wanted, strict=True):
-            running = None
-            if function is not None and not one.get("no_start"):
-                do = partial(inprocess.perform, batch, task_id, function, self.pool)
-                running = (batch, self.pool.submit(do))
-            tasks.append(Task(self, task_id, handle, running))
-        return tasks
+        return [
+            Task(self, task_id, handle)
+            if function is None or one.get("no_start")
+            else self._submit(batch, task_id, handle, function)
+            for (task_id, handle, function), one in zip(made, wanted, strict=True)
+        ]
 
     def _detached(self, one: dict[str, Any]) -> Task:
         answer = delegating.delegate(self.session, **{**one, "wait": False})
@@ -194,9 +193,29 @@ class Project:
         return rows
 
     def run(self, handle: str | int, *, agent: str | None = None) -> Task:
-        """Start a prepared or ended task."""
+        """Start a prepared or ended task; one of a function of this process only if it never ran."""
+        task_id = self.session.store.resolve(str(handle))
+        state = self.session.store.state(task_id)
+        function = self._functions.get(agent or state["agent"])
+        if function is not None:
+            return self._run_function(state, function)
         answer = control.run_again(self.session, id=str(handle), agent=agent)
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    def _run_function(self, state: State, function: inprocess.FunctionAgent) -> Task:
+        if state["status"] is not None or state["runs"]:
+            raise Refused(f"Task {state['handle']} has run already.", "Delegate what is still to do as a new task.")
+        batch = inprocess.Batch(
+            self.session, configs.load(self.session.root), guards.caller(self.session.store), shared=False
+        )
+        batch.states[state["task_id"]] = state
+        return self._submit(batch, state["task_id"], state["handle"], function)
+
+    def _submit(
+        self, batch: inprocess.Batch, task_id: str, handle: int | None, function: inprocess.FunctionAgent
+    ) -> Task:
+        do = partial(inprocess.perform, batch, task_id, function, self.pool)
+        return Task(self, task_id, handle, (batch, self.pool.submit(do)))
 
     def close(self) -> None:
         """Wait for the functions that are still at work."""

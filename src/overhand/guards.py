@@ -119,7 +119,7 @@ def run_of_place(store: Store, place: str | None) -> tuple[str, str] | None:
 
 
 def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
-    """An orphan of a killed shim keeps its run's session; a child of an in-process function has its process above it."""
+    """An orphan of a killed shim keeps its session; below an in-process function stands its process."""
     own = os.getsid(0)
     found = []
     for state in store.states():

@@ -32,6 +32,7 @@ CODES = {
     "changed-unlisted": "files changed that neither the task nor the return names",
     "read-only-changed": "a task that may only read changed files",
     "output-stray": "an OUTPUT.md was written outside the run's folder while another run may have been alive",
+    "document-changed": "a document is no longer the one that was judged",
     "output-unreadable": "OUTPUT.md is not a regular file",
 }
 
@@ -177,6 +178,8 @@ def _ending(evidence: Evidence) -> list[Problem]:
     if evidence.cause == "cancelled":
         return []
     if evidence.cause in ("lost", "timeout") or evidence.exit is None:
+        if evidence.returned is None:
+            return []  # that there is no return says it all
         if evidence.complete_form:
             return [_substance("exit-unknown", f"The run ended by {evidence.cause}; its return was whole.", "warning")]
         return [_substance("exit-unknown", f"The run ended by {evidence.cause} and its return is not whole.")]

@@ -308,7 +308,7 @@ def ending(state: State, run: Run, place: str, found: handles.Probe, cause: str 
 
 
 def living_members(store: Store, state: State, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
-    """Processes of ended runs that are still there, by run; a shim may stay for others, such as a supervisor below it."""
+    """Processes of ended runs that are still there, by run; a shim itself may stay for a supervisor below it."""
     found = {}
     for one in state["runs"]:
         place = store.run_folder(state["task_id"], one["id"])

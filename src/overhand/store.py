@@ -161,7 +161,9 @@ class Store:
         if len(found) > 1:
             some = ", ".join(f"{state['handle']} ({state['title'][:40]})" for state in found[-5:])
             last = found[-1]["handle"] or found[-1]["task_id"]
-            raise BadInput(f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}")
+            raise BadInput(
+                f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}"
+            )
         return found[0]["task_id"]
 
     # handles: the file is both the counter and the map; a number is never given twice
@@ -197,7 +199,15 @@ class Store:
     # writing
 
     def new_task(
-        self, agent: str, handoff: str, created: Event, by: Event, *, start: bool, sync: bool = True, schema: bytes = b""
+        self,
+        agent: str,
+        handoff: str,
+        created: Event,
+        by: Event,
+        *,
+        start: bool,
+        sync: bool = True,
+        schema: bytes = b"",
     ) -> State:
         """Make the folder, write HANDOFF.md (and contract.json), record `created` and, to have it run, `accepted`."""
         import hashlib

@@ -180,9 +180,7 @@ def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         holder.send_signal(signal.SIGSTOP)
-        until(
-            lambda: Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped"
-        )
+        until(lambda: log.is_stopped(holder.pid), "it is stopped")
         error = scene.json("run", task, code=3)["error"]
         assert error["code"] == "LOCK_BUSY"
         assert f"process {holder.pid}, which is stopped" in error["message"]

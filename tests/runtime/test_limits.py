@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,7 @@ def test_a_flooding_agent_is_stopped(scene: Scene) -> None:
 
 def test_a_stalled_agent_raises_one_notice_and_goes_on(scene: Scene) -> None:
     scene.project.config('[limits]\nstall = "0.5s"\n')
-    scene.agent("worker", "until:go", "output")
-    scene.project.agent("worker", command=["/bin/sh", "-c", "read line <pipe; exit 1"])
-    import os
-
+    scene.shell("worker", "read line <pipe; exit 1")
     os.mkfifo(scene.path / "pipe")
     task = scene.delegate()
     until(lambda: scene.state(task)["notices"], "the notice")

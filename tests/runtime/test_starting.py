@@ -161,7 +161,7 @@ def test_a_look_at_the_wrong_moment_does_not_prevent_a_start(tmp_path: Path) -> 
     with subprocess.Popen([sys.executable, "-c", prober]) as process:
         try:
             until((tmp_path / "up").exists, "the prober")
-            for _ in range(5_000):
+            for _ in range(2_000):
                 os.close(handles.hold_life(place))
         finally:
             process.kill()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from overhand import members, summon
 from overhand.desk import Desk
 from overhand.supervisor import Supervisor
-from runtime.scene import kill, until
+from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
     from runtime.scene import Scene
@@ -63,10 +63,7 @@ def test_it_ends_when_idle_and_takes_its_socket_away(scene: Scene) -> None:
 
 def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> None:
     scene.project.config('[limits]\nidle = "0.01s"\n')
-    scene.shell(
-        "worker",
-        '''printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT"''',
-    )
+    scene.shell("worker", QUICK)
     scene.json("list")
     tasks = [scene.accepted(f"number {n}") for n in range(25)]
     for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave

@@ -42,7 +42,8 @@ def _brief_one(payload: Payload) -> Iterator[str]:
         yield f"   {_said(payload)}{printable(payload['summary'])}"
     for problem in payload["problems"]:
         if problem["level"] == "error":
-            yield f"   ! {printable(problem['message'])}"
+            form = "form: " if problem.get("of") == "form" else ""
+            yield f"   ! {form}{printable(problem['message'])}"
     if payload.get("output"):
         yield f"   {payload['output']}"
     yield f"   receipt: overhand show {payload['handle']}"
@@ -51,7 +52,8 @@ def _brief_one(payload: Payload) -> Iterator[str]:
 def whole(payload: Payload) -> Iterator[str]:
     """The whole receipt."""
     yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
-    yield f"   {verdict(payload)}   {colour(payload['headline'], 'dim')}"
+    headline = "" if payload["status"] is None and payload["run_state"] is None else payload["headline"]
+    yield f"   {verdict(payload)}   {colour(headline, 'dim')}".rstrip()
     limits = f"level {payload['level']} · at most {say_duration(payload['timeout'])}"
     yield f"   {payload['agent']} · {' → '.join(payload['path'])} · {limits}"
     if payload["summary"]:
@@ -104,11 +106,10 @@ def _claimed(payload: Payload) -> Iterator[str]:
 
 
 def _checked(payload: Payload) -> Iterator[str]:
+    yield from _problems(payload)
     if not payload["checks"]:
-        yield (
-            colour("UNVERIFIED: no check was run", "yellow")
-            + " (add --verify CMD, or [checks] in .overhand/config.toml)"
-        )
+        how = " (add --verify CMD, or [checks] in .overhand/config.toml)" if payload["status"] == "completed" else ""
+        yield colour("UNVERIFIED: no check was run", "yellow") + how
     for check in payload["checks"]:
         mark = colour("passed", "green") if check["passed"] else colour("FAILED", "red")
         code = "timed out" if check["timed_out"] else f"exit {check['exit']}"
@@ -120,9 +121,14 @@ def _checked(payload: Payload) -> Iterator[str]:
             yield f"{mark:<7} {printable(item['path'])} ({item['state']})"
         else:
             yield f"unverified  {one_line(item['text'], 90)}"
+
+
+def _problems(payload: Payload) -> Iterator[str]:
+    """What speaks against the result; errors of form do not sink it, and say that they are that."""
     for problem in payload["problems"]:
         tone = "red" if problem["level"] == "error" else "yellow"
-        yield f"{colour(problem['level'], tone)}  {printable(problem['message'])}"
+        form = " of form" if problem.get("of") == "form" else ""
+        yield f"{colour(problem['level'] + form, tone)}  {printable(problem['message'])}"
 
 
 def change(check: Payload) -> str:

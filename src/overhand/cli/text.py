@@ -122,15 +122,39 @@ def _status(payload: Payload) -> Iterator[str]:
                 yield f"       {one_line(row['notice'], width() - 8)}"
 
 
+def _flat(value: object) -> str:
+    """Lists and mappings as people write them."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_flat(one)}" for key, one in value.items())
+    return ", ".join(map(_flat, value)) if isinstance(value, list) else str(value)
+
+
 def _event(item: Payload) -> str:
     """One event in one line."""
     name = item.get("e", "")
     if name in ("stdout", "stderr"):
         return f"{'  | ' if name == 'stdout' else '  ! '}{printable(item['text'])}"
     stamp = str(item.get("t", ""))[11:19]
-    skip = {"e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "seal", "output", "result", "machine", "pidns"}
+    skip = {
+        "e",
+        "t",
+        "mono",
+        "boot",
+        "by",
+        "v",
+        "schema",
+        "task",
+        "handoff",
+        "seal",
+        "output",
+        "result",
+        "machine",
+        "pidns",
+    }
     facts = " ".join(
-        f"{key}={one_line(value, 80)}" for key, value in item.items() if key not in skip and value not in (None, [], {})
+        f"{key}={one_line(_flat(value), 80)}"
+        for key, value in item.items()
+        if key not in skip and value not in (None, [], {})
     )
     by = item.get("by", {})
     who = by.get("run") or by.get("user") or by.get("kind") or ""
@@ -168,7 +192,7 @@ def _check(payload: Payload) -> Iterator[str]:
 
 
 def _clean(payload: Payload) -> Iterator[str]:
-    verb = "would remove" if payload["dry_run"] else "removed"
+    verb = "would be removed" if payload["dry_run"] else "removed"
     for row in payload["tasks"]:
         if payload["dry_run"] or row["task_id"] in payload["removed"]:
             yield f"{verb}  {row['handle']}  {one_line(row['title'], 60)} ({row['status']})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
@@ -76,6 +77,11 @@ def request_of(given: dict[str, Any]) -> Request:
     """The command line's names, where Python has its own meaning for them."""
     renamed = {"return": "returns", "set": "settings"}
     values = {renamed.get(name, name): value for name, value in given.items() if value is not None}
+    unknown = [name for name in values if name not in Request.__dataclass_fields__]
+    if unknown:
+        near = get_close_matches(unknown[0], Request.__dataclass_fields__, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise BadInput(f"delegate has no option {unknown[0]!r}.{meant}", "See them all: overhand delegate --help")
     for name, value in values.items():
         if name in _REPEATED and isinstance(value, str):  # one where several may be given
             values[name] = [value]

@@ -268,6 +268,7 @@ def _settings(name: str, value: Any) -> list[str]:
 
 def what_it_runs(root: str, name: str) -> list[str]:
     """The commands in a file, for the person who has to decide."""
+    import shlex
     import tomllib
 
     from overhand.agents.files import parse_yaml
@@ -284,4 +285,7 @@ def what_it_runs(root: str, name: str) -> list[str]:
     options = parse_yaml(front_matter(text)[0] or "", name, []).get("overhand", {})
     if not isinstance(options, dict):
         return []
-    return [f"{key}: {options[key]}" for key in ("driver", "command", "function") if key in options]
+    shown = {key: options[key] for key in ("driver", "command", "function") if key in options}
+    return [
+        f"{key}: {shlex.join(map(str, value)) if isinstance(value, list) else value}" for key, value in shown.items()
+    ]
