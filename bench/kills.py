@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BY = {"kind": "overhand", "via": "bench"}
 PATIENCE = 20.0
+_WAY = 0.06  # seconds from the spawn of a shim to its end
 # Notes its start, then needs a moment: a second one would overlap with it.
 SCRIPT = """echo "$OVERHAND_TASK" >>"$OVERHAND_PROJECT/starts"; sleep 0.02
 printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT" """
@@ -83,12 +84,11 @@ def one(work: run.Work, task: str, took: float, *, shim_too: bool) -> str:
     time.sleep(random.uniform(0.0, took * 2))
     os.kill(starter, signal.SIGKILL)
     os.waitpid(starter, 0)
-    if shim_too and (shim := shim_of(work, task)):
-        try:
-            os.kill(shim, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it was quicker
     adopters = [child(lambda: adopt(work, task)) for _ in range(2)]
+    if shim_too:  # while the adopters are at work, somewhere on its way from the spawn to the agent's end
+        time.sleep(random.uniform(0.0, _WAY))
+        if shim := shim_of(work, task):
+            members.send(shim, members.start_time(shim), signal.SIGKILL)
     for pid in adopters:
         os.waitpid(pid, 0)
     state = work.store.state(task)

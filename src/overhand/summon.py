@@ -127,13 +127,15 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-def address(store: Store) -> str:
-    """The socket's address; a long path goes through a short one, for the kernel takes 107 bytes."""
+def address(store: Store, folder: int) -> str:
+    """The socket's address; a long path goes through the open folder, for the kernel takes 107 bytes."""
     path = f"{store.own}/sock"
-    if len(os.fsencode(path)) < 100:
-        return path
-    folder = os.open(store.own, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    return f"/proc/self/fd/{folder}/sock"
+    return path if len(os.fsencode(path)) < 100 else f"/proc/self/fd/{folder}/sock"
+
+
+def own_folder(store: Store) -> int:
+    """A descriptor of the supervisor's folder."""
+    return os.open(store.own, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
 
 
 def _send(store: Store, line: bytes) -> bool:
@@ -143,9 +145,10 @@ def _send(store: Store, line: bytes) -> bool:
     if not os.path.exists(f"{store.own}/sock"):
         return False
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    folder = own_folder(store)
     try:
         peer.settimeout(log.PATIENCE)
-        peer.connect(address(store))
+        peer.connect(address(store, folder))
         view = memoryview(line)
         while view:
             view = view[peer.send(view) :]
@@ -153,4 +156,5 @@ def _send(store: Store, line: bytes) -> bool:
     except OSError:
         return False
     finally:
+        os.close(folder)
         peer.close()

@@ -424,7 +424,7 @@ def main(argv: list[str]) -> int:
         with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             _shorten_log(f"{store.own}/log")
             with (
-                Desk(summon.address(store), f"{store.own}/sock") as desk,
+                Desk(summon.address(store, summon.own_folder(store)), f"{store.own}/sock") as desk,
                 ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool,
             ):
                 Supervisor(store, desk, pool).serve()

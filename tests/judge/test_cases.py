@@ -43,8 +43,9 @@ CASES: dict[str, tuple[Evidence, str, str]] = {
     "changed-unlisted": (Evidence(DONE, changed=("x.py",)), "warning", "completed"),
     "read-only-changed": (Evidence(DONE, changed=("x.py",), read_only=True), "error", "failed"),
 }
-# these are found while the return is collected, not by the pure function
+# these are found while the return is collected or shown, not by the pure function
 COLLECTED = {
+    "document-changed",
     "return-invalid",
     "return-contradicts",
     "status-filled-in",

@@ -183,8 +183,12 @@ class Scene:
         return {pid: _command(pid) for pid in left}
 
     def left(self) -> dict[int, str]:
-        """Every living process of the project."""
-        return {pid: _command(pid) for pid in processes.of_project(self.path)}
+        """Every living process of the project, its checks included."""
+        checks = [pid for pid in members.table() if self._is_check(pid)]
+        return {pid: _command(pid) for pid in (*processes.of_project(self.path), *checks)}
+
+    def _is_check(self, pid: int) -> bool:
+        return (members.environment_of(pid, "OVERHAND_CHECK") or "").startswith(f"{self.path}/")
 
 
 def _command(pid: int) -> str:

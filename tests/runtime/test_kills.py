@@ -140,3 +140,38 @@ def test_the_supervisor_is_killed_again_and_again(scene: Scene) -> None:
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
     is_judged_once(scene, task, 1)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_check_at_work_is_taken_over(scene: Scene, when: str) -> None:
+    """The supervisor dies while a check runs: that check goes on and counts, it is not run a second time."""
+    scene.agent("worker", "output")
+    number = {"before": 1, "after": 2}[when]
+    done = f"[ -e go ] || [ $(wc -l <checks) != {number} ]"
+    waits = f"echo x >>checks; touch up-$(wc -l <checks); until {done}; do sleep 0.05; done"
+    task = scene.delegate("checked", "--verify", waits)
+    scene.appears(f"up-{number}")
+    scene.kill_supervisor()
+    assert scene.json("show", task)["status"] is None
+    (scene.path / "go").touch()
+    shown = scene.json("wait", task)
+    assert (shown["status"], shown["verified"]) == ("completed", "all")
+    assert (scene.path / "checks").read_text() == "x\n" * 2
+    is_judged_once(scene, task, 1)
+
+
+def test_an_agent_that_removes_its_runs_folder_is_not_started_again(scene: Scene) -> None:
+    """Without `life` nobody can see that it lives: it is lost, its processes are leftovers, `stop` ends them."""
+    scene.shell("worker", 'rm -r "$OVERHAND_WORKSPACE/runs"; touch up; exec sleep 2147480917')
+    task = scene.delegate()
+    scene.appears("up")
+    scene.running(task)
+    scene.kill_supervisor()
+    until(lambda: scene.json("show", task)["status"], "a verdict")
+    state = scene.state(task)
+    (run,) = state["runs"]
+    assert (state["status"], run["cause"], scene.starts(task)) == ("failed", "lost", 1)
+    assert run["leftovers"]
+    assert "still alive" in scene.json("run", task, code=3)["error"]["message"]
+    assert scene.json("stop", task)["tasks"][0]["was"] == "leftovers ended"
+    assert not scene.agents_left()

@@ -39,7 +39,7 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
 def test_every_stray_at_once(scene: Scene, how: str, shim: str) -> None:
     scene.project.config(QUICKLY)
     scene.agent("worker", *EVERYTHING, "touch:up", "hang")
-    task = scene.delegate("stay", *(["--timeout", "3s"] if how == "deadline" else []))
+    task = scene.delegate("stay", *(["--timeout", "5s"] if how == "deadline" else []))
     scene.appears("up")
     assert len(scene.strays(task)) == len(KINDS) + 1
     if shim == "shim killed first":
@@ -59,7 +59,7 @@ def test_every_stray_at_once(scene: Scene, how: str, shim: str) -> None:
 def test_the_deadline_holds_without_a_supervisor(scene: Scene) -> None:
     scene.project.config(QUICKLY)
     scene.agent("worker", "ignore-term", "touch:up", "hang")
-    task = scene.delegate("stay", "--timeout", "1s")
+    task = scene.delegate("stay", "--timeout", "3s")
     scene.appears("up")
     scene.kill_supervisor()
     assert scene.json("wait", task, code=1)["cause"] == "timeout"
@@ -69,7 +69,7 @@ def test_the_deadline_holds_without_a_supervisor(scene: Scene) -> None:
 def test_sigterm_is_heard_and_a_return_counts(scene: Scene) -> None:
     """An agent that ends in its grace is not killed; what it returned before the deadline is judged as usual."""
     scene.agent("worker", "output", "touch:up", "hang")
-    task = scene.delegate("write, then hang", "--timeout", "1s")
+    task = scene.delegate("write, then hang", "--timeout", "2s")
     shown = scene.json("wait", task)
     assert (shown["status"], shown["cause"], shown["runs"][0]["exit"]) == ("completed", "timeout", 143)
     nothing_left(scene, task)
@@ -83,7 +83,7 @@ def test_children_go_with_a_stopped_parent(scene: Scene, how: str) -> None:
     scene.project.config(QUICKLY)
     scene.shell("worker", PARENT)
     scene.agent("child", "touch:up", "hang")
-    task = scene.delegate("above", *(["--timeout", "2s"] if how == "deadline" else []))
+    task = scene.delegate("above", *(["--timeout", "4s"] if how == "deadline" else []))
     scene.appears("up")
     scene.appears("parent-up")
     (child,) = [one for one in scene.ids() if one != task]

@@ -112,6 +112,16 @@ def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: S
     assert (scene.starts(first), scene.starts(second)) == (1, 1)
 
 
+def test_calling_it_leaves_no_descriptor_open(scene: Scene) -> None:
+    """Also where the path is too long for a socket's address."""
+    task = scene.json("delegate", "quick", "--agent", "worker", "--wait")["task_id"]
+    assert summon.call(scene.store, [task])
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        assert summon.call(scene.store, [task])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_environment_of_the_one_who_asks(scene: Scene) -> None:
     """A task runs in the environment of its `delegate`, not in that of whoever started the supervisor."""
     scene.shell("worker", 'echo "$FLAVOUR" >>flavours; exit 1')

@@ -163,11 +163,11 @@ CASES = [
     # ---- time
     Case(
         "late-partial", ("file:lp/a.txt", "hang"), ("--timeout", "0.4s", *wants("lp/a.txt")), status="partial",
-        errors=codes("return-missing", "exit-unknown"), facts={"cause": "timeout"},
+        errors=codes("return-missing"), facts={"cause": "timeout"},
     ),
     Case(
         "late-failed", ("hang",), ("--timeout", "0.2s"), status="failed",
-        errors=codes("return-missing", "exit-unknown"), facts={"cause": "timeout"},
+        errors=codes("return-missing"), facts={"cause": "timeout"},
     ),
     Case(
         "late-done", ("output", "hang"), ("--timeout", "0.4s"),

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     """A project with one agent per case of the table."""
-    project = make_project(
-        tmp_path_factory.mktemp("yard") / "project", {case.name: case.actions for case in CASES}
-    )
+    project = make_project(tmp_path_factory.mktemp("yard") / "project", {case.name: case.actions for case in CASES})
     try:
         yield project
     finally:

@@ -243,8 +243,8 @@ def test_a_nested_delegation_is_a_child_and_guarded(overhand_project: ProjectDir
     overhand_project.agent("boss", "delegate:worker:Help out", "output")
     shown = delegate(overhand_project, "Lead", "--agent", "boss")
     assert shown["status"] == "completed"
-    child = overhand_project.run("list", "--delegated", "--json").json["tasks"]
-    assert [(task["title"], task["parent"]) for task in child] == [("Help out", shown["task_id"])]
+    tasks = overhand_project.run("list", "--delegated", "--json").json["tasks"]
+    assert [(task["title"], task["parent"]) for task in tasks] == [("Lead", None), ("Help out", shown["task_id"])]
     assert overhand_project.run("show", "2", "--json").json["path"] == ["user", "boss", "worker"]
 
 
@@ -260,10 +260,19 @@ def test_a_cycle_is_refused_and_noted_in_the_parents_log(overhand_project: Proje
     assert [event["code"] for event in events if event["e"] == "refused"] == ["CYCLE_DETECTED"]
 
 
-@pytest.mark.parametrize("words", [["trust", "--yes"], ["init"], ["clean", "--yes"], ["check", "1"],
-                                   ["delegate", "x", "--verify", "true"], ["delegate", "x", "--set", "limits.idle=1"]])  # fmt: skip
-def test_what_only_a_person_may_do_is_refused_from_inside_a_run(overhand_project: ProjectDir, words: list[str]) -> None:
+def test_what_only_a_person_may_do_is_refused_from_inside_a_run(overhand_project: ProjectDir) -> None:
     delegate(overhand_project, "Something to check", "--verify", "true")
-    overhand_project.agent("cheat", command=[sys.executable, "-m", "overhand", *words])
+    tries = (
+        "trust --yes",
+        "init",
+        "clean --yes",
+        "check 1",
+        "delegate x --verify true",
+        "delegate x --set limits.idle=1",
+    )
+    script = "".join(f"{sys.executable} -m overhand {words} --json; echo =$?; " for words in tries)
+    overhand_project.agent("cheat", command=["sh", "-c", script])
     shown = delegate(overhand_project, "Cheat", "--agent", "cheat")
-    assert shown["runs"][0]["exit"] == 3, (overhand_project.path / shown["run_folder"] / "stderr").read_text()
+    printed = (overhand_project.path / shown["run_folder"] / "stdout").read_text().splitlines()
+    assert [line for line in printed if line.startswith("=")] == ["=3"] * len(tries)
+    assert all(json.loads(line)["error"]["hint"] for line in printed if line.startswith("{"))

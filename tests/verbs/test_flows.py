@@ -58,7 +58,9 @@ def delegate(project: ProjectDir, *args: str) -> dict[str, Any]:
 
 
 def test_a_claim_judged_partial_is_promoted_under_its_true_status(yard: ProjectDir) -> None:
-    shown = delegate(yard, "Do half of it", "--agent", "half", "--deliverable", "half2.txt", "--deliverable", "half/a.txt")
+    shown = delegate(
+        yard, "Do half of it", "--agent", "half", "--deliverable", "half2.txt", "--deliverable", "half/a.txt"
+    )
     text = (yard.path / shown["output"]).read_text()
     assert "**Status:** partial" in text
     assert "Claimed completed, judged partial" in text
@@ -99,6 +101,16 @@ def test_context_says_why_and_how_to_go_on(yard: ProjectDir) -> None:
     assert yard.run("check", str(yard.path / shown["context"])).code == 0
 
 
+@pytest.mark.parametrize("name", ["OUTPUT.md", "result.json"])
+def test_a_document_that_was_changed_afterwards_is_told(yard: ProjectDir, name: str) -> None:
+    shown = delegate(yard, "Change it later", "--agent", "good")
+    with (yard.path / shown["folder"] / name).open("a") as file:
+        file.write("\nAll is well.\n")
+    after = yard.run("show", str(shown["handle"]), "--json").json
+    assert of_level(after, "error") == {"document-changed"}
+    assert name in after["problems"][-1]["message"]
+
+
 @pytest.mark.parametrize(
     ("data", "status", "errors"),
     [
@@ -106,9 +118,7 @@ def test_context_says_why_and_how_to_go_on(yard: ProjectDir) -> None:
         ('{"n": "three", "m": 1}', "failed", {"data-mismatch"}),
     ],
 )
-def test_data_by_the_users_own_schema(
-    overhand_project: ProjectDir, data: str, status: str, errors: set[str]
-) -> None:
+def test_data_by_the_users_own_schema(overhand_project: ProjectDir, data: str, status: str, errors: set[str]) -> None:
     overhand_project.agent("counter", f"data:{data}", "output")
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     (overhand_project.path / "count.json").write_text(json.dumps(schema))

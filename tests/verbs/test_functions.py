@@ -11,7 +11,7 @@ from overhand.testing.project import ProjectDir, make_project
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MODULE = '''
+MODULE = """
 import asyncio, os, signal, sys
 
 def text(call):
@@ -64,7 +64,7 @@ class Deep:
         return "Deep."
 
 constant = 3
-'''
+"""
 
 # function: status, exit, part of the summary
 CASES: dict[str, tuple[str, int, str]] = {

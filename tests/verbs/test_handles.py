@@ -125,8 +125,8 @@ def test_clean_keeps_what_nobody_has_seen(overhand_project: ProjectDir) -> None:
 def test_clean_only_says_what_would_go(overhand_project: ProjectDir) -> None:
     overhand_project.agent("worker", "output:status=failed")
     overhand_project.run("delegate", "Try", "--wait")
-    assert "0 would remove" in overhand_project.run("clean", "--dry-run", check=True).out, "younger than 7 days"
-    assert "1 would remove" in overhand_project.run("clean", "--dry-run", "--older", "0s", check=True).out
+    assert "0 would be removed" in overhand_project.run("clean", "--dry-run", check=True).out, "younger than 7 days"
+    assert "1 would be removed" in overhand_project.run("clean", "--dry-run", "--older", "0s", check=True).out
     ran = overhand_project.run("clean", "--older", "0s")
     assert (ran.code, "--yes" in ran.err) == (2, True)
     assert overhand_project.run("show", "1").code == 0

@@ -98,8 +98,7 @@ def test_help_lists_exactly_the_verbs_of_the_table(desk: ProjectDir) -> None:
 
 def test_show_and_wait_have_the_names_scripts_rely_on(desk: ProjectDir) -> None:
     names = set(
-        "task_id handle title agent kind headline status verified run_state cause runs summary data deliverables "
-        "decisions for_primary files_modified errors next_steps questions problems checks usage output".split()
+        ["task_id", "handle", "title", "agent", "kind", "headline", "status", "verified", "run_state", "cause", "runs", "summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps", "questions", "problems", "checks", "usage", "output"]
     )
     for words in (["show", "1"], ["wait", "1"], ["delegate", "Names", "--wait"], ["run", "2", "--wait"]):
         assert names <= desk.run(*words, "--json").json.keys(), words
@@ -134,9 +133,7 @@ def test_completion_offers_verbs_options_and_handles(desk: ProjectDir, tmp_path:
         line = " ".join(f"'{word}'" for word in words)
         code = f'. {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _overhand; echo "${{COMPREPLY[@]}}"'
         env = {**desk.environment(), "PATH": f"{tmp_path}:/usr/bin:/bin"}
-        done = subprocess.run(
-            ["bash", "-c", code], cwd=desk.path, env=env, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(["bash", "-c", code], cwd=desk.path, env=env, capture_output=True, text=True, check=True)
         return set(done.stdout.split())
 
     assert offered("overhand", "del") == {"delegate"}

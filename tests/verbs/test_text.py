@@ -63,7 +63,9 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     }
     project = make_project(tmp_path_factory.mktemp("office") / "project", agents, config="[limits]\nmax_parallel = 1\n")
     os.mkfifo(project.path / "ready")
-    project.run("delegate", "Write a.txt", "--agent", "worker", "--deliverable", "a.txt", "--verify", "test -s a.txt", "--wait")
+    project.run(
+        "delegate", "Write a.txt", "--agent", "worker", "--deliverable", "a.txt", "--verify", "test -s a.txt", "--wait"
+    )
     project.run("delegate", "Write something", "--agent", "worker", "--wait")
     project.run("delegate", "Report on the log", "--agent", "liar", "--deliverable", "report.md", "--wait")
     project.run("delegate", "Move the data", "--agent", "asker", "--wait")
@@ -126,9 +128,24 @@ def test_golden(office: ProjectDir, name: str) -> None:
 
 def test_golden_delegate(overhand_project: ProjectDir) -> None:
     overhand_project.agent("gated", "until:gate", "output")
-    words = ("delegate", "Write the guide", "--agent", "gated", "--kind", "fix", "--file", "gone.md=why", "--verify", "true")
+    words = (
+        "delegate",
+        "Write the guide",
+        "--agent",
+        "gated",
+        "--kind",
+        "fix",
+        "--file",
+        "gone.md=why",
+        "--verify",
+        "true",
+    )
     compare("delegate", overhand_project.run(*words), overhand_project)
-    compare("delegate-prepared", overhand_project.run("delegate", "Tidy", "--agent", "gated", "--no-start"), overhand_project)
+    compare(
+        "delegate-prepared",
+        overhand_project.run("delegate", "Tidy", "--agent", "gated", "--no-start"),
+        overhand_project,
+    )
     compare("stop", overhand_project.run("stop", "1"), overhand_project)
 
 
@@ -168,7 +185,16 @@ def test_nothing_an_agent_wrote_drives_the_terminal(overhand_project: ProjectDir
         newline="",
     )
     overhand_project.agent("evil", command=["sh", "evil.sh"])
-    args = ("--agent", "evil", "--deliverable", "out/*.txt", "--deliverable", f"a {EVIL} sentence", "--verify", f"true {EVIL}")
+    args = (
+        "--agent",
+        "evil",
+        "--deliverable",
+        "out/*.txt",
+        "--deliverable",
+        f"a {EVIL} sentence",
+        "--verify",
+        f"true {EVIL}",
+    )
     overhand_project.agent("evil-named", "output").rename(overhand_project.path / ".overhand/agents/\x1b[1mx.md")
     shown = [overhand_project.run("delegate", f"Be evil {EVIL}", *args, "--wait")]
     shown += [
@@ -183,7 +209,9 @@ def test_nothing_an_agent_wrote_drives_the_terminal(overhand_project: ProjectDir
 
 
 def test_output_of_an_accepted_result_is_printed_without_escapes(overhand_project: ProjectDir) -> None:
-    (overhand_project.path / "evil.md").write_text(f"# Task Complete: x\n\n**Status:** completed\n\n## Summary\nHi {EVIL}\n")
+    (overhand_project.path / "evil.md").write_text(
+        f"# Task Complete: x\n\n**Status:** completed\n\n## Summary\nHi {EVIL}\n"
+    )
     overhand_project.agent("evil", command=["sh", "-c", 'cp evil.md "$OVERHAND_OUTPUT"'])
     overhand_project.run("delegate", "x", "--agent", "evil", "--wait", check=True)
     ran = overhand_project.run("show", "1", "--output", check=True)

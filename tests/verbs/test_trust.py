@@ -96,7 +96,12 @@ def test_tasks_that_came_with_the_files_run_nothing(clone: ProjectDir, events: t
     plant(clone, *events)
     agents = clone.config_home / "overhand/agents"  # an agent of the user's own needs no trust in the project
     agents.mkdir(parents=True)
-    for path in (".overhand/agents/helper.md", ".claude/agents/plain.md", ".overhand/config.toml", ".overhand/local.toml"):
+    for path in (
+        ".overhand/agents/helper.md",
+        ".claude/agents/plain.md",
+        ".overhand/config.toml",
+        ".overhand/local.toml",
+    ):
         (clone.path / path).unlink()
     (agents / "helper.md").write_text(AGENT.format(name="helper"))
     for words in (["list"], ["status"], ["show", "1"], ["run", "1"], ["check", "1"], ["wait", "1", "--timeout", "5s"]):
@@ -136,7 +141,12 @@ def test_json_names_what_would_be_trusted(clone: ProjectDir) -> None:
 
 def test_trust_shows_every_command(clone: ProjectDir) -> None:
     out = clone.run("trust", "--yes", check=True).out
-    for line in ("checks.evil: touch PWNED", "checks.more: touch PWNED", "drivers.command.command: ['sh', ", "driver: command"):
+    for line in (
+        "checks.evil: touch PWNED",
+        "checks.more: touch PWNED",
+        "drivers.command.command: ['sh', ",
+        "driver: command",
+    ):
         assert line in out
     assert "default_agent: helper" in out
 

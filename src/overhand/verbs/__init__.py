@@ -238,7 +238,7 @@ VERBS = (
         "overhand.verbs.look:list_tasks",
         options=(
             Arg("--live", "live runs: session, agent, start, deadline, depth, path"),
-            Arg("--delegated", "only tasks that a run delegated"),
+            Arg("--delegated", "only tasks that were handed to an agent, not merely prepared"),
         ),
         aliases=("ls",),
     ),

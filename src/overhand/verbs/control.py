@@ -69,7 +69,7 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     with session.store.locked(task_id, who.by(session.via)) as task:
         state = task.state
         current = model.current_run(state)
-        if state["queued"]:
+        if state["queued"] or (state["created"] and state["status"] is None and not state["runs"]):
             task.append(
                 {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
             )

@@ -68,7 +68,7 @@ def list_tasks(session: Session, live: bool = False, delegated: bool = False) ->
     states = all_states(session)
     places = queue(states)
     if delegated:
-        states = [s for s in states if s["parent"]]
+        states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
     if live:
         rows = [shown for s in states if (shown := live_row(s))]
         return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
