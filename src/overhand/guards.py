@@ -6,6 +6,7 @@ import getpass
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from overhand import handles, log, members, model
@@ -54,6 +55,7 @@ class Caller:
         return {"kind": "person", "user": user(), "via": via}
 
 
+@cache  # it cannot change within a process
 def user() -> str:
     """Who is at the keyboard."""
     try:

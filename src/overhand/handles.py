@@ -96,8 +96,8 @@ def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], 
 
 
 def reap() -> None:
-    """Bury the shims that this process started and that have ended; others' children are left alone."""
-    for pid in list(_children):
+    """Bury the shims that this process started, and orphans that came to it; its other children are left alone."""
+    for pid in {*_children, *members.dead_orphans()}:
         try:
             done, _ = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:

@@ -239,11 +239,19 @@ class Members:
 
     def note(self, shim: int) -> int:
         """Remember the sessions below a living shim; returns the CPU ticks its members have used."""
-        below = descendants(shim)
+        below = descendants(shim, self.spare)
         started = {pid: row[1] for pid, row in below.items()}
         self._remember({row[0]: started.get(row[0], 0.0) for row in below.values() if row[0] != shim})
         self._remember({shim: start_time(shim) or 0.0})
         return sum(row[2] for row in below.values())
+
+    def take_orphans(self, parent: int, others: list[str]) -> None:
+        """Our shim was killed: what now hangs below its subreaper, and is in no other run's session, is ours."""
+        taken = {session for place in others for session in known_sessions(place)} | {os.getsid(parent)}
+        for pid in _children(parent):
+            row = _stat(pid)
+            if row and row.session not in taken and not _looks_like_shim(pid):
+                self._remember({row.session: start_time(row.session) or 0.0})
 
     def _remember(self, sessions: dict[int, float]) -> None:
         """Sessions stay known after the shim is gone, also to the next supervisor."""
@@ -259,14 +267,19 @@ class Members:
             return  # they are known in this process; only a successor would miss them
 
 
-def descendants(shim: int) -> dict[int, tuple[int, float, int]]:
-    """Below a shim: pid → session, start time, CPU ticks. Cheaper than a scan; Linux only."""
+def descendants(shim: int, spare: frozenset[int]) -> dict[int, tuple[int, float, int]]:
+    """Below a shim: pid → session, start time, CPU ticks. Cheaper than a scan; Linux only.
+
+    A supervisor that was started from inside the run is not its member, nor is another run below that.
+    """
     found: dict[int, tuple[int, float, int]] = {}
     todo = [shim]
     while todo:
         pid = todo.pop()
         for child in _children(pid):
-            row = _stat_fields(child)
+            row = _stat_fields(child) if child not in spare else None
+            if row and int(row[3]) == child and _looks_like_shim(child):
+                continue
             if row and child not in found:
                 found[child] = (int(row[3]), float(row[19]), int(row[11]) + int(row[12]))
                 todo.append(child)
@@ -282,6 +295,33 @@ def _children(pid: int) -> list[int]:
     except OSError:
         return children  # it ended while we looked
     return children
+
+
+def become_subreaper() -> None:
+    """What a killed shim leaves behind comes to this process instead of init; Linux only."""
+    if LINUX:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def dead_orphans() -> list[int]:
+    """Zombies that came to this process from elsewhere: they are in sessions of their own."""
+    own, found = os.getsid(0), []
+    for pid in _children(os.getpid()) if LINUX else []:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields and fields[0] == b"Z" and int(fields[3]) != own:
+            found.append(pid)
+    return found
+
+
+def _looks_like_shim(pid: int) -> bool:
+    """Also one that has not written its pid yet."""
+    return SHIM_NAME in _read(pid, "cmdline").split(b"\0")
 
 
 def _leader_start(rows: dict[int, Process], session: int) -> float:

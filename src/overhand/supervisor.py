@@ -22,6 +22,7 @@ from overhand.desk import Desk
 from overhand.errors import Busy, OverhandError
 from overhand.slots import fits, in_order, waits_for_child
 from overhand.store import Store, open_states
+from overhand.watching import Watch, Watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,28 +31,7 @@ if TYPE_CHECKING:
 
 _JOBS = 16
 _LOOK_EVERY = 1.0
-_NOTE_AT = (0.3, 1.0, 3.0, 8.0)  # seconds after the start; then every _NOTE_EVERY
-_NOTE_EVERY = 15.0
 _AGAIN = 5.0  # seconds after which a stop that did not work is tried again
-
-
-@dataclass(slots=True)
-class Watch:
-    """A live run, in as few bytes as can be: there may be hundreds."""
-
-    run: str
-    place: str
-    began: float
-    deadline: float | None
-    pidfd: int | None = None
-    ours: bool = True  # in our pid namespace
-    orphan: bool = False  # its shim is gone
-    size: int = -1
-    ticks: int = -1
-    sign: float = 0.0  # when it last showed a sign of life
-    noted: float = 0.0
-    stalled: bool = False
-    own: configs.Config | None = None  # where the task has settings of its own
 
 
 @dataclass(slots=True)
@@ -62,7 +42,6 @@ class Supervisor:
     desk: Desk
     pool: ThreadPoolExecutor
     queue: dict[str, State] = field(default_factory=dict)
-    live: dict[str, Watch] = field(default_factory=dict)
     slots: dict[str, State] = field(default_factory=dict)  # live or starting, by task: what the caps count
     busy: set[str] = field(default_factory=set)
     later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
@@ -71,10 +50,13 @@ class Supervisor:
     done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
     called: deque[str] = field(default_factory=deque)  # tasks that a job of another one changed
     poll: select.poll = field(default_factory=select.poll)
-    by_fd: dict[int, str] = field(default_factory=dict)
+    watches: Watches = field(init=False)
     config: configs.Config = field(default_factory=configs.Config)
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.watches = Watches(self.poll)
 
     def serve(self) -> None:
         """Until there has been nothing to do for a while."""
@@ -89,8 +71,8 @@ class Supervisor:
                     self.receive()
                 elif fd == self.desk.bell:
                     self.desk.silence()
-                elif fd in self.by_fd:
-                    self.shim_ended(fd)
+                elif fd in self.watches.by_fd:
+                    self.look(self.watches.shim_ended(fd))
             self.after_jobs()
             self.tick()
             self.fill()
@@ -118,7 +100,7 @@ class Supervisor:
             return
         current = model.current_run(state)
         if state["queued"]:
-            self.unwatch(task_id)
+            self.watches.drop(task_id)
             self.slots.pop(task_id, None)
             self.queue[task_id] = state
             if state["stop"]:
@@ -126,7 +108,7 @@ class Supervisor:
         elif current is None:
             self.forget(task_id)
         elif current["state"] == "ended":
-            self.unwatch(task_id)
+            self.watches.drop(task_id)
             self.slots.pop(task_id, None)
             self.job(task_id, lambda: self.close(task_id))
         elif current["machine"] not in ("", machine.machine()):
@@ -148,28 +130,15 @@ class Supervisor:
             return
         place = self.store.run_folder(task_id, current["id"])
         if handles.exit_code(place) is not None or not handles.lives(place):
-            self.unwatch(task_id)
+            self.watches.drop(task_id)
             self.job(task_id, lambda: self.close(task_id))
             return
         if state["stop"]:
             grace = 0.0 if state["stop"] == "now" else self.limits(state).stop_grace
             self.job(task_id, lambda: self.end(task_id, "cancelled", grace))
             return
-        known = self.live.get(task_id)
-        if known is None or known.run != current["id"]:
-            self.unwatch(task_id)
-            same = current["boot"] == machine.boot()
-            now = time.monotonic()
-            self.live[task_id] = known = Watch(
-                current["id"],
-                place,
-                began=current["mono"] if same else now,
-                deadline=current["mono"] + current["timeout"] if same and current["timeout"] else None,
-                ours=run.same_pid_world(current),
-                sign=now,
-                own=limits if (limits := self.limits(state)) is not self.config else None,
-            )
-        self.watch_pid(task_id, known, current["shim"])
+        limits = self.limits(state)
+        self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
 
     def limits(self, state: State) -> configs.Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
@@ -179,44 +148,9 @@ class Supervisor:
             say(str(error))
             return self.config
 
-    def watch_pid(self, task_id: str, known: Watch, recorded: int | None) -> None:
-        """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
-        if known.pidfd is not None or known.orphan or not known.ours or not hasattr(os, "pidfd_open"):
-            return
-        shim = handles.shim_pid(known.place, recorded)
-        if shim is None:
-            return
-        try:
-            known.pidfd = os.pidfd_open(shim)
-        except OSError:
-            return
-        self.poll.register(known.pidfd, select.POLLIN)
-        self.by_fd[known.pidfd] = task_id
-
-    def shim_ended(self, pidfd: int) -> None:
-        """Mostly the run has ended; an agent that outlives its shim is looked at about every second."""
-        task_id = self.by_fd[pidfd]
-        self.unwatch_pid(self.live[task_id])
-        self.live[task_id].orphan = True
-        self.look(task_id)
-
-    def unwatch_pid(self, known: Watch) -> None:
-        """A descriptor of an ended process would wake us for ever."""
-        if known.pidfd is not None:
-            self.poll.unregister(known.pidfd)
-            del self.by_fd[known.pidfd]
-            os.close(known.pidfd)
-            known.pidfd = None
-
-    def unwatch(self, task_id: str) -> None:
-        """Stop looking at a run."""
-        known = self.live.pop(task_id, None)
-        if known:
-            self.unwatch_pid(known)
-
     def forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
-        self.unwatch(task_id)
+        self.watches.drop(task_id)
         for table in (self.queue, self.slots, self.later, self.envs):
             table.pop(task_id, None)
 
@@ -284,19 +218,21 @@ class Supervisor:
 
     def timeout(self) -> float:
         """Seconds until something must be looked at."""
-        if self.live or self.later or self.busy:
-            nearest = min((w.deadline for w in self.live.values() if w.deadline), default=float("inf"))
-            return max(0.0, min(_LOOK_EVERY, nearest - time.monotonic()))
-        return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (time.monotonic() - self.idle_since)))
+        now = time.monotonic()
+        if self.watches.live or self.later or self.busy:
+            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now))
+        return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
 
     def tick(self) -> None:
-        """Deadlines at once; sizes, leftovers and signs of life about every second."""
+        """Deadlines and notes when they are due; sizes and leftovers about every second."""
         now = time.monotonic()
-        for task_id, known in list(self.live.items()):
+        for task_id, known in list(self.watches.live.items()):
             if known.deadline is not None and now >= known.deadline and known.ours and task_id not in self.busy:
                 known.deadline = now + _AGAIN
                 grace = (known.own or self.config).stop_grace
                 self.job(task_id, lambda t=task_id, g=grace: self.end(t, "timeout", g))  # type: ignore[misc] # bound now
+            if now >= known.note_at:
+                self.note(task_id, known, now)
         if now - self.looked < _LOOK_EVERY:
             return
         self.looked = now
@@ -304,40 +240,30 @@ class Supervisor:
         for task_id in [t for t, at in self.later.items() if at <= now]:
             del self.later[task_id]
             self.look(task_id)
-        for task_id, known in list(self.live.items()):
+        for task_id, known in list(self.watches.live.items()):
             if task_id not in self.busy:
                 self.examine(task_id, known, now)
 
+    def note(self, task_id: str, known: Watch, now: float) -> None:
+        """A run without any sign of life for long is told of, once."""
+        silent = self.watches.note(known, now)
+        stall = (known.own or self.config).stall
+        if stall and silent > stall and not known.stalled:
+            known.stalled = True
+            self.notice(task_id, f"No sign of life for {model.say_duration(silent)}: no output, no CPU.")
+
     def examine(self, task_id: str, known: Watch, now: float) -> None:
-        """One live run: has it ended, does it flood, does it stall?"""
+        """One live run: has it ended, does it flood?"""
         if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
             self.look(task_id)
             return
-        self.watch_pid(task_id, known, None)
+        self.watches.watch_shim(task_id, known)
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
         most = (known.own or self.config).max_output
         if size > most:
             self.job(task_id, lambda: self.stop_flood(task_id, most))
         if size != known.size:
             known.size, known.sign = size, now
-        age = now - known.began
-        due = next((at for at in reversed(_NOTE_AT) if age >= at), None)
-        if known.ours and ((due and known.noted < known.began + due) or now - known.noted >= _NOTE_EVERY):
-            known.noted = now
-            self.note(task_id, known, now)
-
-    def note(self, task_id: str, known: Watch, now: float) -> None:
-        """Remember the sessions of its members and see whether they use the CPU."""
-        shim = handles.shim_pid(known.place)
-        if shim is None or not members.LINUX:
-            return
-        ticks = members.Members(known.place, f"{run.MARKER}={known.run}", frozenset({os.getpid()})).note(shim)
-        if ticks != known.ticks:
-            known.ticks, known.sign = ticks, now
-        stall = (known.own or self.config).stall
-        if stall and now - known.sign > stall and not known.stalled:
-            known.stalled = True
-            self.notice(task_id, f"No sign of life for {model.say_duration(now - known.sign)}: no output, no CPU.")
 
     def notice(self, task_id: str, text: str) -> None:
         """Leave a line for the person."""
@@ -394,7 +320,7 @@ class Supervisor:
 
     def is_idle(self) -> bool:
         """Nothing runs, nothing can start, and it has been so for a while."""
-        if self.live or self.busy or self.later or self.slots:
+        if self.watches.live or self.busy or self.later or self.slots:
             self.idle_since = time.monotonic()
             return False
         return time.monotonic() - self.idle_since >= self.config.idle
@@ -420,6 +346,7 @@ def main(argv: list[str]) -> int:
     store = Store(os.path.realpath(argv[0]))
     os.chdir("/")
     store.ensure()
+    members.become_subreaper()
     try:
         with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             _shorten_log(f"{store.own}/log")

@@ -180,3 +180,14 @@ def test_a_supervisor_below_the_run_is_no_leftover(scene: Scene) -> None:
     child = next(one for one in scene.ids() if one != task)
     assert scene.json("wait", child)["status"] == "completed"
     assert scene.supervisor() == supervisor
+
+
+def test_what_hid_before_the_shim_was_killed_comes_to_the_supervisor(scene: Scene) -> None:
+    """No environment, own session, no open file, and no shim any more: only the subreaper above knows whose it is."""
+    scene.agent("worker", "spawn:daemon", "touch:up", "hang")
+    task = scene.delegate()
+    scene.appears("up")
+    kill(scene.pid(task, "shim"))
+    until(lambda: members.start_time(scene.pid(task, "shim")) is None, "the shim gone")
+    scene.json("stop", task, "--now")
+    assert [pid for pid in scene.strays(task) if members.start_time(pid) is not None] == []

@@ -83,13 +83,13 @@ def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
     with Desk(f"{scene.path}/sock", f"{scene.path}/sock") as desk, ThreadPoolExecutor(1) as pool:
         one = Supervisor(scene.store, desk, pool)
         one.look(task)
-        (pidfd,) = one.by_fd
+        (pidfd,) = one.watches.by_fd
         kill(shim)
         assert [fd for fd, _ in one.poll.poll(10_000)] == [pidfd]
-        one.shim_ended(pidfd)
-        assert task in one.live
+        assert one.watches.shim_ended(pidfd) == task
+        assert task in one.watches.live
         assert one.poll.poll(0) == []
-        one.unwatch(task)
+        one.watches.drop(task)
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
 

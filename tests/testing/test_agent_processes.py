@@ -150,7 +150,4 @@ def test_a_missing_variable_is_named() -> None:
     argv = [sys.executable, "-m", "overhand.testing.agent", "output"]
     done = subprocess.run(argv, env=bare, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert (
-        done.stderr
-        == "overhand.testing.agent: OVERHAND_OUTPUT is not set; a run sets it, or set it yourself.\n"
-    )
+    assert done.stderr == "overhand.testing.agent: OVERHAND_OUTPUT is not set; a run sets it, or set it yourself.\n"

@@ -40,9 +40,7 @@ def test_a_changed_agent_is_trusted_again(overhand_project: ProjectDir) -> None:
 def test_cleanup_ends_a_real_run_with_its_supervisor_and_strays(overhand_project: ProjectDir) -> None:
     overhand_project.agent("worker", "ignore-term", "spawn:daemon", "touch:up", "hang")
     overhand_project.run("delegate", "Hang", "--agent", "worker", check=True)
-    with subprocess.Popen(
-        [sys.executable, "-m", "overhand.testing.agent", "until:up"], cwd=overhand_project.path
-    ):
+    with subprocess.Popen([sys.executable, "-m", "overhand.testing.agent", "until:up"], cwd=overhand_project.path):
         pass  # ends when the agent is up
     living = processes.of_project(overhand_project.path)
     assert len(living) >= 3, "the supervisor, the agent and its daemon"

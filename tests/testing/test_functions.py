@@ -39,9 +39,7 @@ def test_completes_writes_its_files_and_names_them(call: Call) -> None:
         "Tidied.",
         {"rakes": 1},
     )
-    assert returned["artifacts"] == [
-        {"type": "file", "path": "shed/list.txt", "summary": "Written by a script"}
-    ]
+    assert returned["artifacts"] == [{"type": "file", "path": "shed/list.txt", "summary": "Written by a script"}]
 
 
 def test_completes_without_files_or_data(call: Call) -> None:

@@ -70,15 +70,11 @@ def test_agents_and_config_as_given(tmp_path: Path) -> None:
 def test_git_makes_one_commit_with_everything(tmp_path: Path) -> None:
     project = make_project(tmp_path, git=True)
     project.cleanup()
-    status = subprocess.run(
-        ["git", "status", "--porcelain"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert status.stdout == ""
 
 
-def test_the_environment_is_a_persons_and_private(
-    project: ProjectDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_is_a_persons_and_private(project: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OVERHAND_RUN", "sess_1_abcdef")
     environment = project.environment()
     assert "OVERHAND_RUN" not in environment

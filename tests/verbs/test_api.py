@@ -102,11 +102,11 @@ CASES: dict[str, tuple[Any, str, list[str]]] = {
     "raises": (functions.raises(ValueError("no")), "failed", ["exit-not-zero"]),
     "leaves": (functions.raises(SystemExit(3)), "failed", ["exit-not-zero"]),
     "interrupts": (functions.raises(KeyboardInterrupt()), "failed", ["exit-not-zero"]),
-    "nothing": (lambda call: None, "failed", ["return-missing"]),
-    "number": (lambda call: 42, "failed", ["exit-not-zero"]),
-    "unknown-name": (lambda call: {"summary": "x", "colour": "red"}, "failed", ["exit-not-zero"]),
-    "not-json": (lambda call: {"summary": "x", "data": {1}}, "failed", ["exit-not-zero"]),
-    "not-a-number": (lambda call: {"summary": "x", "data": float("inf")}, "failed", ["exit-not-zero"]),
+    "nothing": (lambda _: None, "failed", ["return-missing"]),
+    "number": (lambda _: 42, "failed", ["exit-not-zero"]),
+    "unknown-name": (lambda _: {"summary": "x", "colour": "red"}, "failed", ["exit-not-zero"]),
+    "not-json": (lambda _: {"summary": "x", "data": {1}}, "failed", ["exit-not-zero"]),
+    "not-a-number": (lambda _: {"summary": "x", "data": float("inf")}, "failed", ["exit-not-zero"]),
 }
 
 
@@ -168,7 +168,7 @@ def test_async_functions_and_awaiting(project: Project) -> None:
 
 
 def test_delegate_all_mixes_functions_and_programs(project: Project) -> None:
-    project.agent("fn")(lambda call: "Here.")
+    project.agent("fn")(lambda _: "Here.")
     tasks = project.delegate_all([{"title": "A", "agent": "fn"}, {"title": "B", "agent": "worker"}])
     assert [task.wait().summary for task in tasks] == ["Here.", "Did the scripted work."]
     assert project.delegate_all([]) == []
@@ -234,7 +234,7 @@ def test_nested_delegations_are_guarded_by_the_context(project: Project) -> None
 
 
 def test_outside_its_function_the_caller_is_a_person_again(project: Project) -> None:
-    project.agent("fn")(lambda call: "Done.")
+    project.agent("fn")(lambda _: "Done.")
     for _ in range(2):
         assert project.delegate("x", agent="fn").wait().json["path"] == ["user", "fn"]
 
@@ -278,7 +278,7 @@ def test_waiting_can_be_given_up(project: Project) -> None:
 def test_leaving_the_project_waits_for_everything(overhand_project: ProjectDir) -> None:
     overhand_project.run("trust", "--yes", check=True)
     with Project(overhand_project.path, max_parallel=1) as single:
-        single.agent("fn")(lambda call: "Done.")
+        single.agent("fn")(lambda _: "Done.")
         tasks = single.delegate_all([{"title": f"T{n}", "agent": "fn"} for n in range(4)])
     assert {task.show().status for task in tasks} == {"completed"}
 

@@ -157,6 +157,7 @@ def test_bad_agent_files_are_told_one_by_one(overhand_project: ProjectDir) -> No
         assert part in rows[name]["problem"], name
         ran = overhand_project.run("delegate", "x", "--agent", name)
         assert (ran.code, part in ran.err, "Traceback" in ran.err) == (2, True, False), name
+    assert "differs from the file's name" in overhand_project.run("check", ".overhand/agents/differs.md").out
     for name in ("pipe", "folder", "link"):
         assert "not a regular file" in rows[name]["problem"]
         assert overhand_project.run("delegate", "x", "--agent", name).code == 2
@@ -164,7 +165,10 @@ def test_bad_agent_files_are_told_one_by_one(overhand_project: ProjectDir) -> No
 
 
 def test_a_folder_that_is_gone(tmp_path: Path, overhand_project: ProjectDir) -> None:
-    code = "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); from overhand.cli import main; sys.exit(main())"
+    code = (
+        "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone');"
+        "from overhand.cli import main; sys.exit(main())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, "list", "--json"],
         cwd=tmp_path, env=overhand_project.environment(), capture_output=True, text=True, check=False,

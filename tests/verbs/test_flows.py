@@ -27,8 +27,8 @@ def prepare(project: ProjectDir, case: Case) -> None:
         os.mkfifo(project.path / "pi/pipe")
 
 
-def of_level(shown: dict[str, Any], level: str) -> set[str]:
-    return {problem["code"] for problem in shown["problems"] if problem["level"] == level}
+def of_level(shown: dict[str, Any], level: str) -> frozenset[str]:
+    return frozenset(problem["code"] for problem in shown["problems"] if problem["level"] == level)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -114,11 +114,13 @@ def test_a_document_that_was_changed_afterwards_is_told(yard: ProjectDir, name: 
 @pytest.mark.parametrize(
     ("data", "status", "errors"),
     [
-        ('{"n": 3}', "completed", set()),
-        ('{"n": "three", "m": 1}', "failed", {"data-mismatch"}),
+        ('{"n": 3}', "completed", frozenset()),
+        ('{"n": "three", "m": 1}', "failed", frozenset({"data-mismatch"})),
     ],
 )
-def test_data_by_the_users_own_schema(overhand_project: ProjectDir, data: str, status: str, errors: set[str]) -> None:
+def test_data_by_the_users_own_schema(
+    overhand_project: ProjectDir, data: str, status: str, errors: frozenset[str]
+) -> None:
     overhand_project.agent("counter", f"data:{data}", "output")
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     (overhand_project.path / "count.json").write_text(json.dumps(schema))
@@ -149,7 +151,7 @@ def test_git_tells_what_changed_and_tests_are_looked_at_first(overhand_project: 
     overhand_project.agent("changer", "file:a.txt", "touch:b.txt", "touch:tests/test_a.py", "output")
     _commit(overhand_project.path)
     shown = delegate(overhand_project, "Change", "--agent", "changer", "--deliverable", "a.txt")
-    assert (shown["status"], of_level(shown, "warning")) == ("completed", {"changed-unlisted"})
+    assert (shown["status"], of_level(shown, "warning")) == ("completed", frozenset({"changed-unlisted"}))
     look = shown["look_at"]
     assert {"a.txt", "b.txt", "tests/test_a.py"} <= set(look["changed"])
     assert look["sensitive"] == ["tests/test_a.py"]

@@ -152,8 +152,8 @@ def test_golden_delegate(overhand_project: ProjectDir) -> None:
 def test_golden_first_use(tmp_path: Path, overhand_project: ProjectDir) -> None:
     (tmp_path / "empty").mkdir()
     overhand_project.trust = False
-    for name, words in (("first-status", []), ("first-delegate", ["delegate", "x"]), ("first-agents", ["agents"])):
-        ran = overhand_project.run("--project", str(tmp_path / "empty"), *words)
+    for name, line in (("first-status", []), ("first-delegate", ["delegate", "x"]), ("first-agents", ["agents"])):
+        ran = overhand_project.run("--project", str(tmp_path / "empty"), *line)
         assert "Traceback" not in ran.err
         compare(name, type(ran)(ran.code, ran.out, ran.err.replace(str(tmp_path), "")), overhand_project)
 

@@ -127,7 +127,7 @@ def test_trusting_the_files_does_not_vouch_for_a_task_they_brought(clone: Projec
 
 def test_a_function_of_ones_own_does_not_run_the_projects_checks(clone: ProjectDir) -> None:
     with Project(clone.path) as project:
-        project.agent("mine")(lambda call: "Done.")
+        project.agent("mine")(lambda _: "Done.")
         with pytest.raises(NotTrusted):
             project.delegate("x", agent="mine")
     assert not (clone.path / "PWNED").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, section
 from overhand.documents.lists import (
@@ -177,6 +178,7 @@ def step_line(step: Step) -> str:
     return f"- [{step.marker}] {text}"
 
 
+@lru_cache(maxsize=128)  # between a delegation and its verdict the same text is parsed four times
 def parse(text: str) -> Handoff:
     """The handoff a file holds; anything is accepted, missing sections are empty, unknown ones are kept."""
     return _from_sheet(read_sheet(unix(text), KNOWN))

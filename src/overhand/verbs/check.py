@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
 from overhand import guards, model, run, trust
+from overhand.documents import agentfile
 from overhand.documents.lint import lint_document
+from overhand.documents.problems import wrong
+from overhand.documents.text import decode
 from overhand.errors import BadInput, NotFound, Refused
 from overhand.files import MAX_DOCUMENT, random_text, read_file, write_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
+    from overhand.documents.problems import Problem
     from overhand.model import State
 
 
@@ -48,6 +52,8 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
         return any(os.path.exists(os.path.join(base, path)) for base in (session.root, folder))
 
     kind, problems = lint_document(os.path.basename(name) if name != "-" else "", raw, exists=exists, strict=strict)
+    if kind == "agent" and os.path.basename(folder) == "agents":
+        problems = [*problems, *_agent_name(os.path.basename(name), raw)]
     errors = sum(p.level == "error" for p in problems)
     payload = {
         "schema": "overhand.check/1",
@@ -58,6 +64,16 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
         "problems": [p.as_json() for p in problems],
     }
     return Answer(payload, 1 if errors else 0)
+
+
+def _agent_name(name: str, raw: bytes) -> list[Problem]:
+    """Where agents are found, the file's name is the agent's."""
+    found, _ = agentfile.parse(decode(raw)[0])
+    if found is None or not found.name or name == f"{found.name}.md":
+        return []
+    return [
+        wrong("agent-name", f"The name {found.name!r} differs from the file's name.", fix=f"Write `name: {name[:-3]}`.")
+    ]
 
 
 def check_task(session: Session, task_id: str) -> Answer:
