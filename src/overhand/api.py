@@ -106,7 +106,10 @@ class Task:
                 future.result(timeout)
             except FutureTimeout:
                 raise TimedOut(f"Task {self.handle} is not judged yet.", "Call wait() again.") from None
-            batch.before_report()
+            batch.before_report(self.id)
+        known = batch.results.pop(self.id, None)
+        if known is not None:
+            return _result(look.describe(self.project.session, known[0], "wait", known[1]))
         return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
 
     def __await__(self) -> Generator[Any, None, Result]:
@@ -126,6 +129,7 @@ class Project:
         self.max_parallel = max_parallel
         self._functions: dict[str, inprocess.FunctionAgent] = {}
         self.pool = Pool(max_parallel)
+        self._known: tuple[object, configs.Config] | None = None
 
     @property
     def root(self) -> Path:
@@ -158,10 +162,8 @@ class Project:
         if not any(functions):
             return [self._detached(one) for one in wanted]
         first_use(self.session)
-        trust.require(self.session.root, configs.present(self.session.root))  # its checks are going to be run
-        config = configs.load(self.session.root)
         who = guards.caller(self.session.store)
-        batch = inprocess.Batch(self.session, config, who, shared=len(wanted) > 1)
+        batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
         made: list[tuple[str, int | None, inprocess.FunctionAgent | None]] = []
         for one, function in zip(wanted, functions, strict=True):
             if function is None:
@@ -170,13 +172,21 @@ class Project:
             else:
                 state = batch.accept(delegating.request_of(one), function)
                 made.append((state["task_id"], state["handle"], function))
-        batch.accepted()
+        batch.all_accepted()
         return [
             Task(self, task_id, handle)
             if function is None or one.get("no_start")
             else self._submit(batch, task_id, handle, function)
             for (task_id, handle, function), one in zip(made, wanted, strict=True)
         ]
+
+    def _settings(self) -> configs.Config:
+        """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
+        marks = configs.marks(self.session.root, trust.place())
+        if self._known is None or self._known[0] != marks:
+            trust.require(self.session.root, configs.present(self.session.root))
+            self._known = marks, configs.load(self.session.root)
+        return self._known[1]
 
     def _detached(self, one: dict[str, Any]) -> Task:
         answer = delegating.delegate(self.session, **{**one, "wait": False})
@@ -208,14 +218,17 @@ class Project:
         batch = inprocess.Batch(
             self.session, configs.load(self.session.root), guards.caller(self.session.store), shared=False
         )
-        batch.states[state["task_id"]] = state
+        batch.take(state)
         return self._submit(batch, state["task_id"], state["handle"], function)
 
     def _submit(
         self, batch: inprocess.Batch, task_id: str, handle: int | None, function: inprocess.FunctionAgent
     ) -> Task:
         do = partial(inprocess.perform, batch, task_id, function, self.pool)
-        return Task(self, task_id, handle, (batch, self.pool.submit(do)))
+        batch.at_work(1)
+        future = self.pool.submit(do)
+        future.add_done_callback(lambda _: batch.at_work(-1))
+        return Task(self, task_id, handle, (batch, future))
 
     def close(self) -> None:
         """Wait for the functions that are still at work."""

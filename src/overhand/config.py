@@ -91,6 +91,18 @@ def present(root: str) -> list[str]:
     return [name for name in FILES if os.path.lexists(f"{root}/{name}")]
 
 
+def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
+    """What changes when one of the settings files (or one of these) is written again."""
+    found: list[tuple[int, int, int] | None] = []
+    for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES), *more):
+        try:
+            stat = os.lstat(path)
+            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        except OSError:
+            found.append(None)
+    return found
+
+
 def load(root: str, settings: dict[str, Any] | None = None) -> Config:
     """Read every level and report all problems at once."""
     merged: dict[str, Any] = {}

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.evidence import Returned
-    from overhand.model import Run, State
+    from overhand.model import Event, Run, State
     from overhand.run import Work
 
 MAX_REPAIRS = 2
 
 
-def finish(work: Work, task_id: str, *, patient: bool = False, known: State | None = None) -> State:
+def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient."""
-    state = known or work.store.state(task_id)
+    state = work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
         return state
@@ -43,13 +43,19 @@ def finish(work: Work, task_id: str, *, patient: bool = False, known: State | No
         state = work.store.state(task_id)
         if not mine or unjudged(state) is None:
             return state
-        returned, found, look_at = gather(work, state, ended, place)
+        spec = _json(f"{place}/spec.json") or {}
+        handoff = handoffs.parse(str(spec.get("handoff", "")))
+        returned, found, look_at = gather(work, state, ended, place, spec, handoff)
         if run.is_unwanted(work.store, task_id):
             found = replace(found, cause="cancelled")
         verdict = judge(found)
-        if _wants_repair(state, verdict, place):
+        if _wants_repair(state, verdict, spec):
             return _send_back(work, task_id, ended["id"], place, verdict)
-        return _record(work, state, ended, place, returned, found, verdict, look_at)
+        _, event = put_documents(work, state, ended, place, returned, found, verdict, look_at)
+        with work.store.locked(task_id, work.by) as task:
+            if unjudged(task.state) is not None:
+                task.append(event, sync=work.sync_results)
+            return task.state
 
 
 def unjudged(state: State) -> Run | None:
@@ -74,15 +80,20 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
         os.close(fd)
 
 
-def gather(work: Work, state: State, ended: Run, place: str) -> tuple[Returned, Evidence, dict[str, Any]]:
+def gather(
+    work: Work,
+    state: State,
+    ended: Run,
+    place: str,
+    spec: dict[str, Any],
+    handoff: handoffs.Handoff,
+    given: object = None,
+) -> tuple[Returned, Evidence, dict[str, Any]]:
     """Everything the verdict and the receipt rest on."""
     folder = work.store.folder(state["task_id"])
-    spec = _json(f"{place}/spec.json") or {}
-    returned = evidence.collect(state, folder, place, spec)
-    raw = read_file(f"{place}/handoff.md")
-    handoff = handoffs.parse(raw.decode("utf-8", "replace")) if raw else handoffs.parse("")
+    returned = evidence.collect(state, folder, place, spec, given)
     root = work.store.root
-    baseline = _json(f"{folder}/baseline.json") or {}
+    baseline = (_json(f"{folder}/baseline.json") or {}) if any(d.path for d in handoff.deliverables) else {}
     changed, alone = _changes(work, state, ended, place)
     wants_checks = ended["cause"] != "cancelled" and bool(state["checks"])
     problems = list(returned.problems)
@@ -164,13 +175,12 @@ def _open_questions(folder: str) -> int:
     return sum(name.endswith(".question") and name.replace(".question", ".answer") not in names for name in names)
 
 
-def _wants_repair(state: State, verdict: Verdict, place: str) -> bool:
+def _wants_repair(state: State, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = model.current_run(state)
     if not (verdict.errors and current and current["cause"] in ("exit", "killed")):
         return False
     if verdict.claimed not in (None, "completed") or state["repairs"] >= MAX_REPAIRS:
         return False
-    spec = _json(f"{place}/spec.json") or {}
     return bool(spec.get("agent", {}).get("reruns"))
 
 
@@ -182,7 +192,7 @@ def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdi
         return task.state
 
 
-def _record(
+def put_documents(
     work: Work,
     state: State,
     ended: Run,
@@ -191,10 +201,9 @@ def _record(
     found: Evidence,
     verdict: Verdict,
     look_at: dict[str, Any],
-) -> State:
-    """Write the documents, then the event that vouches for them."""
-    task_id = state["task_id"]
-    folder = work.store.folder(task_id)
+) -> tuple[dict[str, Any], Event]:
+    """Write the documents; returns the result and the event that vouches for them."""
+    folder = work.store.folder(state["task_id"])
     result = result_of(work, state, ended, place, returned, found, verdict, look_at)
     output = _promote(folder, place, state, returned, verdict)
     if output is not None:
@@ -202,34 +211,21 @@ def _record(
     if verdict.status != "completed":
         _put(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, place))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
-    encoded = _encoded(result)
+    encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     _put(f"{folder}/result.json", encoded)
     if verdict.status == "completed" and result["decisions"]:
         collect_decisions(work, state, result["decisions"])
-    with work.store.locked(task_id, work.by) as task:
-        if unjudged(task.state) is None:
-            return task.state
-        task.append(
-            {
-                "e": "judged",
-                "run": ended["id"],
-                "status": verdict.status,
-                "claimed": verdict.claimed,
-                "verified": verdict.verified,
-                "summary": verdict.summary[:500],
-                "output": hashlib.sha256(output).hexdigest() if output is not None else None,
-                "result": hashlib.sha256(encoded).hexdigest(),
-                "errors": len(verdict.errors),
-            },
-            sync=work.sync_results,
-        )
-        return task.state
-
-
-def _encoded(result: dict[str, Any]) -> bytes:
-    """A line per key: people read it, and `indent` would take Python's slow encoder."""
-    lines = ",\n ".join(f"{dumps(key)}: {dumps(value)}" for key, value in result.items())
-    return f"{{\n {lines}\n}}\n".encode("utf-8", "replace")
+    return result, {
+        "e": "judged",
+        "run": ended["id"],
+        "status": verdict.status,
+        "claimed": verdict.claimed,
+        "verified": verdict.verified,
+        "summary": verdict.summary[:500],
+        "output": hashlib.sha256(output).hexdigest() if output is not None else None,
+        "result": hashlib.sha256(encoded).hexdigest(),
+        "errors": len(verdict.errors),
+    }
 
 
 def result_of(
@@ -307,6 +303,9 @@ def _promote(folder: str, place: str, state: State, returned: Returned, verdict:
         output = returns.to_output(returned.value, state["title"], state["agent"])
         raw = outputs.render(output).encode("utf-8", "replace")
         _put(f"{place}/OUTPUT.md", raw)
+        if verdict.status == verdict.claimed and not os.path.lexists(f"{folder}/OUTPUT.md"):
+            os.link(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md")  # both are ours: one file under two names
+            return raw
     if verdict.status == "partial" and verdict.claimed == "completed":
         raw = _corrected(raw, verdict)
     elif verdict.status != verdict.claimed:

@@ -7,17 +7,19 @@ import inspect
 import os
 import threading
 from contextlib import nullcontext
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
 from overhand import finish, guards, handles, log, model, run, trees
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
+from overhand.documents import handoff as handoffs
 from overhand.errors import OverhandError, Refused
 from overhand.files import write_file
+from overhand.judge import judge
 from overhand.pool import Pool, settle
+from overhand.store import new_run_id
 from overhand.verbs.delegate import make, note_refusal, only_from_people
 
 if TYPE_CHECKING:
@@ -25,14 +27,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from overhand.config import Config
-    from overhand.documents.handoff import Handoff
     from overhand.guards import Caller
-    from overhand.model import State
+    from overhand.model import Event, Run, State
+    from overhand.store import Locked
     from overhand.verbs import Session
     from overhand.verbs.delegate import Request
 
 # Paperwork of a hundred threads at once is a fight for the interpreter: ten times the thread switches, half the speed.
 _desks = threading.BoundedSemaphore(2)
+_MOMENT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,11 @@ class Batch:
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
-        self.states: dict[str, State] = {}  # as accepted; what is true later is read under the task's lock
+        self.accepted: dict[str, tuple[State, str]] = {}  # and the HANDOFF; what is true later is read under the lock
+        self.results: dict[str, tuple[State, dict[str, Any]]] = {}  # as recorded, for whoever waits in this process
+        self._open = 0  # started and not judged
         self._unsynced: list[str] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     def accept(self, request: Request, function: FunctionAgent) -> State:
         """The same checks and the same events as any delegation."""
@@ -66,92 +71,123 @@ class Batch:
             agent = function.agent()
             settings = dict(configs.setting(text) for text in request.settings)
             config = configs.of_task(self.session.root, self.config, settings)
-            state, _ = make(self.session, request, self.who, agent, config, settings, start=False, sync=not self.shared)
+            sync = not self.shared
+            state, _, text = make(self.session, request, self.who, agent, config, settings, start=False, sync=sync)
         except Refused as error:
             note_refusal(self.session, self.who, request, error)
             raise
-        self.states[state["task_id"]] = state
+        self.accepted[state["task_id"]] = state, text
         return state
 
-    def accepted(self) -> None:
+    def take(self, state: State) -> None:
+        """A task that was prepared earlier."""
+        self.accepted[state["task_id"]] = state, run.read_handoff(self.work.store, state["task_id"])[0]
+
+    def all_accepted(self) -> None:
         """Everything accepted is on disk before anything starts."""
         if self.shared:
-            log.sync([self.session.store.folder(task_id) for task_id in self.states])
+            log.sync([self.session.store.folder(task_id) for task_id in self.accepted])
+
+    def at_work(self, more: int) -> None:
+        """One more that a result is to be expected from, or one less."""
+        with self._changed:
+            self._open += more
+            if self._open == 0:
+                self._changed.notify_all()
 
     def judged(self, task_id: str) -> None:
         """A result was recorded."""
         if self.shared:
             self._unsynced.append(self.session.store.folder(task_id))
 
-    def before_report(self) -> None:
-        """Results are on disk before anybody hears of them; those recorded together are synced together."""
-        with self._lock:  # whoever comes while others are synced waits: their own may be among them
-            folders, self._unsynced = self._unsynced, []
-            log.sync(folders)
+    def before_report(self, task_id: str) -> None:
+        """A result is on disk before anybody hears of it; those that come within a moment are synced together."""
+        folder = self.session.store.folder(task_id)
+        with self._changed:  # whoever comes while others are synced waits: their own may be among them
+            if folder in self._unsynced:
+                self._changed.wait_for(lambda: self._open == 0, _MOMENT)
+                folders, self._unsynced = self._unsynced, []
+                log.sync(folders)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run of a function, from its start to its verdict."""
+
+    task_id: str
+    run_id: str
+    place: str
+    life: int
+    state: State
+    prompt: str
+    spec: dict[str, Any]
+    handoff: handoffs.Handoff
+    quick: bool  # nothing that could take long stands between the return and the verdict
 
 
 def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
-    work = batch.work
-    state = batch.states.pop(task_id)
-    text, handoff = run.read_handoff(work.store, task_id)
-    run.take_baseline(work.store, state, handoff)
-    if state["checks"] and not state["runs"]:
-        run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
-    prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
-    with _desks, work.store.locked(task_id, work.by) as task:
-        run_id = run.claim(task, function.name, "function", state["timeout"], attached=True)
-        if run_id is None:
-            return
-        run.archive(task)
-        job = run.lay_out(work, task, run_id, prepared, attached=True)
-        place = work.store.run_folder(task_id, run_id)
-        life = handles.hold_life(place)
-        os.close(os.open(f"{place}/start", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-        task.append({"e": "run.started", "run": run_id, "shim": os.getpid()})
-        state = task.state
-
-    def end(value: Mapping[str, Any] | None, cause: str) -> None:
-        with nullcontext() if state["checks"] else _desks:  # checks may take long
-            ended = _report(work, state, run_id, place, value, cause)
-            finish.finish(work, task_id, patient=True, known=ended)
-        batch.judged(task_id)
+    begun = _begin(batch, task_id, function)
+    if begun is None:
+        return
 
     def past_deadline() -> None:
         """The thread goes on, unheard; its run is over."""
         try:
-            end(None, "timeout")
+            _end(batch, begun, None, "timeout")
             settle(future)
         except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
             settle(future, error)
 
     try:
-        number = pool.watchdog.watch(state["timeout"], past_deadline)
-        value, cause = _outcome(function, _call(state, run_id, place, job.prompt, handoff, work.store.root), pool)
+        number = pool.watchdog.watch(begun.state["timeout"], past_deadline)
+        value, cause = _outcome(function, _call(begun, batch.session.root), pool)
         pool.watchdog.take_back(number)
-        end(value, cause)
+        _end(batch, begun, value, cause)
     finally:
-        os.close(life)
+        os.close(begun.life)
 
 
-def _call(state: State, run_id: str, place: str, prompt: str, handoff: Handoff, root: str) -> Call:
+def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
+    """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
+    work = batch.work
+    state, text = batch.accepted.pop(task_id)
+    handoff = handoffs.parse(text)
+    run.take_baseline(work.store, state, handoff)
+    if state["checks"]:
+        run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
+    prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
+    with _desks, work.store.locked(task_id, work.by) as task:
+        if task.state["status"] is not None or task.state["runs"] or task.state["queued"] or task.state["stop"]:
+            return None
+        run_id = new_run_id()
+        place = work.store.run_folder(task_id, run_id)
+        job, spec = run.lay_out(work, task, run_id, prepared)
+        life = handles.hold_life(place)
+        os.link(f"{place}/life", f"{place}/start")
+        # a function waits for room in its own process: only now may anybody see it as accepted
+        made = {**run.created(run_id, function.name, "function", state["timeout"]), "attached": True}
+        task.append({"e": "accepted"}, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        quick = not state["checks"] and prepared.tree is None and not handoff.plan
+        quick = quick and not any(deliverable.path for deliverable in handoff.deliverables)
+        return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, quick)
+
+
+def _call(begun: Begun, root: str) -> Call:
     return Call(
-        title=state["title"],
-        prompt=prompt,
-        handoff=handoff,
-        workspace=Path(place).parent.parent,
-        output=Path(f"{place}/OUTPUT.md"),
-        result=Path(f"{place}/result.json"),
-        data_file=Path(f"{place}/data.json"),
-        project=Path(root),
-        task_id=state["task_id"],
-        run_id=run_id,
+        title=begun.state["title"],
+        prompt=begun.prompt,
+        handoff=begun.handoff,
+        task_id=begun.task_id,
+        run_id=begun.run_id,
+        place=begun.place,
+        root=root,
     )
 
 
 def _outcome(function: FunctionAgent, call: Call, pool: Pool) -> tuple[Mapping[str, Any] | None, str]:
     """What the function returned or raised, and how it ended."""
-    token = guards.inside_run.set((str(call.project), call.task_id, call.run_id))
+    token = guards.inside_run.set((call.root, call.task_id, call.run_id))
     try:
         value = function.function(call)
         if inspect.isawaitable(value):
@@ -167,23 +203,50 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _report(
-    work: run.Work, state: State, run_id: str, place: str, value: Mapping[str, Any] | None, cause: str
-) -> State:
-    """Record the end, unless the run was ended meanwhile: then its return is kept and refused."""
+def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str) -> None:
+    """Record the end and the verdict: at once where that is quick, else with the checks in between."""
+    work = batch.work
     try:
         raw = encode(value) if value is not None else None
     except OverhandError as error:
         raw, cause = encode(failure(error)), "error"
-    with work.store.locked(state["task_id"], work.by) as task:
-        current = model.find_run(task.state, run_id)
-        if current is None or current["state"] == "ended":
+    with _desks if begun.quick else nullcontext():
+        with work.store.locked(begun.task_id, work.by) as task:
+            current = model.find_run(task.state, begun.run_id)
+            if current is None or current["state"] == "ended":
+                _refuse(task, begun, raw)
+                return
             if raw is not None:
-                write_file(f"{place}/late-result.json", raw)
-            task.append({"e": "late", "run": run_id, "kept": "late-result.json" if raw else None, "code": "STALE_RUN"})
-            return task.state
-        if raw is not None:
-            write_file(f"{place}/result.json", raw)
-        code = None if cause == "timeout" else 0 if cause == "exit" else 1
-        task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": code})
-        return task.state
+                write_file(f"{begun.place}/result.json", raw)
+            code = None if cause == "timeout" else 0 if cause == "exit" else 1
+            ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
+            if begun.quick:
+                _judge_at_once(batch, begun, task, current, ended, value if cause == "exit" else None)
+            else:
+                task.append(ended)
+        if not begun.quick:
+            finish.finish(work, begun.task_id, patient=True)
+    batch.judged(begun.task_id)
+
+
+def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:
+    """The run was ended meanwhile: its return is kept and refused."""
+    if raw is not None:
+        write_file(f"{begun.place}/late-result.json", raw)
+    kept = "late-result.json" if raw else None
+    task.append({"e": "late", "run": begun.run_id, "kept": kept, "code": "STALE_RUN"})
+
+
+def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended: Event, given: object) -> None:
+    """The same evidence and the same verdict, and both events in one write."""
+    over: Run = {**current, "state": "ended", "cause": ended["cause"], "exit": ended["exit"]}
+    returned, found, look_at = finish.gather(
+        batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given
+    )
+    if task.state["stop"]:
+        found = replace(found, cause="cancelled")
+    result, judged = finish.put_documents(
+        batch.work, task.state, over, begun.place, returned, found, judge(found), look_at
+    )
+    task.append(ended, judged, sync=batch.work.sync_results)
+    batch.results[begun.task_id] = task.state, result

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from overhand.model import Event
 
 LOG = "log.jsonl"
-LOCK = ".lock"
 PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
 MAX_EVENT = 4096
 _SYNCS = 8  # at the same time: more threads gain nothing
@@ -60,10 +59,13 @@ def _one_by_one(lines: list[str]) -> Iterator[Event]:
 
 
 class Lock:
-    """An exclusive flock on a file; waits for at most PATIENCE, never breaks a lock."""
+    """An exclusive flock on a file; waits for at most PATIENCE, never breaks a lock.
 
-    def __init__(self, path: str, what: str, patience: float = PATIENCE) -> None:
-        self.path, self.what, self.patience = path, what, patience
+    A file that is only a lock is signed with our pid, for whoever has to say who holds it.
+    """
+
+    def __init__(self, path: str, what: str, patience: float = PATIENCE, *, signed: bool = True) -> None:
+        self.path, self.what, self.patience, self.signed = path, what, patience, signed
         self.fd = -1
 
     def __enter__(self) -> Lock:
@@ -82,14 +84,15 @@ class Lock:
         import fcntl
 
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            fd = os.open(self.path, self._flags(), 0o644)
         except OSError as error:
             raise storage_failed(error, f"Cannot lock {self.what}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             here, there = os.fstat(fd), os.stat(self.path)
             if (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev):
-                self._sign(fd)
+                if self.signed:
+                    self._sign(fd)
                 self.fd = fd
                 return True
         except (BlockingIOError, FileNotFoundError):
@@ -97,9 +100,12 @@ class Lock:
         os.close(fd)
         return False
 
+    def _flags(self) -> int:
+        return os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (0 if self.signed else os.O_APPEND)
+
     @staticmethod
     def _sign(fd: int) -> None:
-        """Leave our pid for the one who has to say who holds it; a full disk must not prevent locking."""
+        """A full disk must not prevent locking."""
         try:
             os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)
         except OSError:
@@ -111,6 +117,19 @@ class Lock:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def kernel_holder(path: str) -> int | None:
+    """The pid that the kernel names as the holder of a lock; Linux only."""
+    try:
+        found = os.stat(path)
+        wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return None
+    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == wanted]
+    return next((pid for pid in pids if pid > 0), None)
 
 
 def holder(path: str) -> int | None:
@@ -133,7 +152,7 @@ def is_stopped(pid: int) -> bool:
 
 def busy(path: str, what: str) -> Busy:
     """Name who holds a lock, and whether that process is stopped."""
-    pid = holder(path)
+    pid = kernel_holder(path) or (holder(path) if not path.endswith(LOG) else None)
     if pid is None:
         return Busy(f"{what} is held by another process.", "Try again in a moment.")
     if is_stopped(pid):
@@ -141,35 +160,63 @@ def busy(path: str, what: str) -> Busy:
     return Busy(f"{what} is held by process {pid}.", f"Try again in a moment, or look at it: ps -p {pid}", pid=pid)
 
 
-def append(folder: str, events: Sequence[Event], *, sync: bool = False) -> None:
-    """Append whole lines; the caller holds the task's lock.
+class Log:
+    """A task's log, open and locked: whoever holds it is its only writer."""
+
+    def __init__(self, folder: str, what: str, patience: float = PATIENCE) -> None:
+        self._lock = Lock(f"{folder}/{LOG}", what, patience, signed=False)
+
+    def __enter__(self) -> Log:
+        self._lock.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.__exit__(kind, error, trace)
+
+    def read(self) -> list[Event]:
+        """What is recorded so far."""
+        return parse(os.pread(self._lock.fd, os.fstat(self._lock.fd).st_size, 0))
+
+    def append(self, events: Sequence[Event], *, sync: bool = False) -> None:
+        """Append whole lines."""
+        write(self._lock.fd, events, sync=sync)
+
+
+def create(folder: str, events: Sequence[Event], *, sync: bool) -> None:
+    """The log of a new task; nobody else knows the folder yet."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(f"{folder}/{LOG}", flags, 0o644)
+    except OSError as error:
+        raise storage_failed(error, "Cannot write the log of this task") from error
+    try:
+        write(fd, events, sync=sync)
+    finally:
+        os.close(fd)
+
+
+def write(fd: int, events: Sequence[Event], *, sync: bool) -> None:
+    """Append whole lines to a log that we alone write to.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
     back, so that a full disk leaves the log as it was.
     """
     lines = [dumps(event) for event in events]
-    data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
     too_long = next((line for line in lines if len(line) > MAX_EVENT), None)
     if too_long:
         raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
-    path = f"{folder}/{LOG}"
+    data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
+    size = _cut_torn_tail(fd)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        if os.write(fd, data) != len(data):
+            raise OSError(28, "No space left on device")
+        if sync:
+            _to_disk(fd)
     except OSError as error:
+        os.ftruncate(fd, size)
         raise storage_failed(error, "Cannot write to the log of this task") from error
-    try:
-        size = _cut_torn_tail(fd)
-        try:
-            written = os.write(fd, data)
-            if written != len(data):
-                raise OSError(28, "No space left on device", path)
-            if sync:
-                _to_disk(fd)
-        except OSError as error:
-            os.ftruncate(fd, size)
-            raise storage_failed(error, "Cannot write to the log of this task") from error
-    finally:
-        os.close(fd)
 
 
 def sync(folders: Sequence[str]) -> None:

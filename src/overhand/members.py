@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from dataclasses import dataclass, field
 
 LINUX = sys.platform == "linux"
@@ -26,10 +27,39 @@ class Process:
     started: float
 
 
+class SharedTable:
+    """One reading of the process table for all who asked before it began: hundreds of runs may be stopped at once."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._begun = self._done = 0
+        self._rows: dict[int, Process] = {}
+
+    def read(self) -> dict[int, Process]:
+        """Every process that is not a zombie, as of some moment after this call."""
+        with self._changed:
+            wanted = self._begun + 1
+            while self._begun > self._done and self._done < wanted:
+                self._changed.wait()
+            if self._done >= wanted:
+                return self._rows
+            self._begun += 1
+        rows = _read_table() if LINUX else _table_from_psutil()
+        with self._changed:
+            self._rows, self._done = rows, self._begun
+            self._changed.notify_all()
+        return rows
+
+
+_shared = SharedTable()
+
+
 def table() -> dict[int, Process]:
-    """Every process that is not a zombie."""
-    if not LINUX:
-        return _table_from_psutil()
+    """Every process that is not a zombie; not to be changed."""
+    return _shared.read()
+
+
+def _read_table() -> dict[int, Process]:
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (row := _stat(int(name))):
@@ -110,6 +140,23 @@ def environment_of(pid: int, name: str) -> str | None:
         if entry.startswith(wanted):
             return entry[len(wanted) :].decode("utf-8", "replace")
     return None
+
+
+def _marker(pid: int, started: float, name: str) -> str | None:
+    """The same, remembered: what a process was started with does not change until it is another program."""
+    known = _markers.get(pid)
+    if known is None or known[0] != (started, name):
+        if len(_markers) > _MOST_MARKERS:
+            _markers.clear()
+        value = environment_of(pid, name)
+        if value is None:
+            return None  # it may be about to exec
+        _markers[pid] = known = ((started, name), value)
+    return known[1]
+
+
+_markers: dict[int, tuple[tuple[float, str], str]] = {}
+_MOST_MARKERS = 100_000
 
 
 def ancestors(pid: int) -> list[int]:
@@ -198,9 +245,10 @@ class Members:
         life = os.path.realpath(f"{self.place}/life")
         name, _, value = self.marker.partition("=")
         for pid, row in rows.items():
-            if pid not in found and (
-                self._in_known_session(row, rows) or environment_of(pid, name) == value or _holds(pid, life)
-            ):
+            if pid in found:
+                continue
+            marker = _marker(pid, row.started, name)
+            if marker == value or self._in_known_session(row, rows) or (marker is None and _holds(pid, life)):
                 found.add(pid)
         found = self._with_descendants(found, children, spared)
         found -= {pid for pid in found if pid == shim or _is_shims_pause(pid, rows[pid], shim)}

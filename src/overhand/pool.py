@@ -17,7 +17,11 @@ from overhand import guards
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Job = Callable[[Future[None]], None]
+
 _MOST_THREADS = 1000
+_MOMENT = 0.001
+_LINGER = 0.05
 
 
 class Pool:
@@ -25,44 +29,90 @@ class Pool:
 
     def __init__(self, max_parallel: int) -> None:
         self._most = max_parallel or _MOST_THREADS
-        self._lock = threading.Lock()
-        self._queue: deque[tuple[Callable[[Future[None]], None], Future[None]]] = deque()
-        self._active = 0
+        self._lock = threading.Condition()
+        self._queue: deque[tuple[Job, Future[None]]] = deque()
+        self._active = 0  # functions at work, without those that wait for a task they delegated
+        self._workers = 0  # threads that take from the queue
+        self._idle = 0  # those of them that wait for something to be put into it
+        self._turns = 0  # functions that have ended
+        self._hurrying = False
         self._open: set[Future[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.watchdog = Watchdog()
 
-    def submit(self, do: Callable[[Future[None]], None]) -> Future[None]:
+    def submit(self, do: Job) -> Future[None]:
         """Call `do` when there is room; it, or its watchdog, sets the future."""
         future: Future[None] = Future()
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         with self._lock:
-            self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
             self._queue.append((do, future))
-        self._fill()
+            self._call_worker()
         return future
 
-    def _fill(self) -> None:
-        with self._lock:
-            while self._queue and self._active < self._most and self._threads:
-                self._active += 1
-                self._threads.submit(self._run, *self._queue.popleft())
+    def _call_worker(self) -> None:
+        """See, under the lock, that the queue is worked on: by one thread, by more if that one is held up."""
+        self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
+        if not self._has_work():
+            return
+        if self._idle:
+            self._lock.notify()
+        elif self._workers == 0:
+            self._workers += 1
+            self._threads.submit(self._drain)
+        elif not self._hurrying:
+            self._hurrying = True
+            self._threads.submit(self._hurry)
 
-    def _run(self, do: Callable[[Future[None]], None], future: Future[None]) -> None:
+    def _drain(self) -> None:
+        """Work on the queue until it is empty: the next function mostly finds a thread that is awake already."""
+        while True:
+            with self._lock:
+                if not self._has_work() and not self._linger():
+                    self._workers -= 1
+                    return
+                do, future = self._queue.popleft()
+                self._active += 1
+            try:
+                do(future)
+                settle(future)
+            except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+                settle(future, error)
+            with self._lock:
+                self._active -= 1
+                self._turns += 1
+
+    def _has_work(self) -> bool:
+        return bool(self._queue) and self._active < self._most
+
+    def _linger(self) -> bool:
+        """Stay awake for a moment, under the lock: most functions are delegated one after the other."""
+        self._idle += 1
         try:
-            do(future)
-            settle(future)
-        except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
-            settle(future, error)
+            return self._lock.wait_for(self._has_work, _LINGER)
         finally:
-            self._leave()
+            self._idle -= 1
+
+    def _hurry(self) -> None:
+        """While functions wait: where none has ended for a moment, the workers are held up, and one more is called."""
+        turns = -1
+        while True:
+            with self._lock:
+                if not self._has_work():
+                    self._hurrying = False
+                    return
+                if turns == self._turns and self._threads:
+                    self._workers += 1
+                    self._threads.submit(self._drain)
+                turns = self._turns
+            time.sleep(_MOMENT)
 
     def _leave(self) -> None:
+        """Make room for another one."""
         with self._lock:
             self._active -= 1
-        self._fill()
+            self._call_worker()
 
     @contextmanager
     def without_slot(self) -> Iterator[None]:

@@ -14,7 +14,8 @@ from overhand.agents import Agent, Job, driver, files
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import decode
 from overhand.errors import NotFound, OverhandError, Refused, storage_failed
-from overhand.files import read_file, write_file
+from overhand.files import read_file, write_file, write_new
+from overhand.jsonline import dumps
 from overhand.store import Locked, Store, new_run_id, open_states
 
 if TYPE_CHECKING:
@@ -101,27 +102,26 @@ def is_unwanted(store: Store, task_id: str) -> bool:
     return now["stop"] is not None or now["status"] == "cancelled"
 
 
-def claim(task: Locked, agent: str, driver_name: str, timeout: float, *, attached: bool = False) -> str | None:
+def claim(task: Locked, agent: str, driver_name: str, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it."""
-    # a function in this process waits for room in its own queue: no supervisor must see it as queued meanwhile
-    unasked = attached and task.state["status"] is None and not task.state["runs"]
-    if not (task.state["queued"] or unasked) or task.state["stop"] or model.current_run(task.state):
+    if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
-    task.append(
-        *([] if task.state["queued"] else [{"e": "accepted"}]),
-        {
-            "e": "run.created",
-            "run": run_id,
-            "agent": agent,
-            "driver": driver_name,
-            "timeout": timeout,
-            "machine": machine.machine(),
-            "pidns": machine.pid_namespace(),
-            **({"attached": True} if attached else {}),
-        },
-    )
+    task.append(created(run_id, agent, driver_name, timeout))
     return run_id
+
+
+def created(run_id: str, agent: str, driver_name: str, timeout: float) -> Event:
+    """The event that makes a run."""
+    return {
+        "e": "run.created",
+        "run": run_id,
+        "agent": agent,
+        "driver": driver_name,
+        "timeout": timeout,
+        "machine": machine.machine(),
+        "pidns": machine.pid_namespace(),
+    }
 
 
 def start(work: Work, task_id: str) -> bool:
@@ -140,7 +140,7 @@ def start(work: Work, task_id: str) -> bool:
         archive(task)
         place = work.store.run_folder(task_id, run_id)
         try:
-            job = lay_out(work, task, run_id, prepared)
+            job, _ = lay_out(work, task, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             shim = handles.start(
                 place,
@@ -167,27 +167,30 @@ def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) 
     task.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
 
 
-def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared, *, attached: bool = False) -> Job:
-    """The run's folder: prompt, context, spec, and the documents as they were when it began."""
+def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+    """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     state, store = task.state, work.store
     place = store.run_folder(task.task_id, run_id)
-    os.makedirs(place)
+    for folder in (f"{task.folder}/ipc", f"{task.folder}/runs"):
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+    os.mkdir(place)
     problems = _problems_to_repair(store, state)
     job = Job(
         prompt=prompts.compose(prepared.agent, prepared.text, state, place, problems),
-        workspace=store.folder(task.task_id),
-        handoff=f"{store.folder(task.task_id)}/HANDOFF.md",
+        workspace=task.folder,
+        handoff=f"{task.folder}/HANDOFF.md",
         output=f"{place}/OUTPUT.md",
         project=store.root,
     )
-    write_file(f"{place}/prompt.md", job.prompt)
-    write_file(f"{place}/handoff.md", prepared.text)
-    write_file(f"{place}/context.json", json.dumps(context(state, run_id)))
+    write_new(f"{place}/prompt.md", job.prompt)
+    write_new(f"{place}/context.json", dumps(context(state, run_id)))
     if prepared.tree is not None:
-        write_file(f"{place}/tree.json", json.dumps(prepared.tree))
+        write_new(f"{place}/tree.json", dumps(prepared.tree))
     contract = state["contract"]
     if contract and contract.endswith(".json"):
-        write_file(f"{place}/contract.json", read_file(f"{job.workspace}/contract.json") or b"{}")
+        write_new(f"{place}/contract.json", read_file(f"{task.folder}/contract.json") or b"{}")
+    limits = work.config_of(state)
     spec = {
         "task": task.task_id,
         "run": run_id,
@@ -199,15 +202,15 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared, *, attach
             "gives": list(prepared.agent.gives),
             "reruns": prepared.agent.reruns,
         },
-        "attached": attached,
         "contract": contract,
         "level": state["level"],
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
-        "grace": work.config_of(state).stop_grace,
-        "max_output": work.config_of(state).max_output,
+        "grace": limits.stop_grace,
+        "max_output": limits.max_output,
+        "handoff": prepared.text,
     }
-    write_file(f"{place}/spec.json", json.dumps(spec))
-    return job
+    write_new(f"{place}/spec.json", dumps(spec))
+    return job, spec
 
 
 def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:

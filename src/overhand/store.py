@@ -6,7 +6,7 @@ import os
 
 from overhand import log, machine, model
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
-from overhand.files import random_text, read_file, write_file
+from overhand.files import random_text, read_file, write_file, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Store:
         self.root = root
         self.workspaces = f"{root}/{WORKSPACES}"
         self.own = f"{self.workspaces}/{SUPERVISOR}"
+        self._ensured = False
         self._newest = ("", 0)  # the last folder we made: its name without the number, and the number
 
     def exists(self) -> bool:
@@ -71,6 +72,7 @@ class Store:
             raise storage_failed(error, f"Cannot make {WORKSPACES}") from error
         if not os.path.exists(f"{self.workspaces}/.gitignore"):
             write_file(f"{self.workspaces}/.gitignore", "*\n")
+        self._ensured = True
 
     def folder(self, task_id: str) -> str:
         """A task's folder."""
@@ -181,9 +183,9 @@ class Store:
         lost = [] if os.path.exists(path) else [s for s in self.states() if s["handle"]]
         with log.Lock(path, "The list of handles") as lock:
             size = os.fstat(lock.fd).st_size
-            tail = os.pread(lock.fd, 400, max(0, size - 400)).decode("utf-8", "replace")
+            tail = os.pread(lock.fd, 300, max(0, size - 300)).decode("utf-8", "replace")
             # the first line is the lock's signature: a lone number; a crash may have left a torn last line
-            pairs = [line.split() for line in tail.splitlines() if len(line.split()) == 2]
+            pairs = [pair for line in tail.splitlines()[-3:] if len(pair := line.split()) == 2]
             last = int(pairs[-1][0]) if pairs and pairs[-1][0].isdigit() else 0
             rebuilt = "".join(f"{s['handle']} {s['task_id']}\n" for s in lost) if last == 0 else ""
             number = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
@@ -215,10 +217,9 @@ class Store:
         task_id = self._new_folder(agent)
         folder = self.folder(task_id)
         try:
-            os.mkdir(f"{folder}/ipc")
-            write_file(f"{folder}/HANDOFF.md", handoff)
+            write_new(f"{folder}/HANDOFF.md", handoff)
             if schema:
-                write_file(f"{folder}/contract.json", schema)
+                write_new(f"{folder}/contract.json", schema)
             created = {
                 "e": "created",
                 "v": 1,
@@ -228,9 +229,9 @@ class Store:
                 "agent": agent,
                 "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
             }
-            with self.locked(task_id, by) as task:
-                task.append(*([created, {"e": "accepted"}] if start else [created]), sync=sync)
-                return task.state
+            events = stamped([created, {"e": "accepted"}] if start else [created], by)
+            log.create(folder, events, sync=sync)
+            return model.fold(task_id, events)
         except BaseException:
             _withdraw(folder)
             raise
@@ -238,7 +239,8 @@ class Store:
     def _new_folder(self, agent: str) -> str:
         import time
 
-        self.ensure()
+        if not self._ensured:
+            self.ensure()
         first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
         number = self._newest[1] + 1 if self._newest[0] == first else 1
         while True:
@@ -249,6 +251,8 @@ class Store:
                 return task_id
             except FileExistsError:
                 number += 1
+            except FileNotFoundError:
+                self.ensure()  # somebody took everything away while we worked
             except OSError as error:
                 raise storage_failed(error, "Cannot make a folder for the task") from error
 
@@ -304,50 +308,51 @@ class Locked:
     def __init__(self, store: Store, task_id: str, by: Event, patience: float) -> None:
         self.store, self.task_id, self.by = store, task_id, by
         self.folder = store.folder(task_id)
-        self._lock = log.Lock(f"{self.folder}/{log.LOCK}", f"Task {task_id}", patience)
+        self._log = log.Log(self.folder, f"Task {task_id}", patience)
         self._wrote = False
         self.state: State  # what the log says, once the lock is held
 
     def __enter__(self) -> Locked:
         try:
-            self._lock.__enter__()
+            self._log.__enter__()
         except OverhandError:
             if not os.path.isdir(self.folder):
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            self.state = model.fold(self.task_id, log.read(self.folder))
+            self.state = model.fold(self.task_id, self._log.read())
         except BaseException:
-            self._lock.__exit__(None, None, None)
+            self._log.__exit__(None, None, None)
             raise
         return self
 
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `state`."""
-        stamp: dict[str, Any] = {
-            "t": machine.now(),
-            "mono": round(_monotonic(), 3),
-            "boot": machine.boot(),
-            "by": self.by,
-        }
-        stamped = [{**event, **stamp} for event in events]
-        log.append(self.folder, stamped, sync=sync)
+        whole = stamped(events, self.by)
+        self._log.append(whole, sync=sync)
         self._wrote = True
-        for event in stamped:
+        for event in whole:
             model.apply(self.state, event)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lock.__exit__(kind, error, trace)
+        self._log.__exit__(kind, error, trace)
         if self._wrote:
             self.store.wake_waiters(self.task_id)
 
 
-def _monotonic() -> float:
+def stamped(events: Iterable[Event], by: Event) -> list[Event]:
+    """Events with when and by whom."""
     import time
 
-    return time.monotonic()
+    stamp: dict[str, Any] = {
+        "t": machine.now(),
+        "mono": round(time.monotonic(), 3),
+        "boot": machine.boot(),
+        "by": by,
+    }
+    return [{**event, **stamp} for event in events]
 
 
 def open_states(states: Iterable[State]) -> list[State]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _JOBS = 16
 _LOOK_EVERY = 1.0
+_SIZE_EVERY = 3.0
 _AGAIN = 5.0  # seconds after which a stop that did not work is tried again
 
 
@@ -253,11 +254,16 @@ class Supervisor:
             self.notice(task_id, f"No sign of life for {model.say_duration(silent)}: no output, no CPU.")
 
     def examine(self, task_id: str, known: Watch, now: float) -> None:
-        """One live run: has it ended, does it flood?"""
-        if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
-            self.look(task_id)
+        """One live run: has it ended, does it flood? There may be hundreds, so mostly one look at its folder."""
+        touched = self.watches.touched(known)
+        if touched or known.pidfd is None:
+            if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
+                self.look(task_id)
+                return
+            self.watches.watch_shim(task_id, known)
+        if not touched and now - known.sized < _SIZE_EVERY:
             return
-        self.watches.watch_shim(task_id, known)
+        known.sized = now
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
         most = (known.own or self.config).max_output
         if size > most:

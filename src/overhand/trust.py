@@ -32,17 +32,18 @@ def files(root: str) -> list[str]:
     return found
 
 
-def _place() -> str:
+def place() -> str:
+    """The file in the user's folder that says what is trusted."""
     return os.path.join(config.user_folder(), "trust.json")
 
 
 def _known(root: str) -> dict[str, str]:
-    raw = read_file(_place())
+    raw = read_file(place())
     try:
         projects = json.loads(raw)["projects"] if raw else {}
         return dict(projects.get(root, {}))
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StorageFailed(f"{_place()} cannot be read.", "Mend or move that file, then: overhand trust") from None
+        raise StorageFailed(f"{place()} cannot be read.", "Mend or move that file, then: overhand trust") from None
 
 
 def _digest(root: str, name: str) -> str | None:
@@ -78,10 +79,10 @@ def marks(root: str, names: Iterable[str]) -> dict[str, str]:
 def remember(root: str, marks: Mapping[str, str]) -> None:
     """These files, with exactly this content, are trusted."""
     with _own_folder():
-        raw = read_file(_place())
+        raw = read_file(place())
         everything: dict[str, Any] = json.loads(raw) if raw else {"version": 1, "projects": {}}
         everything["projects"].setdefault(root, {}).update(marks)
-        write_file(_place(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
+        write_file(place(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
 def seal(facts: Mapping[str, Any]) -> str:
@@ -111,12 +112,18 @@ def require_seal(state: State) -> None:
 def _key() -> bytes:
     """The user's own secret, made when it is first needed."""
     path = os.path.join(config.user_folder(), "key")
+    if path in _keys:
+        return _keys[path]
     if (raw := read_file(path)) is None:
         with _own_folder():
             if (raw := read_file(path)) is None:
                 raw = os.urandom(32).hex().encode()
                 write_file(path, raw, mode=0o600)
+    _keys[path] = raw
     return raw
+
+
+_keys: dict[str, bytes] = {}  # it never changes once it is made
 
 
 def require(root: str, names: Iterable[str]) -> None:

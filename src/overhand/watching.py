@@ -33,6 +33,8 @@ class Watch:
     pidfd: int | None = None
     orphan: bool = False  # its shim is gone
     size: int = -1
+    sized: float = 0.0  # when the size was looked at
+    touch: int = 0  # when something was last made in its folder
     ticks: int = -1
     stalled: bool = False
     own: Config | None = None  # where the task has settings of its own
@@ -104,6 +106,15 @@ class Watches:
         known = self.live.pop(task_id, None)
         if known:
             self._close(known)
+
+    def touched(self, known: Watch) -> bool:
+        """Whether something was made in the run's folder since the last look."""
+        try:
+            touch = os.stat(known.place).st_mtime_ns
+        except OSError:
+            return True
+        known.touch, before = touch, known.touch
+        return touch != before
 
     def next_due(self) -> float:
         """When the nearest deadline or note is."""

@@ -13,7 +13,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand import cli, config, finish, log, run, store
+from overhand import cli, config, files, finish, log, run, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,9 @@ os.posix_spawn = between(os.posix_spawn)
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.link = between(os.link)
-log.append = between(log.append)
+log.write = between(log.write)
+new = between(files.write_new)
+vars(store)["write_new"] = vars(run)["write_new"] = new  # both have it by its name
 
 
 def main(root: str, task: str, step: str) -> None:

@@ -99,7 +99,7 @@ def has_shim(scene: Scene, task: str) -> bool:
 
 def test_settling_killed_at_every_moment(yard: Scene) -> None:
     """The run never began; who finds that out is killed as well, and the next one finds the same."""
-    laid_out = 6  # folder and some files are there, the shim is not
+    laid_out = 12  # folder and some files are there, the shim is not
     tasks = {}
     for task, point in every_point(yard, "settle"):
         assert die_at(yard, task, "start", laid_out)

@@ -37,13 +37,35 @@ class Call:
     title: str
     prompt: str
     handoff: Handoff
-    workspace: Path
-    output: Path
-    result: Path
-    data_file: Path
-    project: Path
     task_id: str
     run_id: str
+    place: str  # the run's folder
+    root: str  # the project's
+
+    @property
+    def workspace(self) -> Path:
+        """The task's folder."""
+        return Path(self.place).parent.parent
+
+    @property
+    def output(self) -> Path:
+        """Where OUTPUT.md may be written."""
+        return Path(self.place, "OUTPUT.md")
+
+    @property
+    def result(self) -> Path:
+        """Where result.json may be written."""
+        return Path(self.place, "result.json")
+
+    @property
+    def data_file(self) -> Path:
+        """Where data.json may be written."""
+        return Path(self.place, "data.json")
+
+    @property
+    def project(self) -> Path:
+        """The project's folder, which is the working tree."""
+        return Path(self.root)
 
 
 def problems(agent: Agent) -> list[str]:
@@ -110,20 +132,16 @@ def load(spec: str) -> Callable[[Call], object]:
 def call_from_environment() -> Call:
     """The Call of this child process."""
     env = os.environ
-    workspace = Path(env["OVERHAND_WORKSPACE"])
-    text = Path(env["OVERHAND_HANDOFF"]).read_text(encoding="utf-8", errors="replace")
-    parsed = handoffs.parse(text)
+    place = Path(env["OVERHAND_OUTPUT"]).parent
+    parsed = handoffs.parse(Path(env["OVERHAND_HANDOFF"]).read_text(encoding="utf-8", errors="replace"))
     return Call(
         title=parsed.title,
-        prompt=(workspace / "runs" / env["OVERHAND_RUN"] / "prompt.md").read_text(encoding="utf-8", errors="replace"),
+        prompt=(place / "prompt.md").read_text(encoding="utf-8", errors="replace"),
         handoff=parsed,
-        workspace=workspace,
-        output=Path(env["OVERHAND_OUTPUT"]),
-        result=Path(env["OVERHAND_RESULT"]),
-        data_file=Path(env["OVERHAND_DATA"]),
-        project=Path(env["OVERHAND_PROJECT"]),
         task_id=env["OVERHAND_TASK"],
         run_id=env["OVERHAND_RUN"],
+        place=str(place),
+        root=env["OVERHAND_PROJECT"],
     )
 
 

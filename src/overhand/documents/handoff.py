@@ -178,10 +178,25 @@ def step_line(step: Step) -> str:
     return f"- [{step.marker}] {text}"
 
 
-@lru_cache(maxsize=128)  # between a delegation and its verdict the same text is parsed four times
 def parse(text: str) -> Handoff:
     """The handoff a file holds; anything is accepted, missing sections are empty, unknown ones are kept."""
-    return _from_sheet(read_sheet(unix(text), KNOWN))
+    return _read(text)[1]
+
+
+def _read(text: str) -> tuple[Sheet, Handoff]:
+    """Between a delegation and its verdict the same text is read several times; a long one is not kept."""
+    return _read_short(text) if len(text) < _SHORT else _read_any(text)
+
+
+_SHORT = 20_000
+
+
+def _read_any(text: str) -> tuple[Sheet, Handoff]:
+    sheet = read_sheet(unix(text), KNOWN)
+    return sheet, _from_sheet(sheet)
+
+
+_read_short = lru_cache(maxsize=128)(_read_any)
 
 
 def _from_sheet(sheet: Sheet) -> Handoff:
@@ -258,8 +273,7 @@ def wanted_contract(handoff: Handoff) -> str | None:
 
 def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:
     """Everything that is wrong with a HANDOFF.md; `exists` tells whether a path is there."""
-    sheet = read_sheet(unix(text), KNOWN)
-    handoff = _from_sheet(sheet)
+    sheet, handoff = _read(text)
     at = sheet.lines
     problems = [*sheet.problems, *_lint_task(handoff, at.get("task", 1))]
     if len(handoff.context) > CONTEXT_LIMIT:

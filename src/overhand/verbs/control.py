@@ -37,7 +37,9 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         raise Refused(
             "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
         )
-    _wait_until_ended(session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30)
+    _wait_until_ended(
+        session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30 + len(asked)
+    )
     tasks = [
         {"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))}
         for t in task_ids

@@ -120,7 +120,7 @@ def _accept(
     trust.require(session.root, agent.trusted_with)
     for warning in agent.warnings:
         session.tell(f"{agent.source}: {warning}")
-    state, problems = make(session, request, who, agent, config, settings, start=start, sync=sync)
+    state, problems, _ = make(session, request, who, agent, config, settings, start=start, sync=sync)
     return state, agent, problems
 
 
@@ -134,8 +134,8 @@ def make(
     *,
     start: bool,
     sync: bool,
-) -> tuple[State, list[Problem]]:
-    """The task's folder and its first events."""
+) -> tuple[State, list[Problem], str]:
+    """The task's folder and its first events; with the problems of its HANDOFF, and that itself."""
     if request.kind is not None and not model.is_name(request.kind):
         raise BadInput(
             f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
@@ -172,7 +172,7 @@ def make(
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
     by = who.by(session.via)
-    return session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema), problems
+    return session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema), problems, text
 
 
 def only_from_people(who: Caller, request: Request) -> None:

@@ -184,10 +184,10 @@ _EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def describe(session: Session, state: State, verb: str) -> dict[str, Any]:
-    """The object that `show`, `wait` and `delegate --wait` print."""
+def describe(session: Session, state: State, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
     folder = session.store.folder(state["task_id"])
-    result = read_result(session, state)
+    result = read_result(session, state) if result is None else result
     shown = row(state, queue(session.store.states()) if state["queued"] else {})
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
@@ -196,7 +196,7 @@ def describe(session: Session, state: State, verb: str) -> dict[str, Any]:
         summary=result.get("summary") or state["summary"],
         runs=[_run(run) for run in state["runs"]],
         questions=[],
-        folder=os.path.relpath(folder, session.root),
+        folder=session.store.relative(folder),
         level=state["level"],
         timeout=state["timeout"],
         path=state["path"],
