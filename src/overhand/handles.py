@@ -97,7 +97,7 @@ def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], 
 
 def reap() -> None:
     """Bury the shims that this process started, and orphans that came to it; its other children are left alone."""
-    for pid in {*_children, *members.dead_orphans()}:
+    for pid in {*_children, *members.dead_orphans(_children)}:
         try:
             done, _ = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:

@@ -353,10 +353,10 @@ def become_subreaper() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 
-def dead_orphans() -> list[int]:
-    """Zombies that came to this process from elsewhere: they are in sessions of their own."""
+def dead_orphans(started: set[int]) -> list[int]:
+    """Zombies that this process did not start but got: they are in sessions of their own."""
     own, found = os.getsid(0), []
-    for pid in _children(os.getpid()) if LINUX else []:
+    for pid in set(_children(os.getpid())) - started if LINUX else ():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()

@@ -247,8 +247,8 @@ class Supervisor:
 
     def note(self, task_id: str, known: Watch, now: float) -> None:
         """A run without any sign of life for long is told of, once."""
-        silent = self.watches.note(known, now)
         stall = (known.own or self.config).stall
+        silent = self.watches.note(known, now, stall)
         if stall and silent > stall and not known.stalled:
             known.stalled = True
             self.notice(task_id, f"No sign of life for {model.say_duration(silent)}: no output, no CPU.")

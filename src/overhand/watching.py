@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from overhand.model import Run
 
 # Seconds after the start at which the sessions of a run are noted: what hides does so early. Then ever more rarely.
-_NOTE_AT = (0.1, 0.3, 1.0, 3.0, 8.0)
-_NOTE_EVERY = 30.0
+_NOTE_AT = (0.1, 0.5, 2.0)
+_NOTE_EVERY = 60.0
 
 
 @dataclass(slots=True)
@@ -120,10 +120,11 @@ class Watches:
         """When the nearest deadline or note is."""
         return min((min(w.deadline or w.note_at, w.note_at) for w in self.live.values()), default=float("inf"))
 
-    def note(self, known: Watch, now: float) -> float:
+    def note(self, known: Watch, now: float, stall: float) -> float:
         """Remember the sessions of its members; returns for how long it has shown no sign of life."""
         age = now - known.began
-        known.note_at = next((known.began + at for at in _NOTE_AT if at > age), now + _NOTE_EVERY)
+        later = now + min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY)
+        known.note_at = next((known.began + at for at in _NOTE_AT if at > age), later)
         shim = handles.shim_pid(known.place) if known.ours and members.LINUX else None
         if shim is not None:
             ticks = known.members.note(shim)

@@ -104,12 +104,16 @@ def _supervisor(session: Session) -> frozenset[int]:
 
 def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> None:
     until = waiting.deadline(seconds)
+    left = task_ids
     with waiting.bell(session.store, task_ids) as bell:
-        while left := [t for t in task_ids if refresh(session, session.store.state(t))["status"] is None]:
+        while left := [t for t in left if refresh(session, session.store.state(t))["status"] is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
-            session.progress(f"Stopping {', '.join(left)} …")
+            some = ", ".join(left) if len(left) < 5 else f"{len(left)} tasks"
+            session.progress(f"Stopping {some} …")
             bell.wait(until - time.monotonic())
+            if len(left) > 20:
+                time.sleep(0.2)  # many end at once: looking at all of them for each would keep them from ending
 
 
 def _end_of(state: State) -> dict[str, Any]:
