@@ -101,8 +101,9 @@ def requirement_words() -> str:
 
 
 def call_fields() -> str:
-    rows = [(f"`call.{name}`", f"`{kind}`") for name, kind in Call.__annotations__.items()]
-    return table(("Field", "Type"), rows)
+    fields = dict(Call.__annotations__)
+    fields |= {name: "Path" for name, value in vars(Call).items() if isinstance(value, property)}
+    return table(("Field", "Type"), [(f"`call.{name}`", f"`{kind}`") for name, kind in fields.items()])
 
 
 def scripted_agent() -> str:
