@@ -216,8 +216,8 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
             if current is None or current["state"] == "ended":
                 _refuse(task, begun, raw)
                 return
-            if raw is not None:
-                write_file(f"{begun.place}/result.json", raw)
+            if raw is not None and not (begun.quick and value and set(value) <= {"status", "summary"}):
+                write_file(f"{begun.place}/result.json", raw)  # a plain text is kept whole in OUTPUT.md
             code = None if cause == "timeout" else 0 if cause == "exit" else 1
             ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
             if begun.quick:
