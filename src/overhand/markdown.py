@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 # Blank lines are swallowed by the first group: a line is always matched where the last one ended, so a
 # hostile run of blanks or spaces costs one step, and nothing is ever tried twice.
-_LINE = re.compile(r"((?:[ \t\r]*+\n)*+)([ \t]*+)([^\n]*+)\n?")
+_LINE = re.compile(r"((?:[ \t\r]*\n)*)([ \t]*)([^\n]*)\n?")
 _MARKS = frozenset("#`~<-*_+0123456789")  # a line that begins with anything else is text
 _BULLET = re.compile(r"(?:[-+*]|[0-9]{1,9}[.)])(?=[ \t]|$)")
 _BOX = re.compile(r"\[([ xX?!~])\](?=[ \t]|$)")
-_RULE = re.compile(r"([-*_])(?:[ \t]*+\1){2,}+[ \t]*+$")
+_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 _NOTABLE = re.compile(
-    r"^([ \t]*+(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]++)*+)(#{1,6}(?=[ \t\r\n]|\Z)|```|~~~|<!--)([^\n]*+)",
+    r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*)(#{1,6}(?=[ \t\r\n]|\Z)|```|~~~|<!--)([^\n]*)",
     re.MULTILINE,
 )
 _TICKS = re.compile(r"`+")

@@ -15,7 +15,7 @@ from overhand.documents.text import unix
 from overhand.markdown import Line, Part, lines, sections
 
 # Lines that would mean something to a reader of the whole document, alone or behind bullets.
-_BEFORE = r"^([ \t]*+(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]++)*+"
+_BEFORE = r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*"
 _SPECIAL = r"(?:#{1,6}(?=[ \t]|$)|```|~~~|<!--|=== [A-Z][A-Z _]* ===[ \t]*$)"
 _MEANT = re.compile(rf"{_BEFORE}\\*)(?={_SPECIAL})", re.MULTILINE)
 _ESCAPED = re.compile(rf"{_BEFORE})\\(?=\\*{_SPECIAL})", re.MULTILINE)

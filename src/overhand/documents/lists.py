@@ -15,7 +15,10 @@ from overhand.markdown import cell, cells, code, is_delimiter, leading_code, lin
 
 # The look-behinds start a match at the beginning of a run of blanks only: a long run costs one try.
 _DASH = re.compile(r"(?<!\s)\s+(?:—|\u2013|--?|→)(?:\s+|$)|(?<!\s)\s*:(?:\s+|$)")
-_BOLD = re.compile(r"\*\*((?:\\.|[^\\*]|\*(?!\*))++)\*\*(\s*+(?::|—|\u2013|--?)(?=\s|$))?\s*+", re.DOTALL)
+# unrolled, not possessive: early 3.11 releases get possessive groups wrong
+_BOLD = re.compile(
+    r"\*\*(?!\*\*)([^\\*]*(?:(?:\\.|\*(?!\*))[^\\*]*)*)\*\*(\s*(?::|—|\u2013|--?)(?=\s|$))?\s*", re.DOTALL
+)
 _STAR = re.compile(r"\\([\\*])")
 _NOTHING = frozenset(("", "none", "none.", "n/a", "-", "—", "nothing", "(none)", "_none_"))
 _NAMES = frozenset(("file", "path", "files", "name", "deliverable", "artifact"))

@@ -15,7 +15,7 @@ from overhand.model import STATUSES, duration
 
 # Everything a search for JSON has to look at: strings as a whole (one that is not closed ends with its
 # line, because no JSON string goes over a line), braces, and nothing else. Each character is read once.
-_TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*+)("[ \t\r\n]*+:|"|)|[{}]')
+_TOKEN = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)("[ \t\r\n]*:|"|)|[{}]')
 _NEEDS_INPUT = "needs_input"
 
 
