@@ -22,6 +22,7 @@ from overhand.store import find_root
 from overhand.verbs import Session, control, look
 from overhand.verbs import delegate as delegating
 from overhand.verbs.reconcile import refresh
+from overhand.verbs.request import request_of
 from overhand.verbs.setup import first_use
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Project:
                 task = self._detached(one)
                 made.append((task.id, task.handle, None))
             else:
-                state = batch.accept(delegating.request_of(one), function)
+                state = batch.accept(request_of(one), function)
                 made.append((state["task_id"], state["handle"], function))
         batch.all_accepted()
         return [

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand import members
+from overhand import log, members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,17 +122,7 @@ def _number(path: str) -> int | None:
 
 def lives(place: str) -> bool:
     """Whether the kernel still holds the run's lock for somebody."""
-    try:
-        fd = os.open(f"{place}/life", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return log.is_held(f"{place}/life")
 
 
 def probe(place: str) -> Probe:

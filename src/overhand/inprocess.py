@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from overhand.model import Event, Run, State
     from overhand.store import Locked
     from overhand.verbs import Session
-    from overhand.verbs.delegate import Request
+    from overhand.verbs.request import Request
 
 # Paperwork of a hundred threads at once is a fight for the interpreter: ten times the thread switches, half the speed.
 _desks = threading.BoundedSemaphore(2)

@@ -119,6 +119,23 @@ class Lock:
             self.fd = -1
 
 
+def is_held(path: str) -> bool:
+    """Whether somebody holds this lock now; the kernel lets go of it when they die."""
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def kernel_holder(path: str) -> int | None:
     """The pid that the kernel names as the holder of a lock; Linux only."""
     try:

@@ -60,18 +60,3 @@ def pid_namespace() -> str:
         return os.readlink("/proc/self/ns/pid")[5:-1]
     except OSError:
         return ""
-
-
-def sync_all(path: str) -> None:
-    """Bring everything written so far on this file system to the disk, in one go."""
-    import ctypes
-
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-        if syncfs is None:
-            os.sync()
-        elif syncfs(fd) != 0:
-            raise OSError(ctypes.get_errno(), "syncfs failed", path)
-    finally:
-        os.close(fd)

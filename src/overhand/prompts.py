@@ -1,4 +1,4 @@
-"""The prompt: the agent's role, the task, and how to return."""
+"""What a run is given: the prompt (role, task, how to return), its context and its environment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.model import State
+    from overhand.store import Store
+
+MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
 
 _LEVELS = {
     "read": "You may read anything in the project and must not change files outside your own run folder.",
@@ -89,3 +92,35 @@ def _to_repair(problems: list[dict[str, Any]]) -> str:
         fix = f" {problem['fix']}" if problem.get("fix") else ""
         lines.append(f"- {problem['message']}{fix}")
     return "\n".join(lines)
+
+
+def context(state: State, run_id: str) -> dict[str, Any]:
+    """The delegation context of a run."""
+    return {
+        "session_id": run_id,
+        "delegation_depth": state["depth"],
+        "delegation_path": state["path"],
+        "timeout": state["timeout"],
+        "task_context": {"task_id": state["task_id"], "description": state["title"], "kind": state["kind"]},
+    }
+
+
+def environment(store: Store, state: State, run_id: str) -> dict[str, str]:
+    """What an agent finds in its environment."""
+    folder, place = store.folder(state["task_id"]), store.run_folder(state["task_id"], run_id)
+    env = {
+        "OVERHAND_TASK": state["task_id"],
+        MARKER: run_id,
+        "OVERHAND_WORKSPACE": folder,
+        "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
+        "OVERHAND_OUTPUT": f"{place}/OUTPUT.md",
+        "OVERHAND_RESULT": f"{place}/result.json",
+        "OVERHAND_DATA": f"{place}/data.json",
+        "OVERHAND_CONTEXT": f"{place}/context.json",
+        "OVERHAND_DEPTH": str(state["depth"]),
+        "OVERHAND_PROJECT": store.root,
+        "PWD": store.root,
+    }
+    if state["model"]:
+        env["OVERHAND_MODEL"] = state["model"]
+    return env

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from overhand.documents.handoff import Handoff
     from overhand.model import Event, Run, State
 
-MARKER = "OVERHAND_RUN"
+MARKER = prompts.MARKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,11 @@ def start(work: Work, task_id: str) -> bool:
                 place,
                 launch.argv,
                 cwd=work.store.root,
-                env={**checks.clean_environment(work.env), **environment(work, task.state, run_id), **launch.env},
+                env={
+                    **checks.clean_environment(work.env),
+                    **prompts.environment(work.store, task.state, run_id),
+                    **launch.env,
+                },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
             )
         except (OSError, OverhandError) as error:
@@ -184,7 +188,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         project=store.root,
     )
     write_new(f"{place}/prompt.md", job.prompt)
-    write_new(f"{place}/context.json", dumps(context(state, run_id)))
+    write_new(f"{place}/context.json", dumps(prompts.context(state, run_id)))
     if prepared.tree is not None:
         write_new(f"{place}/tree.json", dumps(prepared.tree))
     contract = state["contract"]
@@ -220,38 +224,6 @@ def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:
         return []
     raw = read_file(f"{store.run_folder(state['task_id'], repaired[-1]['id'])}/problems.json")
     return list(json.loads(raw)) if raw else []
-
-
-def context(state: State, run_id: str) -> dict[str, Any]:
-    """The delegation context of a run."""
-    return {
-        "session_id": run_id,
-        "delegation_depth": state["depth"],
-        "delegation_path": state["path"],
-        "timeout": state["timeout"],
-        "task_context": {"task_id": state["task_id"], "description": state["title"], "kind": state["kind"]},
-    }
-
-
-def environment(work: Work, state: State, run_id: str) -> dict[str, str]:
-    """What an agent finds in its environment."""
-    folder, place = work.store.folder(state["task_id"]), work.store.run_folder(state["task_id"], run_id)
-    env = {
-        "OVERHAND_TASK": state["task_id"],
-        MARKER: run_id,
-        "OVERHAND_WORKSPACE": folder,
-        "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
-        "OVERHAND_OUTPUT": f"{place}/OUTPUT.md",
-        "OVERHAND_RESULT": f"{place}/result.json",
-        "OVERHAND_DATA": f"{place}/data.json",
-        "OVERHAND_CONTEXT": f"{place}/context.json",
-        "OVERHAND_DEPTH": str(state["depth"]),
-        "OVERHAND_PROJECT": work.store.root,
-        "PWD": work.store.root,
-    }
-    if state["model"]:
-        env["OVERHAND_MODEL"] = state["model"]
-    return env
 
 
 def archive(task: Locked) -> None:
@@ -343,23 +315,6 @@ def _takes_children_along(store: Store, task_id: str, ended: Run) -> bool:
     """Whether somebody ended this run; one that ended by itself, or was lost, leaves its children at work."""
     place = store.run_folder(task_id, ended["id"])
     return ended["cause"] in ("cancelled", "timeout", "budget") or stop_cause(place) is not None
-
-
-def end_checks(store: Store, task_id: str) -> None:
-    """Stop the checks of a task that nobody wants any more; whoever waits for them sees them ended."""
-    folder = store.folder(task_id)
-    for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in _names(f"{folder}/runs"))):
-        for name in _names(where):
-            place = f"{where}/{name}"
-            if handles.lives(place):
-                handles.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def stop_cause(place: str) -> str | None:

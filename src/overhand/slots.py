@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from typing import TYPE_CHECKING
 
-from overhand import model
+from overhand import log, model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,19 +45,4 @@ def waits_for_child(store: Store, state: State) -> bool:
         names = os.listdir(folder)
     except OSError:
         return False
-    return any(_is_held(f"{folder}/{name}") for name in names)
-
-
-def _is_held(path: str) -> bool:
-    """The waiter holds a lock for as long as it waits; the kernel lets go when it dies."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
+    return any(log.is_held(f"{folder}/{name}") for name in names)

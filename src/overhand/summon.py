@@ -36,7 +36,7 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
     while time.monotonic() < deadline:
         if _send(store, line):
             return True
-        if _has_ended(pid) and _lock_is_free(store):
+        if _has_ended(pid) and running(store) is None:
             pid = _spawn(store)  # it found the lock held by one that was about to leave
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
@@ -46,23 +46,7 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
 def running(store: Store) -> int | None:
     """The pid of the supervisor that holds the project's lock, if there is one."""
     path = f"{store.own}/lock"
-    return log.holder(path) if os.path.exists(path) and not _lock_is_free(store) else None
-
-
-def _lock_is_free(store: Store) -> bool:
-    import fcntl
-
-    try:
-        fd = os.open(f"{store.own}/lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True
+    return log.holder(path) if log.is_held(path) else None
 
 
 def may_start(store: Store) -> bool:

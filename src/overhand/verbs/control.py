@@ -7,8 +7,8 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
+from overhand import checks, guards, handles, machine, model, run, summon, trust, waiting
 from overhand import config as configs
-from overhand import guards, handles, machine, model, run, summon, trust, waiting
 from overhand.agents import files
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
 from overhand.files import random_text
@@ -75,14 +75,14 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
             task.append(
                 {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
             )
-            run.end_checks(session.store, task_id)
+            checks.end_all(session.store.folder(task_id))
             return "queued"
         if current is None:
             return _leftovers_ended(session, state)
         task.append({"e": "stop", "why": "now" if now else "stopped"})
         being_checked = current["state"] == "ended"
     if being_checked:
-        run.end_checks(session.store, task_id)
+        checks.end_all(session.store.folder(task_id))
     return "asked"
 
 
@@ -181,7 +181,7 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     import hashlib
 
     from overhand.documents import handoff as handoffs
-    from overhand.verbs.delegate import Request, check_handoff, checks_of
+    from overhand.verbs.request import Request, check_handoff, checks_of
 
     depth, path = guards.check_delegation(who, agent)
     text, handoff = run.read_handoff(session.store, state["task_id"])
