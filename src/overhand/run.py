@@ -140,6 +140,8 @@ def start(work: Work, task_id: str) -> bool:
         archive(task)
         place = work.store.run_folder(task_id, run_id)
         try:
+            if not os.path.isdir(f"{task.folder}/ipc"):
+                os.mkdir(f"{task.folder}/ipc")
             job, _ = lay_out(work, task, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             shim = handles.start(
@@ -175,9 +177,8 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     state, store = task.state, work.store
     place = store.run_folder(task.task_id, run_id)
-    for folder in (f"{task.folder}/ipc", f"{task.folder}/runs"):
-        if not os.path.isdir(folder):
-            os.mkdir(folder)
+    if not os.path.isdir(f"{task.folder}/runs"):
+        os.mkdir(f"{task.folder}/runs")
     os.mkdir(place)
     problems = _problems_to_repair(store, state)
     job = Job(

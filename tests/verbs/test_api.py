@@ -307,7 +307,7 @@ def test_stopping_a_function_refuses_its_result(project: Project) -> None:
 def test_a_question_left_open_needs_the_person(project: Project) -> None:
     @project.agent("asker")
     def ask(call: Call) -> str:
-        (call.workspace / "ipc/001.question").write_text('{"seq": 1, "question": "Which?"}')
+        (call.ipc / "001.question").write_text('{"seq": 1, "question": "Which?"}')
         return "Done, I think."
 
     result = project.delegate("Ask", agent="asker").wait()

@@ -48,6 +48,13 @@ class Call:
         return Path(self.place).parent.parent
 
     @property
+    def ipc(self) -> Path:
+        """Where questions are asked, made when it is first used."""
+        folder = self.workspace / "ipc"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @property
     def output(self) -> Path:
         """Where OUTPUT.md may be written."""
         return Path(self.place, "OUTPUT.md")
