@@ -207,7 +207,9 @@ def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = froze
             members.send(pid, found[pid], signal.SIGTERM)
     if found:
         _wait_for_end(place, grace)
-    return _kill_all(place, run)
+    left = _kill_all(place, run)
+    reap()  # what came to us from a killed shim is dead, and must not look alive as a zombie
+    return left
 
 
 def _terminate_group(agent: int) -> None:
