@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand import handles
@@ -91,23 +91,32 @@ def _from_output(place: str) -> Returned | None:
     problems = [*problems, *more]
     status, note = (output.status, "") if output.status else _status_elsewhere(text)
     if note:
+        output = replace(output, summary=_without_status(output.summary))
         filled_in = Problem("status-filled-in", note, level="warning")
         problems = [*(p for p in problems if p.code != "status-missing"), filled_in]
     value = returns.from_output(output)
     if value.status != status:
-        from dataclasses import replace
-
         value = replace(value, status=status)
     whole = output.status is not None and bool(output.summary)
     return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
 
 
+def _is_status(line: str) -> bool:
+    name, colon, _ = line.replace("*", "").partition(":")
+    return bool(colon) and name.strip().lower() == "status"
+
+
+def _without_status(summary: str) -> str:
+    """A misplaced status line is no part of what the summary says."""
+    return "\n".join(line for line in summary.split("\n") if not _is_status(line)).strip()
+
+
 def _status_elsewhere(text: str) -> tuple[str | None, str]:
     """A status that does not stand where it belongs, and what to say about it."""
     for line in lines(text):
-        name, colon, word = text[line.start : line.end].replace("*", "").partition(":")
-        if line.kind == "text" and colon and name.strip().lower() == "status":
-            status, _ = read_status(word.strip())
+        shown = text[line.start : line.end]
+        if line.kind == "text" and _is_status(shown):
+            status, _ = read_status(shown.replace("*", "").partition(":")[2].strip())
             if status:
                 return status, "The status of OUTPUT.md does not stand below its title; it was found elsewhere."
     if text.lstrip().lower().startswith("# task complete"):
@@ -154,8 +163,6 @@ def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Pr
     if value.data is not None and value.data != data:
         text = "The return's own data and data.json differ; the return's own is used."
         return value, [Problem("return-contradicts", text, of="substance")]
-    from dataclasses import replace
-
     return replace(value, data=data), []
 
 
