@@ -61,9 +61,15 @@ def hold_life(place: str) -> int:
 
     The file is locked before it has its name: whoever tests it for a moment could otherwise be in our way.
     """
-    fd = os.open(f"{place}/life.new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fd = take_life(f"{place}/life.new")
     os.rename(f"{place}/life.new", f"{place}/life")
+    return fd
+
+
+def take_life(path: str) -> int:
+    """The same for a file that nobody looks at yet."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return fd
 
 

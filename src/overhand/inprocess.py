@@ -157,14 +157,13 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
     if state["checks"]:
         run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
     prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
-    with _desks, work.store.locked(task_id, work.by) as task:
+    with _desks, work.store.locked(task_id, work.by, known=state) as task:
         if task.state["status"] is not None or task.state["runs"] or task.state["queued"] or task.state["stop"]:
             return None
         run_id = new_run_id()
         place = work.store.run_folder(task_id, run_id)
         job, spec = run.lay_out(work, task, run_id, prepared)
-        life = handles.hold_life(place)
-        os.link(f"{place}/life", f"{place}/start")
+        life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
         made = {**run.created(run_id, function.name, "function", state["timeout"]), "attached": True}
         task.append({"e": "accepted"}, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
@@ -211,7 +210,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
     except OverhandError as error:
         raw, cause = encode(failure(error)), "error"
     with _desks if begun.quick else nullcontext():
-        with work.store.locked(begun.task_id, work.by) as task:
+        with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
             current = model.find_run(task.state, begun.run_id)
             if current is None or current["state"] == "ended":
                 _refuse(task, begun, raw)

@@ -194,15 +194,19 @@ class Log:
 
     def read(self) -> list[Event]:
         """What is recorded so far."""
-        return parse(os.pread(self._lock.fd, os.fstat(self._lock.fd).st_size, 0))
+        return parse(os.pread(self._lock.fd, self.size(), 0))
+
+    def size(self) -> int:
+        """How long it is: a log only grows."""
+        return os.fstat(self._lock.fd).st_size
 
     def append(self, events: Sequence[Event], *, sync: bool = False) -> None:
         """Append whole lines."""
         write(self._lock.fd, events, sync=sync)
 
 
-def create(folder: str, events: Sequence[Event], *, sync: bool) -> None:
-    """The log of a new task; nobody else knows the folder yet."""
+def create(folder: str, events: Sequence[Event], *, sync: bool) -> int:
+    """The log of a new task, which nobody else knows yet; returns how long it is."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         fd = os.open(f"{folder}/{LOG}", flags, 0o644)
@@ -210,6 +214,7 @@ def create(folder: str, events: Sequence[Event], *, sync: bool) -> None:
         raise storage_failed(error, "Cannot write the log of this task") from error
     try:
         write(fd, events, sync=sync)
+        return os.fstat(fd).st_size
     finally:
         os.close(fd)
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         stop: str | None
         repairs: int
         notices: list[str]
+        size: int  # of the log, where it is known that nothing was appended since
 
 
 STATUSES = {
@@ -193,7 +194,7 @@ def new_state(task_id: str) -> State:
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
         "strict": False, "handoff": None, "seal": "", "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
-        "seen": False, "stop": None, "repairs": 0, "notices": [],
+        "seen": False, "stop": None, "repairs": 0, "notices": [], "size": -1,
     }  # fmt: skip
 
 

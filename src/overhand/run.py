@@ -263,6 +263,8 @@ def settle(work: Work, task_id: str, *, cause: str | None = None) -> State:
             if run["state"] == "starting" and (shim := handles.shim_pid(place)):
                 task.append({"e": "run.started", "run": run["id"], "shim": shim})
             return task.state
+        if found.what == "unbegun" and run["attached"]:
+            found = handles.Probe("lost")  # a function began before it was recorded
         if found.what == "unbegun" and run["state"] == "running" and not os.path.exists(f"{place}/life"):
             found = handles.Probe("lost")  # its folder was removed: nobody can say that it never began
         if found.what == "unbegun":

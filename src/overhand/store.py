@@ -230,8 +230,9 @@ class Store:
                 "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
             }
             events = stamped([created, {"e": "accepted"}] if start else [created], by)
-            log.create(folder, events, sync=sync)
-            return model.fold(task_id, events)
+            state = model.fold(task_id, events)
+            state["size"] = log.create(folder, events, sync=sync)
+            return state
         except BaseException:
             _withdraw(folder)
             raise
@@ -262,9 +263,12 @@ class Store:
             if task.state["created"] is None:
                 task.append({"e": "created", "v": 1, "task": task_id, "handle": self._take_handle(task_id), **created})
 
-    def locked(self, task_id: str, by: Event, patience: float = log.PATIENCE) -> Locked:
-        """Hold a task's lock: the state inside is the truth until it is released."""
-        return Locked(self, task_id, by, patience)
+    def locked(self, task_id: str, by: Event, patience: float = log.PATIENCE, known: State | None = None) -> Locked:
+        """Hold a task's lock: the state inside is the truth until it is released.
+
+        A state that is known already is taken for it if nothing was appended since.
+        """
+        return Locked(self, task_id, by, patience, known)
 
     def wake_waiters(self, task_id: str) -> None:
         """Tell everybody who waits for this task that something happened."""
@@ -305,8 +309,8 @@ def _forget(path: str) -> None:
 class Locked:
     """A task under its lock."""
 
-    def __init__(self, store: Store, task_id: str, by: Event, patience: float) -> None:
-        self.store, self.task_id, self.by = store, task_id, by
+    def __init__(self, store: Store, task_id: str, by: Event, patience: float, known: State | None) -> None:
+        self.store, self.task_id, self.by, self._known = store, task_id, by, known
         self.folder = store.folder(task_id)
         self._log = log.Log(self.folder, f"Task {task_id}", patience)
         self._wrote = False
@@ -320,7 +324,10 @@ class Locked:
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            self.state = model.fold(self.task_id, self._log.read())
+            if self._known is not None and self._known["size"] == self._log.size():
+                self.state = self._known
+            else:
+                self.state = model.fold(self.task_id, self._log.read())
         except BaseException:
             self._log.__exit__(None, None, None)
             raise
@@ -333,6 +340,7 @@ class Locked:
         self._wrote = True
         for event in whole:
             model.apply(self.state, event)
+        self.state["size"] = self._log.size()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
