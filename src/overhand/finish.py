@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand import evidence, log, machine, model, run, trees, trust
@@ -45,13 +45,13 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
             return state
         spec = _json(f"{place}/spec.json") or {}
         handoff = handoffs.parse(str(spec.get("handoff", "")))
-        returned, found, look_at = gather(work, state, ended, place, spec, handoff)
+        case = gather(work, state, ended, place, spec, handoff)
         if run.is_unwanted(work.store, task_id):
-            found = replace(found, cause="cancelled")
-        verdict = judge(found)
+            case = case.cancelled()
+        verdict = judge(case.found)
         if _wants_repair(state, verdict, spec):
             return _send_back(work, task_id, ended["id"], place, verdict)
-        _, event = put_documents(work, state, ended, place, returned, found, verdict, look_at)
+        _, event = put_documents(case, verdict)
         with work.store.locked(task_id, work.by) as task:
             if unjudged(task.state) is not None:
                 task.append(event, sync=work.sync_results)
@@ -80,6 +80,23 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
         os.close(fd)
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run that has ended, with everything found about it: what is judged, and what the receipt is made of."""
+
+    work: Work
+    state: State
+    ended: Run
+    place: str
+    returned: Returned
+    found: Evidence
+    look_at: dict[str, Any]
+
+    def cancelled(self) -> Case:
+        """The same, of a task that nobody wants any more."""
+        return replace(self, found=replace(self.found, cause="cancelled"))
+
+
 def gather(
     work: Work,
     state: State,
@@ -88,7 +105,7 @@ def gather(
     spec: dict[str, Any],
     handoff: handoffs.Handoff,
     given: object = None,
-) -> tuple[Returned, Evidence, dict[str, Any]]:
+) -> Case:
     """Everything the verdict and the receipt rest on."""
     folder = work.store.folder(state["task_id"])
     returned = evidence.collect(state, folder, place, spec, given)
@@ -123,7 +140,7 @@ def gather(
         "sensitive": trees.sensitive(changed or ()),
         "leftovers": ended["leftovers"],
     }
-    return returned, found, look_at
+    return Case(work, state, ended, place, returned, found, look_at)
 
 
 def checks_after(work: Work, state: State, folder: str) -> list[CheckFact]:
@@ -192,24 +209,16 @@ def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdi
         return task.state
 
 
-def put_documents(
-    work: Work,
-    state: State,
-    ended: Run,
-    place: str,
-    returned: Returned,
-    found: Evidence,
-    verdict: Verdict,
-    look_at: dict[str, Any],
-) -> tuple[dict[str, Any], Event]:
+def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
     """Write the documents; returns the result and the event that vouches for them."""
+    work, state, ended = case.work, case.state, case.ended
     folder = work.store.folder(state["task_id"])
-    result = result_of(work, state, ended, place, returned, found, verdict, look_at)
-    output = _promote(folder, place, state, returned, verdict)
+    result = result_of(case, verdict)
+    output = _promote(folder, case.place, state, case.returned, verdict)
     if output is not None:
         result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        _put(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, place))
+        _put(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, case.place))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     _put(f"{folder}/result.json", encoded)
@@ -228,17 +237,9 @@ def put_documents(
     }
 
 
-def result_of(
-    work: Work,
-    state: State,
-    ended: Run,
-    place: str,
-    returned: Returned,
-    found: Evidence,
-    verdict: Verdict,
-    look_at: dict[str, Any],
-) -> dict[str, Any]:
+def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
     """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
+    state, ended, found, returned = case.state, case.ended, case.found, case.returned
     output, value = returned.output, returned.value
     return {
         "schema": "overhand.result/1",
@@ -258,12 +259,12 @@ def result_of(
         "errors": [asdict(error) for error in value.errors] if value else [],
         "next_steps": value.next_steps if value else "",
         "problems": [p.as_json() for p in verdict.problems],
-        "checks": [_check(check, work.store.root) for check in found.checks],
+        "checks": [check_as_json(check, case.work.store.root) for check in found.checks],
         "usage": None,
         "source": returned.source,
         "output": None,
-        "run_folder": work.store.relative(place),
-        "look_at": look_at,
+        "run_folder": case.work.store.relative(case.place),
+        "look_at": case.look_at,
         "repairs": state["repairs"],
     }
 
@@ -279,7 +280,8 @@ def _fact(fact: Any) -> dict[str, Any]:
     return {"path": fact.path, "holds": fact.holds, "state": state}
 
 
-def _check(check: CheckFact, root: str) -> dict[str, Any]:
+def check_as_json(check: CheckFact, root: str) -> dict[str, Any]:
+    """A check as the receipt shows it."""
     return {
         "name": check.name,
         "command": check.command,

@@ -7,7 +7,7 @@ import inspect
 import os
 import threading
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
@@ -239,13 +239,9 @@ def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:
 def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended: Event, given: object) -> None:
     """The same evidence and the same verdict, and both events in one write."""
     over: Run = {**current, "state": "ended", "cause": ended["cause"], "exit": ended["exit"]}
-    returned, found, look_at = finish.gather(
-        batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given
-    )
+    case = finish.gather(batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given)
     if task.state["stop"]:
-        found = replace(found, cause="cancelled")
-    result, judged = finish.put_documents(
-        batch.work, task.state, over, begun.place, returned, found, judge(found), look_at
-    )
+        case = case.cancelled()
+    result, judged = finish.put_documents(case, judge(case.found))
     task.append(ended, judged, sync=batch.work.sync_results)
     batch.results[begun.task_id] = task.state, result

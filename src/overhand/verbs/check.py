@@ -95,13 +95,13 @@ def check_task(session: Session, task_id: str) -> Answer:
 
 
 def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
-    from overhand.finish import _check, checks_after
+    from overhand.finish import check_as_json, checks_after
 
     who = guards.caller(session.store)
     work = run.Work(session.store, config, who.by(session.via))
     place = session.store.run_folder(state["task_id"], state["judged_run"] or "")
     facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
-    checks = [_check(fact, session.root) for fact in facts]
+    checks = [check_as_json(fact, session.root) for fact in facts]
     passed = sum(fact.passed for fact in facts)
     verified = "none" if passed == 0 else "all" if passed == len(facts) else "some"
     payload: dict[str, Any] = {
