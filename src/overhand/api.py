@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from overhand.agents.function import Call
-    from overhand.model import State
+    from overhand.shapes import State
 
     Running = tuple[inprocess.Batch, Future[None]]
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.evidence import Returned
-    from overhand.model import Event, Run, State
     from overhand.run import Work
+    from overhand.shapes import Event, Run, State
 
 MAX_REPAIRS = 2
 

@@ -25,7 +25,7 @@ from overhand.store import WORKSPACES, Store
 if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.config import Kind
-    from overhand.model import Run, State
+    from overhand.shapes import Run, State
 
 # the run that a function agent of this process is in: (project, task, run)
 inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", default=None)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from overhand.config import Config
     from overhand.guards import Caller
-    from overhand.model import Event, Run, State
+    from overhand.shapes import Event, Run, State
     from overhand.store import Locked
     from overhand.verbs import Session
     from overhand.verbs.request import Request

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from overhand.model import Event
+    from overhand.shapes import Event
 
 LOG = "log.jsonl"
 PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up

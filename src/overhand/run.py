@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.config import Config
     from overhand.documents.handoff import Handoff
-    from overhand.model import Event, Run, State
+    from overhand.shapes import Event, Run, State
 
 MARKER = prompts.MARKER
 

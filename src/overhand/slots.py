@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from overhand.config import Config
-    from overhand.model import State
+    from overhand.shapes import State
     from overhand.store import Store
 
 

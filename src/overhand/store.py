@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from overhand.model import Event, State
+    from overhand.shapes import Event, State
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"

@@ -27,7 +27,7 @@ from overhand.watching import Watch, Watches
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from overhand.model import State
+    from overhand.shapes import State
 
 _JOBS = 16
 _LOOK_EVERY = 1.0

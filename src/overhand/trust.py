@@ -15,7 +15,7 @@ from overhand.files import read_file, write_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from overhand.model import State
+    from overhand.shapes import State
 
 AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
 

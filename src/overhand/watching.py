@@ -12,7 +12,7 @@ from overhand import handles, machine, members, run
 
 if TYPE_CHECKING:
     from overhand.config import Config
-    from overhand.model import Run
+    from overhand.shapes import Run
 
 # Seconds after the start at which the sessions of a run are noted: what hides does so early. Then ever more rarely.
 _NOTE_AT = (0.1, 0.5, 2.0)

@@ -19,7 +19,7 @@ from overhand.agents.function import Call
 from overhand.cli import helps
 from overhand.documents import problems
 from overhand.testing import agent as scripted
-from overhand.verbs import ALIASES
+from overhand.verbs.table import ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -19,7 +19,7 @@ from overhand.testing.strays import SLEEP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from overhand.model import Event, State
+    from overhand.shapes import Event, State
     from overhand.testing.project import ProjectDir
 
 PATIENCE = 40.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from overhand.errors import BadInput
-from overhand.verbs import ALIASES, GLOBAL, VERBS, Arg, Verb, verb
+from overhand.verbs import Arg, Verb
+from overhand.verbs.table import ALIASES, GLOBAL, VERBS, verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
-    from overhand.model import State
+    from overhand.shapes import State
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Answer:

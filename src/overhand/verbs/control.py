@@ -18,7 +18,7 @@ from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from overhand.guards import Caller
-    from overhand.model import State
+    from overhand.shapes import State
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from overhand.config import Config
     from overhand.documents.problems import Problem
     from overhand.guards import Caller
-    from overhand.model import State
+    from overhand.shapes import State
 
 
 def delegate(session: Session, **given: Any) -> Answer:

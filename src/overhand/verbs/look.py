@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.model import Event, State
+    from overhand.shapes import Event, Run, State
 
 
 def all_states(session: Session) -> list[State]:
@@ -210,7 +210,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
     return shown
 
 
-def _run(run: model.Run) -> dict[str, Any]:
+def _run(run: Run) -> dict[str, Any]:
     keys = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
     return {key: run[key] for key in keys}  # type: ignore[literal-required] # the keys are listed above
 

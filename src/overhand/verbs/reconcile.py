@@ -8,7 +8,7 @@ from overhand import machine, model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.model import State
+    from overhand.shapes import State
     from overhand.verbs import Session
 
 
