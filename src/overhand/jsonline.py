@@ -56,7 +56,20 @@ _encode: list[Callable[[object], str]] = []
 def dumps(value: object) -> str:
     """One line without blanks; the encoder is made once, when something is written for the first time."""
     if not _encode:
+        _encode.append(_encoder())
+    return _encode[0](value)
+
+
+def _encoder() -> Callable[[object], str]:
+    try:
+        from _json import encode_basestring, make_encoder
+    except ImportError:  # another Python than CPython: take the slow road
         from json import JSONEncoder
 
-        _encode.append(JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode)
-    return _encode[0](value)
+        return JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    parts = make_encoder(None, _refuse, encode_basestring, None, ":", ",", False, False, True)
+    return lambda value: "".join(parts(value, 0))
+
+
+def _refuse(value: object) -> object:
+    raise TypeError(f"{type(value).__name__} has no word in JSON")

@@ -52,6 +52,7 @@ _DIGITS = "0123456789"
 _NAME = frozenset(_LOWER + _DIGITS + "-")
 _FOLDER = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "._-")
 _RUN = frozenset(_LOWER + _DIGITS)
+_CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
 
 
 def is_name(text: str) -> bool:
@@ -75,6 +76,11 @@ def is_run_id(text: str) -> bool:
         and len(parts[2]) == 6
         and _RUN.issuperset(parts[2])
     )
+
+
+def is_checkpoint_id(text: str) -> bool:
+    """Whether this is `ckpt_` and letters, digits, `_` or `-`, at most 120 characters; it names files."""
+    return text.startswith("ckpt_") and 5 < len(text) <= 120 and _CHECKPOINT.issuperset(text)
 
 
 def slug(title: str) -> str:
@@ -231,6 +237,7 @@ def _asked(state: State, event: Event) -> None:
     state["questions"].append(
         {
             "seq": event["seq"],
+            "stem": event.get("stem") or f"{event['seq']:03d}",
             "question": event.get("question", ""),
             "options": event.get("options", []),
             "closed": bool(event.get("closed")),
@@ -240,6 +247,8 @@ def _asked(state: State, event: Event) -> None:
             "asked": event.get("t", ""),
             "answered": None,
             "answer": None,
+            "blob": None,
+            "sha": event.get("sha", ""),
         }
     )
 
@@ -248,6 +257,7 @@ def _answered(state: State, event: Event) -> None:
     known = find_question(state, event.get("seq"))
     if known is not None and known["answered"] is None:
         known["answered"], known["answer"] = event.get("t", ""), event.get("answer")
+        known["blob"] = event.get("blob")
 
 
 def _waiting(state: State, event: Event) -> None:

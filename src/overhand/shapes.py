@@ -65,6 +65,7 @@ class Question(TypedDict):
     """What an agent asked; answered once."""
 
     seq: int
+    stem: str  # of its files: NNN, unless an agent named them differently
     question: str  # shortened; the whole of it is in ipc/NNN.question
     options: list[str]
     closed: bool  # only one of the options will do
@@ -73,7 +74,9 @@ class Question(TypedDict):
     run: str | None
     asked: str
     answered: str | None
-    answer: str | None
+    answer: str | None  # shortened, if `blob` names the file that has the whole of it
+    blob: str | None
+    sha: str  # of the question's file, where an agent wrote it
 
 
 class Amount(TypedDict):

@@ -26,6 +26,9 @@ def parse(words: list[str]) -> Parsed:
         if rest[0] == "--version":
             rest[0] = "version"
             break
+        if any(rest[0] == option.name for option in VERBS[0].options):  # of the headline screen, which has no word
+            rest.insert(0, VERBS[0].name)
+            break
         rest = _option(rest, GLOBAL, common, "overhand")
     bare = not rest
     name = rest.pop(0) if rest else "status"

@@ -29,6 +29,7 @@ class Session:
         tell: Callable[[str], None] | None = None,
         progress: Callable[[str], None] | None = None,
         confirm: Callable[[str], bool] | None = None,
+        read: Callable[[str], str | None] | None = None,
     ) -> None:
         self.root = root
         self.store = Store(root)
@@ -37,6 +38,7 @@ class Session:
         self.tell = tell or (lambda _text: None)  # a line that stays
         self.progress = progress or (lambda _text: None)  # a line that the next one replaces
         self.confirm = confirm  # asks a person yes or no; None where nobody can be asked
+        self.read = read  # asks a person for a line; it returns None at the end of input
 
 
 class Answer:
@@ -66,7 +68,8 @@ class Arg:
     @property
     def key(self) -> str:
         """The parameter it becomes."""
-        return self.name.lstrip("-").replace("-", "_").lower()
+        key = self.name.lstrip("-").replace("-", "_").lower()
+        return f"{key}_" if key == "from" else key  # a word that Python keeps for itself
 
 
 class Verb:
@@ -107,6 +110,7 @@ def open_session(
     tell: Callable[[str], None],
     progress: Callable[[str], None],
     confirm: Callable[[str], bool] | None,
+    read: Callable[[str], str | None] | None = None,
 ) -> Session:
     """The project this call is about: the one named, the one of the run we are in, or the one around us."""
     inside = os.environ.get("OVERHAND_PROJECT")
@@ -117,4 +121,4 @@ def open_session(
     except FileNotFoundError:
         raise NotFound("The folder you are in is gone.", "Go to an existing one.") from None
     root = find_root(here, given=given)
-    return Session(root, via, interactive=interactive, tell=tell, progress=progress, confirm=confirm)
+    return Session(root, via, interactive=interactive, tell=tell, progress=progress, confirm=confirm, read=read)

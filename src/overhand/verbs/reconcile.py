@@ -52,7 +52,7 @@ def _settle(session: Session, state: State) -> State:
     if summon.running(session.store) is not None:
         summon.call(session.store, [state["task_id"]])
         return session.store.state(state["task_id"])
-    from overhand.guards import caller
+    from overhand.callers import caller
 
     work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
     state = run.settle(work, state["task_id"])

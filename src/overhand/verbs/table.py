@@ -52,7 +52,11 @@ VERBS = (
         "status",
         "everyday",
         "what needs you, what works, what is ready",
-        "overhand.verbs.look:status",
+        "overhand.verbs.status:status",
+        options=(
+            Arg("--watch", "stay, and show it again whenever it changes"),
+            Arg("--all", "every project of yours, not only this one"),
+        ),
         aliases=("inbox",),
     ),
     Verb(
@@ -65,6 +69,25 @@ VERBS = (
         aliases=("dispatch",),
         about="Returns at once; the work goes on without this terminal. `overhand wait -` waits for it, "
         "`overhand show -` shows the checked result.",
+    ),
+    Verb(
+        "answer",
+        "everyday",
+        "answer a question; without words, walk through all that wait",
+        "overhand.verbs.ask:answer",
+        words=(
+            Arg("ID", ID.help, value="ID", optional=True),
+            Arg(
+                "TEXT",
+                "the answer; before it the question's number, if several are open",
+                value="[SEQ] TEXT",
+                many=True,
+                optional=True,
+            ),
+        ),
+        options=(Arg("--no-resume", "record the answer, but do not start a parked task again"),),
+        about="A question is answered once. If the task was parked, answering its last open question starts the next "
+        "run by itself.",
     ),
     Verb(
         "show",
@@ -85,6 +108,21 @@ VERBS = (
             Arg("--now", "without waiting for the agent to end by itself"),
         ),
         aliases=("cancel",),
+    ),
+    Verb(
+        "resume",
+        "everyday",
+        "go on with a task that ended short",
+        "overhand.verbs.resume:resume",
+        words=(ID,),
+        options=(
+            Arg("--answer", "the answer to its open question, or a word to go on with", value="TEXT"),
+            Arg("--from", "a checkpoint of this task, or latest", value="CKPT"),
+            Arg("--agent", "another agent takes over", value="NAME"),
+            Arg("--wait", "wait for the result", short="-w"),
+        ),
+        about="A new run of the same task: steps that are done stay done, and its HANDOFF.md tells what the last run "
+        "left. See what can be resumed: overhand list --resumable",
     ),
     Verb("init", "set-up", "make this folder an Overhand project", "overhand.verbs.setup:init"),
     Verb(
@@ -137,12 +175,51 @@ VERBS = (
         project=False,
     ),
     Verb(
+        "ask",
+        "for agents",
+        "ask a person from inside a run, and wait for the answer",
+        "overhand.verbs.ask:ask",
+        words=(Arg("QUESTION", "what you need to know", value="QUESTION", optional=True),),
+        options=(
+            Arg("--option", "an answer to choose from", value="TEXT", many=True),
+            Arg("--closed", "only one of the options will do"),
+            Arg("--step", "the step of the plan that waits for it", value="TEXT"),
+            Arg("--again", "wait on for a question that was asked before", value="SEQ"),
+            Arg("--timeout", "how long to block (100s, or what the agent's file says)", value="TIME"),
+        ),
+        about="Prints the answer. If none came in time it ends with 124 and says how to wait on; the question stays.",
+    ),
+    Verb(
+        "step",
+        "for agents",
+        "mark a step of the plan in HANDOFF.md, or show the plan",
+        "overhand.verbs.step:step",
+        words=(
+            Arg("ID", "a task; only outside a run, inside one its own is meant", value="ID", optional=True),
+            Arg("STEP", "the step's number, or a part of its text", value="N|TEXT", optional=True),
+            Arg(
+                "STATE",
+                "done, doing, blocked, error or open; words after error are the reason",
+                value="STATE",
+                many=True,
+                optional=True,
+            ),
+        ),
+        options=(
+            Arg("--reason", "what went wrong, for an error", value="TEXT"),
+            Arg("--question", "the question that a blocked step waits for", value="SEQ"),
+        ),
+        about="Changes the marker and not another byte, also while somebody else writes to the file. "
+        "Editing the file yourself is just as good.",
+    ),
+    Verb(
         "list",
         "for scripts",
         "all tasks, or only the live runs",
         "overhand.verbs.look:list_tasks",
         options=(
             Arg("--live", "live runs: session, agent, start, deadline, depth, path"),
+            Arg("--resumable", "only tasks that ended short and can go on"),
             Arg("--delegated", "only tasks that were handed to an agent, not merely prepared"),
         ),
         aliases=("ls",),
