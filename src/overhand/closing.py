@@ -9,7 +9,7 @@ from overhand import machine, model, questions, steps
 from overhand.documents import context as contexts
 from overhand.documents import quick
 from overhand.documents.text import decode
-from overhand.files import read_file, write_file
+from overhand.files import random_text, read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.judge import Verdict
@@ -27,7 +27,7 @@ def context_document(store: Store, state: State, ended: Run, verdict: Verdict) -
     place = store.run_folder(state["task_id"], ended["id"])
     handoff = handoff_of(store, state, ended, verdict)
     for kept in (read_file(f"{place}/CONTEXT.md"), read_file(f"{folder}/CONTEXT.md")):
-        if kept is not None and not kept.endswith(OURS):
+        if kept is not None and kept.strip() and not kept.endswith(OURS):
             return decode(kept)[0]
     tail = tail_of(f"{place}/stdout")
     document = contexts.Context(
@@ -86,6 +86,8 @@ def handoff_of(store: Store, state: State, ended: Run, verdict: Verdict) -> str:
         if not any(p.code == "handoff-too-long" for p in quick.wordy(text, text)):
             return quick.quick_text(quick.parse_quick(text)[0])
         os.rename(path, f"{path[:-3]}-refused.md")
+    elif os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}-aside-{random_text(6)}")
     made = quick_of(plan_of(store, state["task_id"]), state, ended, verdict)
     write_file(path, quick.render_quick(made).rstrip() + f"\n\n{OURS.decode()}")
     return quick.quick_text(made)
@@ -113,9 +115,14 @@ def quick_of(plan: list[Item], state: State, ended: Run, verdict: Verdict) -> qu
 def tail_of(path: str, size: int = 1500) -> str:
     """The end of what was printed, as it may stand in a fence."""
     try:
-        with open(path, "rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - size))
-            return file.read().decode("utf-8", "replace").replace("```", "'''").strip()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
+    try:
+        raw = os.pread(fd, size, max(0, os.fstat(fd).st_size - size))
+    except OSError:
+        return ""  # a pipe in its place
+    finally:
+        os.close(fd)
+    text = raw.decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
+    return "".join(c for c in text if c in "\n\t" or c.isprintable()).strip()

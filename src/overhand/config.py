@@ -192,7 +192,8 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
         _take(values, merged, name, read_text, problems, name)
     takers = {
         "max_parallel": _count, "max_output": _size, "stop_grace": model.duration, "stall": model.duration,
-        "check_timeout": model.duration, "idle": model.duration, "answer_wait": model.duration, "max_block": model.duration,
+        "check_timeout": model.duration, "idle": model.duration,
+        "answer_wait": model.duration, "max_block": model.duration,
     }  # fmt: skip
     for name, read in takers.items():
         _take(values, limits, name, read, problems, f"limits.{name}")

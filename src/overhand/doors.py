@@ -12,13 +12,17 @@ from overhand.documents import ipc as documents
 from overhand.documents import jsontext
 from overhand.documents.problems import has_errors
 from overhand.documents.text import decode
+from overhand.errors import BadInput
 from overhand.files import read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from overhand.shapes import Event, Question, State
     from overhand.store import Locked, Store
 
 SETTLE = 2.0  # seconds that a file which cannot be read yet may still be under its writer's hands
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MOST = 300  # files taken at a time; more is a flood, and the rest comes with the next look
 
 
@@ -32,46 +36,77 @@ class Found(NamedTuple):
     sha: str
 
 
-def take(store: Store, state: State, by: Event) -> tuple[State, bool]:
-    """Record what is new in `ipc/`; also says whether a file is still being written and must be looked at again."""
+def take(store: Store, state: State, by: Event, *, last: bool = False) -> tuple[State, bool]:
+    """Record what is new in `ipc/`; also says whether a file must be looked at again, since it is being written.
+
+    With `last` its writers are gone: what is there now is all there will be.
+    """
     if not has_news(store, state):
         return state, False
+    given: list[Question] = []
     with store.locked(state["task_id"], by) as task:
         ipc = questions.folder(store, task.task_id)
-        unsettled = False
-        for stem, kind in questions.files_in(ipc)[:_MOST]:
+        news = list(_news(task.state, ipc))
+        unsettled = len(news) > _MOST and not last
+        for stem, kind in news if last else news[:_MOST]:
             known = _of_stem(task.state, stem)
-            if kind == "question":
-                unsettled |= _take_question(task, ipc, stem, known)
-            elif known is not None and known["answered"] is None:
-                unsettled |= _take_answer(task, ipc, known)
+            if not last and _is_unfinished(ipc, stem, kind):
+                unsettled = True
+            elif not _is_plain(stem):
+                _tell(task, ipc, f"{stem}.{kind}", "has a name that cannot be used. Name it like 001.question.")
+            elif kind == "question":
+                _take_question(task, ipc, stem, known)
+            elif known is not None and _take_answer(task, ipc, known):
+                given.append(known)
         state = task.state
-    for question in state["questions"]:  # a crash may have come between the record and the file
-        if question["answered"] is not None and not os.path.lexists(f"{ipc}/{question['stem']}.answer"):
-            questions.deliver(
-                store, state["task_id"], question, questions.whole_answer(store, state["task_id"], question)
-            )
+    for question in given:
+        questions.ring(ipc, question["stem"])
+    for question in _undelivered(state, ipc):
+        whole = questions.whole_answer(store, state["task_id"], question)
+        questions.deliver(store, state["task_id"], question, whole)
     return state, unsettled
 
 
 def has_news(store: Store, state: State) -> bool:
     """Whether there is a file that the record does not know, or an answer without its file."""
     ipc = questions.folder(store, state["task_id"])
-    found = questions.files_in(ipc)
-    if not found and not state["questions"]:
+    return any(True for _ in _news(state, ipc)) or bool(_undelivered(state, ipc))
+
+
+def _news(state: State, ipc: str) -> Iterator[tuple[str, str]]:
+    """Files that the record does not know: questions, answers to open ones, and questions that were changed."""
+    by_stem = {question["stem"]: question for question in state["questions"]}
+    for stem, kind in questions.files_in(ipc):
+        known = by_stem.get(stem)
+        if kind == "question":
+            is_new = known is None or _is_other(ipc, known)
+        else:
+            is_new = known is not None and known["answered"] is None
+        if is_new and _cause(ipc, f"{stem}.{kind}") not in state["causes"]:
+            yield stem, kind
+
+
+def _undelivered(state: State, ipc: str) -> list[Question]:
+    """Answers whose file is missing: a crash may have come between the record and the file."""
+    return [
+        question
+        for question in state["questions"]
+        if question["answered"] is not None and not os.path.lexists(f"{ipc}/{question['stem']}.answer")
+    ]
+
+
+def _is_plain(stem: str) -> bool:
+    """Whether a file's name can be kept in the record, and another one made beside it."""
+    return len(stem) <= 60 and _PLAIN.issuperset(stem)
+
+
+def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:
+    """Whether a file that cannot be read may still be under its writer's hands."""
+    path = f"{ipc}/{stem}.{kind}"
+    if not _is_young(path):
         return False
-    answers = {stem for stem, kind in found if kind == "answer"}
-    for stem, kind in found:
-        known = _of_stem(state, stem)
-        if (
-            kind == "question"
-            and (known is None or _is_other(ipc, known))
-            and not _told(state, ipc, f"{stem}.question")
-        ):
-            return True
-        if kind == "answer" and known is not None and known["answered"] is None:
-            return not _told(state, ipc, f"{stem}.answer")
-    return any(q["answered"] is not None and q["stem"] not in answers for q in state["questions"])
+    raw = read_file(path)
+    return bool(_read_question(raw, stem).problem) if kind == "question" else _read_answer(raw)[0] is None
 
 
 def _of_stem(state: State, stem: str) -> Question | None:
@@ -87,35 +122,25 @@ def _sha(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _take_question(task: Locked, ipc: str, stem: str, known: Question | None) -> bool:
+def _take_question(task: Locked, ipc: str, stem: str, known: Question | None) -> None:
     name = f"{stem}.question"
     if known is not None:
-        if _is_other(ipc, known):
-            _tell(
-                task, ipc, name, "was changed after it was asked; the first wording stands. Ask anew with a new number."
-            )
-        return False
-    raw = read_file(f"{ipc}/{name}")
-    found = _read_question(raw, stem)
-    if found.problem and _is_young(f"{ipc}/{name}"):
-        return True
+        told = "was changed after it was asked; the first wording stands. Ask anew with a new number."
+        _tell(task, ipc, name, told)
+        return
+    found = _read_question(read_file(f"{ipc}/{name}"), stem)
     if found.text:
-        run = model.current_run(task.state)
-        event: Event = {
-            "e": "asked",
-            "seq": _number(task.state, ipc, stem),
-            "stem": stem,
-            "question": questions.shorten(found.text, 500),
-            "options": [questions.shorten(option, 100) for option in found.options[:20]],
-            "step": questions.shorten(found.step, 200),
-            "via": "file",
-            "run": run["id"] if run else None,
-            "sha": found.sha,
-        }
-        task.append(event)
+        current = model.current_run(task.state)
+        run = current["id"] if current else None
+        before = questions.same(task.store, task.state, run, found.text, found.step, "file")
+        seq = _number(task.state, ipc, stem)
+        event = questions.asked(seq, found.text, found.options, found.step, via="file", run=run)
+        task.append({**event, "stem": stem, "sha": found.sha})
+        if before is not None and before["answered"] is not None:  # an earlier run asked the same and was answered
+            text = questions.whole_answer(task.store, task.task_id, before)
+            task.append(questions.answered(task.folder, seq, text, "again"))
     if found.problem:
         _tell(task, ipc, name, found.problem)
-    return False
 
 
 def _number(state: State, ipc: str, stem: str) -> int:
@@ -131,20 +156,41 @@ def _number(state: State, ipc: str, stem: str) -> int:
 
 
 def _take_answer(task: Locked, ipc: str, known: Question) -> bool:
+    """An answer that somebody wrote by hand; whether it was taken."""
     name = f"{known['stem']}.answer"
-    raw = read_file(f"{ipc}/{name}")
-    answer, problems = documents.parse_answer(_text(raw)) if raw is not None else (None, [])
-    text = answer.answer if answer else questions.answer_of(task.store, task.task_id, known["stem"])
+    text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
+    if text is not None and known["closed"]:
+        try:
+            text = questions.fitting(known, text)
+        except BadInput as error:
+            text, wrong = None, error.message
     if text is None:
-        if _is_young(f"{ipc}/{name}"):
-            return True
-        wrong = " ".join(p.message for p in problems) or "is no regular file."
-        _tell(task, ipc, name, f"cannot be read as an answer: {wrong}")
+        _tell(task, ipc, name, f"cannot be taken as an answer: {wrong}")
         return False
-    event: Event = {"e": "answered", "seq": known["seq"], "answer": questions.shorten(text, 1500), "via": "file"}
+    event = questions.answered(task.folder, known["seq"], text, "file")
     due = questions.is_due(task.state, known)
-    task.append(event, *([questions.go_on(task.state, known)] if due else []))
-    return False
+    task.append(event, *([questions.go_on(task.state, known)] if due else []), sync=due)
+    return True
+
+
+def _read_answer(raw: bytes | None) -> tuple[str | None, str]:
+    """The answer in a file, or what is wrong with it: the format, any object that has one, or a person's plain text."""
+    if raw is None:
+        return None, "it is no regular file."
+    text = _text(raw)
+    answer, problems = documents.parse_answer(text)
+    if answer is not None:
+        return answer.answer, ""
+    value, error = jsontext.load(text)
+    if isinstance(value, dict) and isinstance(value.get("answer"), str):
+        return value["answer"], ""
+    if _is_prose(text, error):
+        return text.strip(), ""
+    return None, " ".join(p.message for p in problems if has_errors([p])) or "it is empty."
+
+
+def _is_prose(text: str, error: str) -> bool:
+    return bool(error and text.strip() and "\0" not in text and not text.lstrip().startswith(("{", "[")))
 
 
 def _read_question(raw: bytes | None, stem: str) -> Found:
@@ -162,7 +208,7 @@ def _read_question(raw: bytes | None, stem: str) -> Found:
         return Found(
             value["question"], _texts(value.get("options")), "", f"is not quite in the format: {wrong}", _sha(raw)
         )
-    if error and text.strip() and "\0" not in text and not text.lstrip().startswith(("{", "[")):
+    if _is_prose(text, error):
         return Found(text.strip(), [], "", "is plain text, not JSON; it was taken as the question.", _sha(raw))
     return Found("", [], "", f"cannot be read as a question: {wrong or 'it is empty.'}", _sha(raw))
 
@@ -177,7 +223,7 @@ def _text(raw: bytes) -> str:
 
 def _is_young(path: str) -> bool:
     try:
-        return time.time() - os.lstat(path).st_mtime < SETTLE
+        return abs(time.time() - os.lstat(path).st_mtime) < SETTLE  # a clock that is ahead must not hold it up
     except OSError:
         return False
 
@@ -186,16 +232,17 @@ def _cause(ipc: str, name: str) -> str:
     """What says that this state of a file was told of already."""
     try:
         found = os.lstat(f"{ipc}/{name}")
-        return f"ipc/{name}@{found.st_mtime_ns}-{found.st_size}"
+        return f"ipc/{_shown(name)}@{found.st_mtime_ns}-{found.st_size}"
     except OSError:
-        return f"ipc/{name}@gone"
+        return f"ipc/{_shown(name)}@gone"
 
 
-def _told(state: State, ipc: str, name: str) -> bool:
-    return _cause(ipc, name) in state["causes"]
+def _shown(name: str) -> str:
+    """A file's name as it may stand in the record: an agent chose it."""
+    return name if name.isascii() and name.isprintable() else ascii(name)[1:-1]
 
 
 def _tell(task: Locked, ipc: str, name: str, what: str) -> None:
     cause = _cause(ipc, name)
     if cause not in task.state["causes"]:
-        task.append({"e": "notice", "text": f"ipc/{name} {what}"[:1000], "cause": cause})
+        task.append({"e": "notice", "text": f"ipc/{_shown(name)} {what}"[:1000], "cause": cause})

@@ -56,6 +56,10 @@ def edit(path: str, change: Callable[[bytes], Patch | None]) -> bytes:
             missing += 1
             if missing == _PATIENT:
                 raise NotFound(f"There is no {name} ({path}).", f"Write {name} first.") from None
+        except _Unsure as unsure:
+            missing += 1
+            if missing == _PATIENT:
+                raise unsure.error from None
         except BlockingIOError:
             pass  # somebody else has a lease on it
         except OSError as error:
@@ -67,6 +71,14 @@ def edit(path: str, change: Callable[[bytes], Patch | None]) -> bytes:
     )
 
 
+class _Unsure(Exception):
+    """The change found no place, perhaps because somebody has written only a part of the file so far."""
+
+    def __init__(self, error: NotFound) -> None:
+        super().__init__()
+        self.error = error
+
+
 def _once(path: str, change: Callable[[bytes], Patch | None], *, patient: bool) -> bytes | None:
     """One try; None if somebody else wrote, or is about to."""
     fd = _open(path, os.O_RDWR)
@@ -75,7 +87,12 @@ def _once(path: str, change: Callable[[bytes], Patch | None], *, patient: bool) 
         if leased is False and patient:
             return None
         raw = _whole(fd)
-        patch = change(raw) if raw is not None else None
+        try:
+            patch = change(raw) if raw is not None else None
+        except NotFound as error:
+            if leased:
+                raise
+            raise _Unsure(error) from error
         if raw is None or patch is None:
             return raw if raw is None or _is_at(path, fd) else None
         start, end, new = patch
@@ -152,28 +169,27 @@ def _poke(path: str, fd: int, raw: bytes, patch: Patch, *, leased: bool) -> byte
 
 def _replace(path: str, raw: bytes, new: bytes) -> bytes | None:
     """Put a new file in the place of the one that holds `raw`."""
-    if not os.access(path, os.W_OK):
-        raise PermissionError(13, "Permission denied", path)
-    fd = _open(path, os.O_RDONLY)
+    fd = _open(path, os.O_RDONLY)  # it could be opened for writing just now, which a lease for reading forbids
     ours = -1
     try:
         leased = _lease(fd, writing=False)
         if leased is False or _whole(fd) != raw:
             return None
         spare = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}-{random_text(4)}.tmp")
+        exchange = _exchange()
         ours = _write_beside(spare, new, os.fstat(fd))
         try:
             if not _is_at(path, fd):
                 os.unlink(spare)
                 return None
-            _exchange(spare, path)
+            exchange(spare, path)
         except OSError:
             os.unlink(spare)
             raise
         if _is_at(spare, fd) and _whole(fd) == raw and (not leased or _lease_kept(fd)):
             os.unlink(spare)
             return new
-        _put_back(spare, path, ours, new)
+        _put_back(spare, path, ours, new, exchange)
         return None
     finally:
         os.close(fd)
@@ -181,13 +197,13 @@ def _replace(path: str, raw: bytes, new: bytes) -> bytes | None:
             os.close(ours)
 
 
-def _put_back(spare: str, path: str, ours: int, new: bytes) -> None:
+def _put_back(spare: str, path: str, ours: int, new: bytes, exchange: Callable[[str, str], None]) -> None:
     """The other's file returns to its name; ours goes, unless they wrote into that as well."""
-    _exchange(spare, path)
+    exchange(spare, path)
     if _is_at(spare, ours) and _whole(ours) == new:
         os.unlink(spare)
         return
-    _exchange(spare, path)  # the latest stays at the path
+    exchange(spare, path)  # the latest stays at the path
     raise Busy(
         f"{os.path.basename(path)} was written twice while it was changed; the earlier version is kept as {spare}.",
         "Compare the two, then try again.",
@@ -214,18 +230,21 @@ def _write_beside(spare: str, data: bytes, like: os.stat_result) -> int:
     return fd
 
 
-def _exchange(spare: str, path: str) -> None:
-    """Swap two names, at once where the system can."""
+def _exchange() -> Callable[[str, str], None]:
+    """What swaps two names, at once where the system can; found before it is urgent."""
     import ctypes
 
     try:
         swap = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
-        exchange_by_links(spare, path)
-        return
+        return exchange_by_links
     here, at_once = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    if swap(here, os.fsencode(spare), here, os.fsencode(path), at_once):
-        exchange_by_links(spare, path)  # if there is a real reason, this meets it too, and says so
+
+    def exchange(spare: str, path: str) -> None:
+        if swap(here, os.fsencode(spare), here, os.fsencode(path), at_once):
+            exchange_by_links(spare, path)  # if there is a real reason, this meets it too, and says so
+
+    return exchange
 
 
 def exchange_by_links(spare: str, path: str) -> None:

@@ -16,6 +16,7 @@
     │   └── AgentNotFound    AGENT_NOT_FOUND
     ├── ToolMissing          TOOL_UNAVAILABLE   exit 5
     └── TimedOut             TIMEOUT            exit 124 the command's own --timeout passed
+        └── Unanswered       TIMEOUT            nobody answered a function's question in time; it stays open
 
 `message` says what is so, `hint` what to type next; a hint never names a destructive command.
 """
@@ -103,6 +104,27 @@ class ToolMissing(OverhandError):
 class TimedOut(OverhandError):
     code = "TIMEOUT"
     exit_status = 124
+
+
+class Unanswered(TimedOut):
+    """Nobody answered `call.ask` in time: a function that lets it pass is parked, and its answer is for the next run."""
+
+
+def from_json(value: dict[str, object]) -> OverhandError:
+    """The error that a verb printed with `--json`, as the exception it was."""
+    told = value.get("error")
+    facts: dict[str, object] = dict(told) if isinstance(told, dict) else {}
+    code, message, hint = (str(facts.pop(name, "")) for name in ("code", "message", "hint"))
+    kind = next((one for one in _family(OverhandError) if one.code == code), OverhandError)
+    return kind(message, hint, **facts)
+
+
+def _family(one: type[OverhandError]) -> list[type[OverhandError]]:
+    """This class and those below it, level by level."""
+    found = [one]
+    for known in found:
+        found += known.__subclasses__()
+    return found
 
 
 def storage_failed(error: OSError, what: str) -> StorageFailed:

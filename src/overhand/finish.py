@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import closing, doors, evidence, log, machine, model, questions, run, trees, trust
+from overhand import closing, doors, effects, evidence, log, machine, model, questions, reports, run, trees, trust
 from overhand.documents import handoff as handoffs
 from overhand.documents import output as outputs
 from overhand.documents import returns
@@ -37,7 +38,7 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
     ended = unjudged(state)
     if ended is None:
         return state
-    state, _ = doors.take(work.store, state, work.by)
+    state = effects.drain(work, doors.take(work.store, state, work.by, last=True)[0])
     place = work.store.run_folder(task_id, ended["id"])
     with _only_one(place, patient) as mine:
         state = work.store.state(task_id)
@@ -51,32 +52,47 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
         verdict = judge(case.found)
         if _wants_repair(state, verdict, spec):
             return _send_back(work, task_id, ended["id"], place, verdict)
+        if verdict.status == "needs-input" == verdict.claimed and not _asked_by(state, ended):
+            case = _ask_for_it(case, verdict)
         _, event = put_documents(case, verdict)
-        if verdict.status == "needs-input" and not model.open_questions(state) and verdict.claimed == "needs-input":
-            _ask_for_it(case, verdict)
         with work.store.locked(task_id, work.by) as task:
             if unjudged(task.state) is not None:
-                task.append(event, sync=work.sync_results)
-                if _was_answered_meanwhile(task.state, ended):
-                    task.append(questions.go_on(task.state))
+                task.append(event, *_going_on(task.state, event, ended), sync=work.sync_results)
             return task.state
 
 
-def _ask_for_it(case: Case, verdict: Verdict) -> None:
+def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
     said = case.returned.output.for_primary if case.returned.output else ""
     text = said or (case.returned.value.next_steps if case.returned.value else "") or verdict.summary
-    questions.ask(case.work.store, case.state["task_id"], case.ended["id"], case.work.by, text, via="return")
+    task_id = case.state["task_id"]
+    questions.ask(case.work.store, task_id, case.ended["id"], case.work.by, text, via="return")
+    return replace(case, state=case.work.store.state(task_id))
 
 
-def _was_answered_meanwhile(state: State, ended: Run) -> bool:
-    """Whether what the run waited for was answered while it was being ended: then it goes on at once."""
-    waited = ended["cause"] == "answer-timeout" or _paused(state, ended)
-    return waited and state["status"] == "needs-input" and questions.is_due(state)
+def _asked_by(state: State, ended: Run) -> bool:
+    """Whether something is open already, or this very return was asked before a crash."""
+    return any(q["answered"] is None or (q["via"] == "return" and q["run"] == ended["id"]) for q in state["questions"])
 
 
-def _paused(state: State, ended: Run) -> bool:
-    return any(q["via"] == "pause" and q["run"] == ended["id"] for q in state["questions"])
+def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
+    """What the run waited for may have been answered while it was being ended: then it goes on at once.
+
+    Both events are one write; a crash between them would leave an answered task that nobody goes on with.
+    """
+    if not _waited(state, ended):
+        return []
+    after = deepcopy(state)
+    model.apply(after, judged)
+    return [questions.go_on(after)] if questions.is_due(after) else []
+
+
+def _waited(state: State, ended: Run) -> bool:
+    """Whether it ended because, or while, it waited for an answer that has come since, or that ends its turn."""
+    return ended["cause"] == "answer-timeout" or any(
+        q["run"] == ended["id"] and (q["via"] == "pause" or (q["answered"] or "") >= (ended["ended"] or ""))
+        for q in state["questions"]
+    )
 
 
 def unjudged(state: State) -> Run | None:
@@ -151,7 +167,9 @@ def gather(
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
         steps=evidence.live_steps(folder) if handoff.plan else (),
         open_questions=len(model.open_questions(state)),
-        paused=_paused(state, ended),
+        paused=_waited(state, ended),
+        escalated=effects.escalation(state, ended["id"]),
+        delegated=len(effects.pending(state, ended["id"])),
         changed=tuple(changed or ()) if alone else (),
         read_only=state["level"] == "read",
         strict=state["strict"],
@@ -236,6 +254,10 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     _put(f"{folder}/result.json", encoded)
+    if not ended["attached"]:  # a function's report is made when somebody asks for it
+        told = reports.report(work.store, state, ended, result)
+        _put(f"{case.place}/report.json", dumps(told) + "\n")
+        _put(f"{case.place}/report.md", "\n".join(reports.text(told)) + "\n")
     if verdict.status == "completed" and result["decisions"]:
         collect_decisions(work, state, result["decisions"])
     return result, {

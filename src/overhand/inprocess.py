@@ -10,12 +10,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, finish, handles, log, model, run, trees
+from overhand import callers, doors, finish, handles, log, model, questions, resuming, run, trees
 from overhand import config as configs
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
+from overhand.asking import Attention
 from overhand.documents import handoff as handoffs
-from overhand.errors import OverhandError, Refused
+from overhand.errors import OverhandError, Refused, Unanswered
 from overhand.files import write_file
 from overhand.judge import judge
 from overhand.pool import Pool, settle
@@ -79,8 +80,11 @@ class Batch:
         self.accepted[state["task_id"]] = state, text
         return state
 
-    def take(self, state: State) -> None:
-        """A task that was prepared earlier."""
+    def take(self, state: State, resume: Event | None = None) -> None:
+        """A task that was prepared earlier, or one that goes on from an earlier run."""
+        if resume is not None:
+            state = {**state, "resume": resume}
+            resuming.write_previous(self.work.store, state)
         self.accepted[state["task_id"]] = state, run.read_handoff(self.work.store, state["task_id"])[0]
 
     def all_accepted(self) -> None:
@@ -140,9 +144,9 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
             settle(future, error)
 
     try:
-        number = pool.watchdog.watch(begun.state["timeout"], past_deadline)
-        value, cause = _outcome(function, _call(begun, batch.session.root), pool)
-        pool.watchdog.take_back(number)
+        attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
+        value, cause = _outcome(function, _call(begun, batch.session.root, attention), pool)
+        attention.end()
         _end(batch, begun, value, cause)
     finally:
         os.close(begun.life)
@@ -154,25 +158,37 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
     state, text = batch.accepted.pop(task_id)
     handoff = handoffs.parse(text)
     run.take_baseline(work.store, state, handoff)
-    if state["checks"]:
+    if state["checks"] and not state["runs"]:
         run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
     prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
-    with _desks, work.store.locked(task_id, work.by, known=state) as task:
-        if task.state["status"] is not None or task.state["runs"] or task.state["queued"] or task.state["stop"]:
+    accepted: Event = {"e": "accepted"}
+    if state["resume"] is not None:
+        accepted.update(agent=function.name, resume=state["resume"])
+    with _desks, work.store.locked(task_id, work.by, known=None if state["resume"] else state) as task:
+        if not _may_begin(task.state, state):
             return None
+        if task.state["runs"]:
+            run.archive(task, task.state["runs"])
         run_id = new_run_id()
         place = work.store.run_folder(task_id, run_id)
         job, spec = run.lay_out(work, task, run_id, prepared)
         life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
         made = {**run.created(run_id, function.name, "function", state["timeout"]), "attached": True}
-        task.append({"e": "accepted"}, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
         quick = not state["checks"] and prepared.tree is None and not handoff.plan
         quick = quick and not any(deliverable.path for deliverable in handoff.deliverables)
         return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, quick)
 
 
-def _call(begun: Begun, root: str) -> Call:
+def _may_begin(now: State, known: State) -> bool:
+    """Whether nobody else has taken the task, nor stopped it, since it was accepted here."""
+    if now["queued"] or now["stop"] or model.current_run(now) is not None:
+        return False
+    return now["status"] == known["status"] and len(now["runs"]) == len(known["runs"])
+
+
+def _call(begun: Begun, root: str, attention: Attention) -> Call:
     return Call(
         title=begun.state["title"],
         prompt=begun.prompt,
@@ -181,6 +197,7 @@ def _call(begun: Begun, root: str) -> Call:
         run_id=begun.run_id,
         place=begun.place,
         root=root,
+        _ask=attention.ask,
     )
 
 
@@ -192,6 +209,8 @@ def _outcome(function: FunctionAgent, call: Call, pool: Pool) -> tuple[Mapping[s
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
         return as_return(value), "exit"
+    except Unanswered:
+        return None, "answer-timeout"
     except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
         return failure(error), "error"
     finally:
@@ -209,21 +228,24 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         raw = encode(value) if value is not None else None
     except OverhandError as error:
         raw, cause = encode(failure(error)), "error"
-    with _desks if begun.quick else nullcontext():
+    quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
+    if questions.has_unread(work.store, begun.state):
+        doors.take(work.store, work.store.state(begun.task_id), work.by)
+    with _desks if quick else nullcontext():
         with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
             current = model.find_run(task.state, begun.run_id)
             if current is None or current["state"] == "ended":
                 _refuse(task, begun, raw)
                 return
-            if raw is not None and not (begun.quick and value and set(value) <= {"status", "summary"}):
+            if raw is not None and not (quick and value and set(value) <= {"status", "summary"}):
                 write_file(f"{begun.place}/result.json", raw)  # a plain text is kept whole in OUTPUT.md
-            code = None if cause == "timeout" else 0 if cause == "exit" else 1
+            code = {"exit": 0, "error": 1}.get(cause)
             ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
-            if begun.quick:
-                _judge_at_once(batch, begun, task, current, ended, value if cause == "exit" else None)
+            if quick:
+                _judge_at_once(batch, begun, task, current, ended, value)
             else:
                 task.append(ended)
-        if not begun.quick:
+        if not quick:
             finish.finish(work, begun.task_id, patient=True)
     batch.judged(begun.task_id)
 

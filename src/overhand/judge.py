@@ -94,7 +94,8 @@ class Evidence:
     checks: tuple[CheckFact, ...] = ()
     steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps
     open_questions: int = 0
-    paused: bool = False  # it asked by CONTROL: PAUSE, which ends its turn
+    paused: bool = False  # it ended to wait for an answer, or while it waited, even if the answer came meanwhile
+    delegated: int = 0  # tasks that it delegated by a CONTROL line and whose results have not reached it
     escalated: str = ""  # why it called for a person
     changed: tuple[str, ...] = ()  # files this run changed, where it can be told
     read_only: bool = False
@@ -124,7 +125,7 @@ def judge(evidence: Evidence) -> Verdict:
     if evidence.strict:
         problems = list(strict(problems))
     claim = evidence.returned.status if evidence.returned and evidence.returned.status in CLAIMS else None
-    waits = evidence.open_questions or evidence.paused or evidence.escalated
+    waits = evidence.open_questions or evidence.paused or evidence.escalated or evidence.delegated
     if claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
     status = _status(evidence, claim, problems)
@@ -140,6 +141,8 @@ def _status(evidence: Evidence, claim: str | None, problems: list[Problem]) -> s
         return "blocked"
     if claim is None and (evidence.open_questions or evidence.paused):
         return "needs-input"
+    if claim is None and evidence.delegated:
+        return "blocked"
     if claim is None:
         return "partial" if held and len(held) == len(evidence.deliverables) and not check_failed else "failed"
     if claim != "completed":
@@ -166,6 +169,8 @@ def _summary(evidence: Evidence, status: str) -> str:
         return "The agent gave no summary."
     if evidence.escalated:
         return f"It called for a person: {evidence.escalated}"
+    if status == "blocked" and evidence.delegated:
+        return f"It waits for {evidence.delegated} task(s) that it delegated, and goes on when they are done."
     if status == "needs-input":
         return "It waits for an answer." if evidence.open_questions else "It asked, and was answered."
     return f"The run ended ({evidence.cause}) without a return; judged {status}."
@@ -188,8 +193,8 @@ def _substance(code: str, message: str, level: str = "error", fix: str = "") -> 
 
 def _ending(evidence: Evidence) -> list[Problem]:
     """How the program ended; for a return written before our own signal or the crash, the form must be whole."""
-    if evidence.cause == "cancelled":
-        return []
+    if evidence.cause == "cancelled" or evidence.escalated:
+        return []  # we ended it
     if evidence.cause in ("lost", "timeout", "answer-timeout", "budget") or evidence.exit is None:
         if evidence.returned is None:
             return []  # that there is no return says it all

@@ -123,7 +123,7 @@ def new_state(task_id: str) -> State:
         "task_id": task_id, "handle": None, "title": "", "agent": "", "kind": None, "priority": "P2",
         "parent": None, "path": ["user"], "depth": 1, "created": None, "level": "work", "timeout": 0.0,
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
-        "strict": False, "handoff": None, "seal": "", "queued": False, "queued_at": None, "runs": [],
+        "strict": False, "handoff": None, "seal": "", "cause": None, "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
         "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None,
         "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
@@ -132,7 +132,8 @@ def new_state(task_id: str) -> State:
 
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
-            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal")  # fmt: skip
+            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal",
+            "cause")  # fmt: skip
 
 
 def fold(task_id: str, events: Iterable[Event]) -> State:
@@ -148,7 +149,7 @@ def apply(state: State, event: Event) -> None:
     name = event.get("e")
     if name in _FOLDS:
         _FOLDS[name](state, event)
-        if "cause" in event and name != "run.ended":  # an effect of output: carried out once
+        if "cause" in event and name not in ("run.ended", "created"):  # an effect of output: carried out once
             state["causes"][event["cause"]] = str(name)
 
 
@@ -202,7 +203,7 @@ def _new_run(event: Event) -> Run:
         "created": event.get("t", ""), "mono": event.get("mono", 0.0), "boot": event.get("boot", ""),
         "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
         "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
-        "waiting": None, "waited": 0.0, "usage": None,
+        "control": bool(event.get("control")), "waiting": None, "waited": 0.0, "usage": None,
     }  # fmt: skip
 
 

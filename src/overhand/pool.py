@@ -31,7 +31,7 @@ class Pool:
         self._most = max_parallel or _MOST_THREADS
         self._lock = threading.Condition()
         self._queue: deque[tuple[Job, Future[None]]] = deque()
-        self._active = 0  # functions at work, without those that wait for a task they delegated
+        self._active = 0  # functions at work, without those that wait for a task or an answer
         self._workers = 0  # threads that take from the queue
         self._idle = 0  # those of them that wait for something to be put into it
         self._turns = 0  # functions that have ended
@@ -40,6 +40,7 @@ class Pool:
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.watchdog = Watchdog()
+        self.calling = threading.Lock()  # held while the supervisor is called
 
     def submit(self, do: Job) -> Future[None]:
         """Call `do` when there is room; it, or its watchdog, sets the future."""
@@ -108,24 +109,28 @@ class Pool:
                 turns = self._turns
             time.sleep(_MOMENT)
 
-    def _leave(self) -> None:
-        """Make room for another one."""
+    def make_room(self) -> None:
+        """A function that waits leaves its place to another one."""
         with self._lock:
             self._active -= 1
             self._call_worker()
 
+    def come_back(self) -> None:
+        """It goes on, at once: it may exceed the cap by itself."""
+        with self._lock:
+            self._active += 1
+
     @contextmanager
     def without_slot(self) -> Iterator[None]:
-        """A function that waits for a task it delegated makes room; afterwards it may exceed the cap by itself."""
+        """While a function waits for a task it delegated it makes room."""
         if callers.inside_run.get() is None:
             yield
             return
-        self._leave()
+        self.make_room()
         try:
             yield
         finally:
-            with self._lock:
-                self._active += 1
+            self.come_back()
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop of async functions, in a thread of its own."""

@@ -20,14 +20,31 @@ _LEVELS = {
 
 def compose(agent: Agent, handoff: str, state: State, place: str, problems: list[dict[str, Any]]) -> str:
     """Everything one run is told, in one text."""
-    parts = [agent.body, handoff.strip(), _ground(state), how_to_return(state, place)]
+    parts = [agent.body, handoff.strip(), _ground(agent, state, "## Plan" in handoff), how_to_return(state, place)]
     if problems:
         parts.append(_to_repair(problems))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _ground(state: State) -> str:
+def _ground(agent: Agent, state: State, has_plan: bool) -> str:
     lines = ["## Ground rules", f"- {_LEVELS[state['level']]}"]
+    lines.append(
+        '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
+        "Exit code 124 means not yet: call again as it says. Without that command write "
+        f'`ipc/NNN.question` in the task\'s folder as JSON ({{"seq", "timestamp", "question", "options"}}), by rename, '
+        "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
+    )
+    if has_plan:
+        lines.append(
+            "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
+            "or edit the marker in HANDOFF.md (`[x]` done, `[?]` blocked, `[!]` error)."
+        )
+    if agent.options.get("control"):
+        lines.append(
+            "- These lines are heard when you print them at the start of a line: `CONTROL: PAUSE`, "
+            "`CONTROL: CHECKPOINT`, `CONTROL: ESCALATE`, `CONTROL: RESUME [ckpt_id]`, `CONTROL: DELEGATE agent`, "
+            "each with `REASON: …` on the same or the next line."
+        )
     if state["depth"] < 3:
         lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
     if state["checks"]:

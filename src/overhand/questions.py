@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
 _MOST = 20  # options
+_ROOM = 3000  # characters of an event that a question or an answer may fill
 _SLOW = 30.0  # seconds between looks of one who waits, should the bell fail
 
 
@@ -62,7 +63,7 @@ def ask(
             raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
         if cause and cause in task.state["causes"]:
             return next(q for q in reversed(task.state["questions"]) if q["via"] == via)
-        known = _same(task.state, run_id, text, step, via)
+        known = same(store, task.state, run_id, text, step, via)
         if known is not None:
             if known["run"] != run_id:
                 task.append({"e": "asked", "seq": known["seq"], "run": run_id, "again": True})
@@ -70,10 +71,13 @@ def ask(
         return _record(task, run_id, text, options=options, closed=closed, step=step, via=via, cause=cause)
 
 
-def _same(state: State, run_id: str | None, text: str, step: str, via: str) -> Question | None:
+def same(store: Store, state: State, run_id: str | None, text: str, step: str, via: str) -> Question | None:
     """An open question of the same words, or one that was answered for an earlier run and not taken by this one."""
+    short = shorten(text, _SHORT)
     for known in reversed(state["questions"]):
-        if known["question"] == shorten(text, _SHORT) and known["step"] == shorten(step, 200):
+        if short.startswith(known["question"].removesuffix("…")) and known["step"] == shorten(step, 200):
+            if text_of(store, state["task_id"], known) != text:
+                continue  # they only begin alike
             taken = known["run"] == run_id or via in ("pause", "return")  # else it would go on and on by itself
             return None if known["answered"] is not None and taken else known
     return None
@@ -99,20 +103,30 @@ def _record(
     if step:
         document["checklist_item"] = step
     write_file(f"{ipc}/{seq:03d}.question", dumps(document) + "\n")
-    event: Event = {
-        "e": "asked",
-        "seq": seq,
-        "question": shorten(text, _SHORT),
-        "options": [shorten(option, 100) for option in options],
-        "closed": closed,
-        "step": shorten(step, 200),
-        "via": via,
-        "run": run_id,
-    }
+    event = asked(seq, text, options, step, via=via, run=run_id)
+    if closed:
+        event["closed"] = True
     if cause:
         event["cause"] = cause
     task.append(event)
     return task.state["questions"][-1]
+
+
+def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: str, run: str | None) -> Event:
+    """The event of a question; what is long, or long once it is escaped, is cut off and stands in its file."""
+    for size in (_SHORT, _SHORT // 4, _SHORT // 16):
+        event: Event = {
+            "e": "asked",
+            "seq": seq,
+            "question": shorten(text, size),
+            "options": [shorten(option, size // 5) for option in options[:_MOST]],
+            "step": shorten(step, 200),
+            "via": via,
+            "run": run,
+        }
+        if len(dumps(event)) < _ROOM:
+            break
+    return event
 
 
 def next_number(state: State, ipc: str) -> int:
@@ -139,7 +153,7 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float)
     fd = os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         while True:
-            text = answer_of(store, task_id, question["stem"])
+            text = answer_of(store, task_id, question["seq"])
             left = until - time.monotonic()
             if text is not None or left <= 0:
                 return text
@@ -147,22 +161,34 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float)
                 os.read(fd, 4096)
     finally:
         os.close(fd)
-        try:
-            os.unlink(bell)
-        except OSError:
-            pass  # whoever rang in vain took it away
+        _remove(bell)
 
 
-def answer_of(store: Store, task_id: str, stem: str) -> str | None:
-    """The answer in `ipc/NNN.answer`, once it is there and can be read."""
-    raw = read_file(f"{folder(store, task_id)}/{stem}.answer")
-    if raw is None:
+class Blocked:
+    """While one of its calls waits for an answer, a run is known to be blocked: a lock says so, and dies with us."""
+
+    def __init__(self, run_folder: str, seq: int) -> None:
+        self.path = f"{run_folder}/waiting/ask-{seq}-{os.getpid()}-{random_text(4)}"
+        self.fd = -1
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self.fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        _remove(self.path)
+        os.close(self.fd)
+
+
+def answer_of(store: Store, task_id: str, seq: int) -> str | None:
+    """The recorded answer; what somebody wrote into a file counts from when it was taken into the record."""
+    question = model.find_question(store.state(task_id), seq)
+    if question is None or question["answered"] is None:
         return None
-    try:
-        value = loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
-    except ValueError:
-        return None  # half-written by hand: the next look finds it whole, or it is told of as a problem
-    return str(value["answer"]) if isinstance(value, dict) and isinstance(value.get("answer"), str) else None
+    return whole_answer(store, task_id, question)
 
 
 def text_of(store: Store, task_id: str, question: Question) -> str:
@@ -171,16 +197,20 @@ def text_of(store: Store, task_id: str, question: Question) -> str:
         return question["question"]
     raw = read_file(f"{folder(store, task_id)}/{question['stem']}.question") or b""
     try:
-        value = loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
-        return str(value["question"])
+        whole = str(loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))["question"])
     except (ValueError, KeyError, TypeError):
-        return question["question"]
+        whole = raw.decode("utf-8", "replace").strip()
+    begins = whole.startswith(question["question"].removesuffix("…"))  # else the file was changed: the record stands
+    return whole if begins else question["question"]
 
 
 def has_unread(store: Store, state: State) -> bool:
-    """Whether a question lies in `ipc/` that the record does not know yet."""
-    known = {question["stem"] for question in state["questions"]}
-    return any(kind == "question" and stem not in known for stem, kind in files_in(folder(store, state["task_id"])))
+    """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
+    known = {question["stem"]: question["answered"] for question in state["questions"]}
+    return any(
+        stem not in known if kind == "question" else stem in known and known[stem] is None
+        for stem, kind in files_in(folder(store, state["task_id"]))
+    )
 
 
 # answering
@@ -192,10 +222,8 @@ def answer(
     """Record the answer, once; returns the question, the task and whether its next run was queued thereby."""
     with store.locked(task_id, by) as task:
         question = choose(task.state, seq)
-        text = _fitting(question, text)
-        event: Event = {"e": "answered", "seq": question["seq"], "answer": shorten(text, _LONG), "via": via}
-        if len(text) > _LONG:
-            event["blob"] = _keep(task.folder, text)
+        text = fitting(question, text)
+        event = answered(task.folder, question["seq"], text, via)
         going_on = [go_on(task.state, question)] if resume and is_due(task.state, question) else []
         task.append(event, *going_on, sync=bool(going_on))
         state = task.state
@@ -236,7 +264,7 @@ def choose(state: State, seq: int | None) -> Question:
     return still_open[0]
 
 
-def _fitting(question: Question, text: str) -> str:
+def fitting(question: Question, text: str) -> str:
     """The answer itself; where only the options will do, one of them by its words or its number."""
     if not text.strip():
         raise BadInput("The answer is empty.", "Write what the agent is to know.")
@@ -268,6 +296,14 @@ def go_on(state: State, question: Question | None = None) -> Event:
     return {"e": "accepted", "resume": {"run": state["runs"][-1]["id"], "why": why}}
 
 
+def answered(task_folder: str, seq: int, text: str, via: str) -> Event:
+    """The event of an answer; a long one is kept in a file first."""
+    event: Event = {"e": "answered", "seq": seq, "answer": shorten(text, _LONG), "via": via}
+    if len(text) > _LONG or len(dumps(event)) > _ROOM:
+        event.update(answer=shorten(text, _LONG // 4), blob=_keep(task_folder, text))
+    return event
+
+
 def _keep(task_folder: str, text: str) -> str:
     """A long answer in a file named by its hash, before the event that speaks of it."""
     import hashlib
@@ -293,14 +329,23 @@ def ring(ipc: str, stem: str) -> None:
     for name in os.listdir(ipc):
         if name.startswith(f".{stem}-") and name.endswith(".bell"):
             try:
-                fd = os.open(f"{ipc}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                fd = os.open(f"{ipc}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             except OSError:
-                os.unlink(f"{ipc}/{name}")  # its reader is gone
+                _remove(f"{ipc}/{name}")  # its reader is gone
                 continue
             try:
                 os.write(fd, b"\n")
+            except OSError:
+                continue  # the reader left just now
             finally:
                 os.close(fd)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # whoever waited took it away
 
 
 def whole_answer(store: Store, task_id: str, question: Question) -> str:

@@ -103,16 +103,16 @@ def is_unwanted(store: Store, task_id: str) -> bool:
     return now["stop"] is not None or now["status"] == "cancelled"
 
 
-def claim(task: Locked, agent: str, driver_name: str, timeout: float) -> str | None:
+def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it."""
     if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
-    task.append(created(run_id, agent, driver_name, timeout))
+    task.append(created(run_id, agent.name, agent.driver, timeout, control=bool(agent.options.get("control"))))
     return run_id
 
 
-def created(run_id: str, agent: str, driver_name: str, timeout: float) -> Event:
+def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> Event:
     """The event that makes a run."""
     return {
         "e": "run.created",
@@ -122,6 +122,7 @@ def created(run_id: str, agent: str, driver_name: str, timeout: float) -> Event:
         "timeout": timeout,
         "machine": machine.machine(),
         "pidns": machine.pid_namespace(),
+        **({"control": True} if control else {}),
     }
 
 
@@ -135,7 +136,7 @@ def start(work: Work, task_id: str) -> bool:
         reject(work, task_id, error)
         return False
     with work.store.locked(task_id, work.by) as task:
-        run_id = claim(task, prepared.agent.name, prepared.agent.driver, state["timeout"])
+        run_id = claim(task, prepared.agent, state["timeout"])
         if run_id is None:
             return False
         archive(task)
@@ -229,9 +230,9 @@ def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:
     return list(json.loads(raw)) if raw else []
 
 
-def archive(task: Locked) -> None:
+def archive(task: Locked, earlier: list[Run] | None = None) -> None:
     """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
-    runs = task.state["runs"][:-1]
+    runs = task.state["runs"][:-1] if earlier is None else earlier
     target = f"{task.folder}/runs/{runs[-1]['id']}" if runs else task.folder
     for name, kept_as in (
         ("OUTPUT.md", "OUTPUT.md"),

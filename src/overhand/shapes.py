@@ -44,6 +44,7 @@ class Run(TypedDict):
     ended: str | None
     status: str | None
     leftovers: list[int]
+    control: bool  # whether CONTROL lines in what it prints are heard
     waiting: float | None  # since when it is known to be blocked, on the monotonic clock of its boot
     waited: float  # seconds it was blocked before that: its deadline is later by as much
     usage: Usage | None
@@ -110,6 +111,7 @@ class State(TypedDict):
     strict: bool
     handoff: str | None
     seal: str
+    cause: str | None  # the CONTROL line that made it
     queued: bool
     queued_at: str | None
     runs: list[Run]

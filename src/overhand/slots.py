@@ -50,10 +50,10 @@ def waits_for(store: Store, state: State) -> str | None:
 
 
 def waits_for_child(store: Store, state: State) -> bool:
-    """Whether one of the run's own processes waits for a task it delegated: such a run holds no slot."""
+    """Whether the run is blocked, or one of its processes waits for a task it delegated: it holds no slot then."""
     current = model.current_run(state)
-    if current is None:
-        return False
+    if current is None or current["waiting"] is not None:
+        return current is not None
     folder = f"{store.run_folder(state['task_id'], current['id'])}/waiting"
     try:
         names = os.listdir(folder)

@@ -17,8 +17,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from overhand import (
+    attending,
+    effects,
+    finish,
+    handles,
+    log,
+    machine,
+    members,
+    model,
+    parking,
+    projects,
+    run,
+    summon,
+    trust,
+)
 from overhand import config as configs
-from overhand import finish, handles, log, machine, members, model, parking, run, summon, trust
 from overhand.desk import Desk
 from overhand.errors import Busy, OverhandError
 from overhand.jobs import Jobs
@@ -69,7 +83,11 @@ class Supervisor:
         self.poll.register(self.desk.listener, select.POLLIN)
         self.poll.register(self.desk.bell, select.POLLIN)
         self.load_config()
-        for state in open_states(self.store.states()):
+        states = self.store.states()
+        for state in states:
+            if state["cause"] and state["status"]:  # a crash may have kept its result from its parent
+                effects.report_to_parent(self.work(state["task_id"]), state)
+        for state in open_states(states):
             self.look(state["task_id"])
         while not (self.is_idle() and self.desk.close_if_quiet()):
             for fd, _ in self.poll.poll(self.timeout() * 1000):
@@ -78,7 +96,7 @@ class Supervisor:
                 elif fd == self.desk.bell:
                     self.desk.silence()
                 elif fd == self.watches.news.fd:
-                    self.stirred()
+                    attending.stirred(self)
                 elif fd in self.watches.by_fd:
                     self.look(self.watches.shim_ended(fd))
             self.after_jobs()
@@ -117,7 +135,7 @@ class Supervisor:
                 self.jobs.start(task_id, lambda: self.cancel(task_id))
         elif current is None:
             self.forget(task_id)
-            self.stir_parent(state)
+            attending.stir_parent(self, state)
         elif current["state"] == "ended":
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
@@ -156,9 +174,12 @@ class Supervisor:
             self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", grace))
             return
         limits = self.limits(state)
+        if effects.escalation(state, current["id"]):
+            self.jobs.start(task_id, partial(self.end, task_id, "exit", limits.stop_grace))
+            return
         self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
         known = self.watches.live[task_id]
-        self.stir_parent(state)
+        attending.stir_parent(self, state)
         known.asked = parking.has_file_question(state, current)
         known.park_at = float("inf")
         if known.waiting is not None and limits.answer_wait and model.open_questions(state):
@@ -212,8 +233,11 @@ class Supervisor:
         """A run that seems to be over: find out how it ended, stop what a stopped one delegated, judge it."""
         work = self.work(task_id)
         self.called.extend(run.stop_children(work, run.settle(work, task_id)))
-        if finish.unjudged(finish.finish(work, task_id)):
+        state = finish.finish(work, task_id)
+        if finish.unjudged(state):
             raise Busy(f"Task {task_id} is being judged by another process.")
+        if parent := effects.report_to_parent(work, state):
+            self.called.append(parent)
 
     def end(self, task_id: str, cause: str, grace: float) -> None:
         """Stop a run; the next look judges it and stops what it delegated."""
@@ -243,8 +267,7 @@ class Supervisor:
                 self.jobs.start(task_id, partial(self.end, task_id, "timeout", grace))
             if now >= known.park_at and known.ours and task_id not in self.jobs.busy:
                 known.park_at = now + _AGAIN
-                grace = (known.own or self.config).stop_grace
-                self.jobs.start(task_id, partial(self.park, task_id, grace))
+                attending.park(self, task_id, known, now)
             if now >= known.note_at:
                 self.note(task_id, known, now)
         if now - self.looked < _LOOK_EVERY:
@@ -275,8 +298,10 @@ class Supervisor:
                 return
             self.watches.watch_shim(task_id, known)
         blocked = known.asked or known.waiting is not None
-        if (touched and self.watches.has_talk(known)) or (blocked and now - known.attended >= _ATTEND_EVERY):
-            self.attend(task_id, known, now)
+        blocked = blocked or (known.hearing is not None and known.hearing.listener.waiting)
+        every = _ATTEND_EVERY if known.hearing is None else _LOOK_EVERY
+        if (touched and self.watches.has_talk(known)) or (blocked and now - known.attended >= every):
+            attending.attend(self, task_id, known, now)
             return
         if not touched and now - known.sized < _SIZE_EVERY:
             return
@@ -300,53 +325,6 @@ class Supervisor:
         """An agent that prints without end is stopped; what it printed stays."""
         self.notice(task_id, f"It printed more than {most} bytes and was stopped.")
         self.end(task_id, "error", 0.0)
-
-    # waiting
-
-    def stirred(self) -> None:
-        """Something appeared in the folders of these runs."""
-        now = time.monotonic()
-        for task_id in self.watches.stirred():
-            known = self.watches.live.get(task_id)
-            if known is not None and task_id not in self.jobs.busy and self.watches.has_talk(known):
-                known.stirred = False  # whether it ended is told by its shim, or seen at the next look
-                self.attend(task_id, known, now)
-
-    def attend(self, task_id: str, known: Watch, now: float) -> None:
-        """It may have asked something, or be blocked, or no longer be."""
-        known.attended = now
-        quiet = known.asked and self.watches.is_quiet(known, now, parking.QUIET)
-        child_waits = not any(self.works(s) for s in self.children(known.run))
-        work = self.work(task_id)
-
-        def do() -> None:
-            if parking.attend(work, task_id, quiet=quiet, child_waits=child_waits):
-                known.attended = 0.0  # a file was half-written: soon again
-                known.stirred = True
-
-        self.jobs.start(task_id, do)
-
-    def children(self, run_id: str) -> list[State]:
-        """Tasks at work or queued that this run delegated."""
-        at_work = (*self.slots.values(), *self.queue.values())
-        return [s for s in at_work if s["parent"] and s["parent"]["run"] == run_id]
-
-    def stir_parent(self, state: State) -> None:
-        """Whoever waits for this task may be blocked by it now, or no longer be."""
-        parent = self.watches.live.get(state["parent"]["task"]) if state["parent"] else None
-        if parent is not None:
-            parent.stirred = True
-
-    def works(self, state: State) -> bool:
-        """Whether a child is doing something, so that its parent does not wait for a person."""
-        known = self.watches.live.get(state["task_id"])
-        return known is None or known.waiting is None
-
-    def park(self, task_id: str, grace: float) -> None:
-        """Nobody answered: the run ends, the question stays open, and its answer will start the next run."""
-        work = self.work(task_id)
-        if parking.may_park(work, task_id):
-            run.stop(work, task_id, "answer-timeout", grace)
 
     # the queue
 
@@ -408,6 +386,7 @@ def main(argv: list[str]) -> int:
     try:
         with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             _shorten_log(f"{store.own}/log")
+            projects.remember(store.root)
             with (
                 Desk(summon.address(store, summon.own_folder(store)), f"{store.own}/sock") as desk,
                 ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool,

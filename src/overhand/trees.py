@@ -201,6 +201,12 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     return sorted(changed)
 
 
+def tag(root: str, name: str, message: str) -> str | None:
+    """Put a tag on the current commit; None where git cannot."""
+    done = _git(root, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name)
+    return name if done is not None else None
+
+
 def sensitive(paths: Iterable[str]) -> list[str]:
     """Changes a person should look at first: tests, checks, CI, settings."""
     return [path for path in paths if any(word in path.lower() for word in _SENSITIVE)]

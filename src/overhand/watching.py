@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from overhand import handles, machine, members, proc, run
-from overhand.inotify import Inotify
+from overhand.effects import Hearing
+from overhand.inotify import MODIFY, Inotify
 
 if TYPE_CHECKING:
     from overhand.config import Config
@@ -41,6 +42,7 @@ class Watch:
     waiting: float | None = None  # since when it is known to be blocked
     park_at: float = float("inf")  # when it is ended for want of an answer
     attended: float = 0.0  # when it was last looked at whether it waits
+    hearing: Hearing | None = None  # its stream, where CONTROL lines are heard
     asked: bool = False  # an open question lies in a file: its silence is measured
     quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
     ticks: int = -1
@@ -81,6 +83,8 @@ class Watches:
             )
             self.live[task_id] = known
         known.waiting = current["waiting"]
+        if current["control"] and known.hearing is None:
+            known.hearing = Hearing(current["id"], f"{place}/stdout")
         if known.deadline is not None:
             known.deadline = current["mono"] + current["timeout"] + current["waited"]
         self._listen(task_id, known)
@@ -89,10 +93,17 @@ class Watches:
     def _listen(self, task_id: str, known: Watch) -> None:
         """Be woken when something appears in the run's folder, among its questions, or among those who wait."""
         task_folder = os.path.dirname(os.path.dirname(known.place))
+        if known.hearing is not None:
+            self._hear(task_id, known.hearing.path)
         wanted = [known.place, f"{task_folder}/ipc", f"{known.place}/waiting"]
         numbers = tuple(number for path in wanted if (number := self.news.add(path)) is not None)
         self.by_folder.update(dict.fromkeys(numbers, task_id))
         known.folders = numbers
+
+    def _hear(self, task_id: str, path: str) -> None:
+        number = self.news.add(path, MODIFY)
+        if number is not None:
+            self.by_folder[number] = task_id
 
     def stirred(self) -> list[str]:
         """Tasks in whose folders something happened."""
@@ -157,6 +168,8 @@ class Watches:
 
     def has_talk(self, known: Watch) -> bool:
         """Whether it has asked something, or one of its processes waits."""
+        if known.hearing is not None:
+            return True
         task_folder = os.path.dirname(os.path.dirname(known.place))
         return any(_has_entries(path) for path in (f"{task_folder}/ipc", f"{known.place}/waiting"))
 
@@ -177,7 +190,7 @@ class Watches:
         return now - known.sign
 
     def is_quiet(self, known: Watch, now: float, after: float) -> bool:
-        """Whether it has printed nothing for so long, and used no more of the processor than a loop that looks around."""
+        """Whether it has printed nothing for so long, and used the processor no more than one who looks around."""
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
         shim = handles.shim_pid(known.place) if known.ours and proc.LINUX else None
         ticks = known.members.note(shim) if shim is not None else 0

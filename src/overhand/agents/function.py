@@ -2,7 +2,8 @@
 
 From an agent file (`function: module:name`) it runs as a child process, this module's `main`; through the Python API it
 runs in its caller. Either way it is given a `Call` and what it returns is its return: a text is the summary of a
-completed task, a mapping has the return's names, None means that it wrote OUTPUT.md itself.
+completed task, a mapping has the return's names, None means that it wrote OUTPUT.md itself. It may ask a person and
+wait (`call.ask`, in an async function `await call.ask_async`).
 """
 
 from __future__ import annotations
@@ -12,22 +13,90 @@ import inspect
 import json
 import os
 import sys
+import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
 from overhand.documents import handoff as handoffs
-from overhand.errors import BadInput
+from overhand.errors import BadInput, OverhandError, Unanswered, from_json
 from overhand.files import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import threading
+    from collections.abc import Callable, Iterable, Mapping
 
     from overhand.documents.handoff import Handoff
 
 RETURN_KEYS = ("status", "summary", "artifacts", "metadata", "errors", "next_steps", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What a function asks, and how long it is ready to wait."""
+
+    question: str
+    options: tuple[str, ...] = ()
+    closed: bool = False
+    step: str = ""
+    timeout: float | None = None
+    given_up: threading.Event | None = None  # set when whoever awaits the answer no longer does
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody wants the answer any more."""
+        return self.given_up is not None and self.given_up.is_set()
+
+
+def unanswered(seq: int) -> Unanswered:
+    """What a function is told when nobody answered in time."""
+    return Unanswered(
+        f"Question {seq} was not answered in time; it stays open.",
+        "Let this pass, and the task is parked; or catch it and go on without the answer.",
+        seq=seq,
+    )
+
+
+def by_command(call: Call, inquiry: Inquiry) -> str:
+    """Ask from a child process: `overhand ask`, called again for as long as it says so."""
+    words = ["--option=" + option for option in inquiry.options]
+    words += ["--closed"] * inquiry.closed + (["--step=" + inquiry.step] if inquiry.step else [])
+    words += ["--", inquiry.question]
+    until = float("inf") if inquiry.timeout is None else time.monotonic() + inquiry.timeout
+    while True:
+        left = until - time.monotonic()
+        patience = [f"--timeout={max(0.0, left):.3f}"] if inquiry.timeout is not None else []
+        said = _overhand(call.root, ["ask", "--json", *patience, *words], inquiry)
+        if "answer" in said:
+            return str(said["answer"])
+        error = from_json(said)
+        if error.code != Unanswered.code or "seq" not in error.facts:
+            raise error
+        seq = int(str(error.facts["seq"]))
+        if time.monotonic() >= until or inquiry.is_over:
+            raise unanswered(seq)
+        words = ["--again", str(seq)]
+
+
+def _overhand(root: str, words: list[str], inquiry: Inquiry) -> dict[str, Any]:
+    """Call a verb and read the object it prints; it is ended when nobody wants to know any more."""
+    import subprocess
+
+    argv = [sys.executable, "-P", "-m", "overhand", "--project", root, *words]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        while True:
+            try:
+                said, _ = process.communicate(timeout=None if inquiry.given_up is None else 1.0)
+                break
+            except subprocess.TimeoutExpired:
+                if inquiry.is_over:
+                    process.terminate()
+    try:
+        return dict(json.loads(said))
+    except ValueError:
+        raise OverhandError(f"`overhand ask` ended with {process.returncode} and gave no answer.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +110,52 @@ class Call:
     run_id: str
     place: str  # the run's folder
     root: str  # the project's
+    _ask: Callable[[Call, Inquiry], str] = field(default=by_command, repr=False)
+
+    def ask(
+        self,
+        question: str,
+        options: Iterable[str] = (),
+        *,
+        closed: bool = False,
+        step: str = "",
+        timeout: float | None = None,
+    ) -> str:
+        """Ask a person and wait; the run holds no slot meanwhile and its clock stands still. Raises Unanswered."""
+        import asyncio
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._ask(self, Inquiry(question, tuple(options), closed, step, timeout))
+        raise BadInput(
+            "call.ask() in an async function would hold up every other one.", "Write: await call.ask_async(…)"
+        )
+
+    async def ask_async(
+        self,
+        question: str,
+        options: Iterable[str] = (),
+        *,
+        closed: bool = False,
+        step: str = "",
+        timeout: float | None = None,
+    ) -> str:
+        """The same for async functions: other coroutines go on, and cancelling it gives up waiting."""
+        import asyncio
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+
+        given_up = threading.Event()
+        inquiry = Inquiry(question, tuple(options), closed, step, timeout, given_up)
+        waiter = ThreadPoolExecutor(
+            1, thread_name_prefix="overhand-ask"
+        )  # a shared pool would be full of those who wait
+        try:
+            return await asyncio.get_running_loop().run_in_executor(waiter, self._ask, self, inquiry)
+        finally:
+            given_up.set()
+            waiter.shutdown(wait=False)
 
     @property
     def workspace(self) -> Path:
@@ -164,6 +279,10 @@ def main(argv: list[str]) -> int:
             value = asyncio.run(_finish(value))
         returned = as_return(value)
         raw = encode(returned) if returned is not None else None
+    except Unanswered as error:  # it is parked, as if we had ended it: the answer starts the next run
+        print(error.message, file=sys.stderr)
+        write_file(str(call.place) + "/stopped", "answer-timeout\n")
+        return 0
     except Exception as error:  # noqa: BLE001 -- whatever a function raises is its result
         traceback.print_exc()
         write_file(os.environ["OVERHAND_RESULT"], encode(failure(error)))

@@ -65,6 +65,7 @@ def whole(payload: Payload) -> Iterator[str]:
             yield from _block(name, part(payload))
     elif payload["wanted_checks"]:
         yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
+    yield from _block("asked", _asked(payload))
     if payload["for_primary"]:
         yield from _block("for you", _first_lines(payload["for_primary"], payload["handle"]))
     for notice in payload["notices"]:
@@ -157,6 +158,17 @@ def _look_at(payload: Payload) -> Iterator[str]:
         yield colour(f"processes were left behind: {pids} (overhand stop {payload['handle']} ends them)", "yellow")
 
 
+def _asked(payload: Payload) -> Iterator[str]:
+    for one in payload["questions"][-5:]:
+        yield f"{one['seq']}. {one_line(one['question'], 200)}"
+        if one["answered"]:
+            yield f"   answered: {one_line(one['answer'] or '', 200)}"
+            continue
+        if one["options"]:
+            yield "   " + " / ".join(one_line(option, 60) for option in one["options"])
+        yield colour(f"   open: overhand answer {payload['handle']} {one['seq']} TEXT", "yellow")
+
+
 def _runs(payload: Payload) -> Iterator[str]:
     repairs = payload.get("repairs") or 0
     yield f"{len(payload['runs'])} run(s), {repairs} repair(s)"
@@ -174,4 +186,6 @@ def _what_next(payload: Payload) -> list[str]:
         return [f"overhand log -f {handle} · overhand wait {handle} · overhand stop {handle}"]
     if payload["status"] == "completed":
         return [f"overhand show {handle} --output" + (f" · overhand check {handle}" if payload["checks"] else "")]
-    return [f"overhand log {handle} -o · overhand run {handle}"]
+    if any(one["answered"] is None for one in payload["questions"]):
+        return [f"overhand answer {handle}"]
+    return [f"overhand log {handle} -o · overhand resume {handle}"]

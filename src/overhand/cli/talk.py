@@ -45,3 +45,20 @@ def _given(payload: Payload) -> Iterator[str]:
         yield f"   {payload['left']} more open: overhand answer {handle}"
     elif payload["run_state"] == "ended":
         yield f"   go on with it: overhand resume {handle}"
+
+
+def checkpoint(payload: Payload) -> Iterator[str]:
+    """A checkpoint that was made, or those of a task."""
+    if "checkpoints" in payload:
+        yield f"{payload['handle']}  {one_line(payload['title'], width() - 8)}"
+        if not payload["checkpoints"]:
+            yield f"   no checkpoint yet: overhand checkpoint create {payload['handle']}"
+        for row in payload["checkpoints"]:
+            when = (row["created"] or "")[:19].replace("T", " ")
+            yield f"   {row['checkpoint_id']}  {when}  {row['why']}  {one_line(row['reason'], 60)}".rstrip()
+        return
+    yield f"{payload['checkpoint_id']}  {payload['words']} words, about {payload['tokens']} tokens"
+    yield f"   {payload['path']}"
+    if payload["git_tag"]:
+        yield f"   git tag {payload['git_tag']}"
+    yield "   next: " + " · ".join(payload["next"])

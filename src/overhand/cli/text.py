@@ -162,6 +162,14 @@ def _check(payload: Payload) -> Iterator[str]:
 
 
 def _step(payload: Payload) -> Iterator[str]:
+    if "phase" in payload:
+        before = f"{payload['from']} → " if payload["from"] else ""
+        yield f"{before}{colour(payload['phase'], 'bold')} · iteration {payload['iteration']}"
+        yield from (f"   note: {warning}" for warning in payload["warnings"])
+        if payload["checkpoint"]:
+            yield f"   saved: {payload['checkpoint']}"
+        yield f"   next: {', '.join(payload['next'])}" if payload["next"] else "   that is the end"
+        return
     rows = payload.get("steps", [payload["step"]] if "step" in payload else [])
     for row in rows:
         text = one_line(row["text"], width() - 8)
@@ -242,5 +250,5 @@ def _talk(name: str) -> Callable[[Any], Iterator[str]]:
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
     "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
-    "ask": _talk("ask"), "answer": _talk("answer"), "resume": _run, "step": _step,
+    "ask": _talk("ask"), "answer": _talk("answer"), "checkpoint": _talk("checkpoint"), "resume": _run, "step": _step,
 }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from overhand import log, model, questions
@@ -39,12 +38,15 @@ def ask(
         )
     asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     seconds = _seconds(timeout) if timeout is not None else _max_block(session, who)
-    folder = f"{session.store.run_folder(who.task, who.run)}/waiting"
+    place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked['seq']} …")
-    with _Blocked(folder, asked["seq"]):
+    with questions.Blocked(place, asked["seq"]):
         answer = questions.await_answer(session.store, who.task, asked, seconds)
+        if answer is None and questions.has_unread(session.store, session.store.state(who.task)):
+            _take_files(session, who, who.task)  # written by hand while no supervisor was there to see it
+            answer = questions.answer_of(session.store, who.task, asked["seq"])
         if answer is None:
-            _leave_mark(folder, asked["seq"])
+            _leave_mark(f"{place}/waiting", asked["seq"])
     if answer is None:
         raise TimedOut(
             f"Question {asked['seq']} is not answered yet; it stays open.",
@@ -103,25 +105,6 @@ def _max_block(session: Session, who: Caller) -> float:
         return MAX_BLOCK
 
 
-class _Blocked:
-    """While it waits, its run is known to be blocked: a lock says so, and the kernel drops it if we die."""
-
-    def __init__(self, folder: str, seq: int) -> None:
-        self.path = f"{folder}/ask-{seq}-{os.getpid()}"
-        self.fd = -1
-
-    def __enter__(self) -> None:
-        import fcntl
-
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self.fd, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.unlink(self.path)
-        os.close(self.fd)
-
-
 def _leave_mark(folder: str, seq: int) -> None:
     """It was told to call again: for a while the run still counts as blocked."""
     from overhand.files import write_file
@@ -153,9 +136,7 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
     state = session.store.state(task_id)
     _may_answer(session, who, state)
     if questions.has_unread(session.store, state):
-        from overhand import doors
-
-        doors.take(session.store, state, who.by(session.via))
+        _take_files(session, who, task_id)
     question, state, resumed = questions.answer(
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
@@ -168,11 +149,17 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         "title": state["title"],
         "seq": question["seq"],
         "question": question["question"],
-        "answer": text,
+        "answer": questions.whole_answer(session.store, task_id, question),
         "resumed": resumed,
         "run_state": model.run_state(state),
         "left": len(model.open_questions(state)),
     }
+
+
+def _take_files(session: Session, who: Caller, task_id: str) -> None:
+    from overhand import doors
+
+    doors.take(session.store, session.store.state(task_id), who.by(session.via))
 
 
 def _carry_on(session: Session, state: State) -> None:

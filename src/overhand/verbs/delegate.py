@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand import callers, guards, model, summon, trust
@@ -92,6 +93,8 @@ def make(
         raise BadInput(
             f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
         )
+    cause = _control_line(session, who)
+    who.live = who.live or cause is not None  # it asked while it lived
     depth, path = guards.check_delegation(who, agent)
     kind = config.kind(request.kind)
     handoff = build_handoff(session, request, kind.contract)
@@ -120,11 +123,26 @@ def make(
         "model": request.model,
         "budget": request.budget,
         "strict": request.strict,
+        "cause": cause,
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
     by = who.by(session.via)
     return session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema), problems, text
+
+
+def _control_line(session: Session, who: Caller) -> str | None:
+    """The CONTROL line that this delegation comes from, if the run really printed one at that place."""
+    cause = os.environ.get("OVERHAND_CAUSE", "")
+    run_id, _, place = cause.partition("/stdout@")
+    if who.task is None or who.run is None or run_id != who.run or not (place.isascii() and place.isdigit()):
+        return None
+    try:
+        with open(f"{session.store.run_folder(who.task, who.run)}/stdout", "rb") as file:
+            file.seek(int(place))
+            return cause if file.read(20).startswith(b"CONTROL") else None
+    except OSError:
+        return None
 
 
 def only_from_people(who: Caller, request: Request) -> None:

@@ -107,17 +107,29 @@ def _stamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def show(session: Session, id: str, output: bool = False) -> Answer:
+def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
     """Everything about one task."""
     task_id = session.store.resolve(id)
     state = refresh(session, session.store.state(task_id))
     if output:
         return _show_output(session, state)
     payload = describe(session, state, "show")
+    if report:
+        return _report(session, state, payload)
     if session.interactive and state["status"] == "completed" and not state["seen"]:
         _mark_seen(session, task_id)
         payload["headline"] = "done"
     return Answer(payload)
+
+
+def _report(session: Session, state: State, payload: dict[str, Any]) -> Answer:
+    from overhand import reports
+
+    run = model.find_run(state, state["judged_run"])
+    if run is None:
+        raise NotFound("No run of this task was judged yet.", f"Wait for it: overhand wait {state['handle']}")
+    made = reports.report(session.store, state, run, payload)
+    return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
 
 
 def _mark_seen(session: Session, task_id: str) -> None:
@@ -280,11 +292,11 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
                 summon.call(session.store, task_ids)  # our slot is free now
             while True:
                 states = [refresh(session, session.store.state(task_id)) for task_id in left]
-                left = [s["task_id"] for s in states if not at_rest(s)]
+                left = [s["task_id"] for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]
                 if not left:
                     break
                 if time.monotonic() >= until:
-                    handles = " ".join(str(s["handle"]) for s in states if not at_rest(s))
+                    handles = " ".join(str(s["handle"]) for s in states if s["task_id"] in left)
                     raise TimedOut(
                         f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
                     )
@@ -306,15 +318,21 @@ def at_rest(state: State) -> bool:
     return state["status"] is not None or (not state["queued"] and not state["runs"])
 
 
+def goes_on(state: State) -> bool:
+    """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
+    asked = [q for q in model.open_questions(state) if q["via"] != "return"]  # a return is for whoever delegated
+    return state["status"] == "needs-input" and bool(asked)
+
+
 def progress(session: Session, states: list[State]) -> str:
     """One line about tasks that are not done yet."""
     parts = []
     for state in states[:4]:
-        if at_rest(state):
-            continue
         run = model.current_run(state)
         name = f"{state['handle']} {state['agent']}"
-        if run is None:
+        if at_rest(state):
+            parts += [f"{name}: waits for an answer"] if goes_on(state) else []
+        elif run is None:
             parts.append(f"{name}: queued")
         elif run["state"] == "ended":
             parts.append(f"{name}: being checked")

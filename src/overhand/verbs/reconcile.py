@@ -47,7 +47,7 @@ def needs_supervisor(state: State) -> bool:
 
 def _settle(session: Session, state: State) -> State:
     """With a supervisor at work it is only a moment behind; without one, we do it ourselves."""
-    from overhand import config, finish, run, summon
+    from overhand import config, effects, finish, run, summon
 
     if summon.running(session.store) is not None:
         summon.call(session.store, [state["task_id"]])
@@ -60,4 +60,6 @@ def _settle(session: Session, state: State) -> State:
         summon.call(session.store, children)
     if finish.unjudged(state) and not state["checks"]:
         state = finish.finish(work, state["task_id"])
+        if parent := effects.report_to_parent(work, state):
+            summon.call(session.store, [parent])
     return state

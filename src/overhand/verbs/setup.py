@@ -104,7 +104,7 @@ def first_use(session: Session) -> None:
 
 def set_up(session: Session) -> list[str]:
     """The three files of `init`; what we wrote ourselves is trusted, nothing else."""
-    from overhand import trust
+    from overhand import projects, trust
 
     known = session.store.exists()
     session.store.ensure()
@@ -122,6 +122,7 @@ def set_up(session: Session) -> list[str]:
     wrote += [] if known else [".agent-workspaces/.gitignore"]
     if ".overhand/config.toml" in wrote:
         trust.remember(root, trust.marks(root, [".overhand/config.toml"]))
+    projects.remember(root)
     return wrote
 
 

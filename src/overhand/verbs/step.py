@@ -27,6 +27,7 @@ def step(
     state: list[str] | None = None,
     reason: str | None = None,
     question: str | None = None,
+    phase: str | None = None,
 ) -> Answer:
     """Mark a step of the plan; without a step, show the plan."""
     who = caller(session.store)
@@ -37,6 +38,10 @@ def step(
         task_id = session.store.resolve(words.pop(0))
     else:
         task_id = str(who.task)
+    if phase is not None:
+        from overhand.verbs.phase import go
+
+        return go(session, who, task_id, phase, reason or " ".join(words))
     if not words:
         return _show(session, task_id)
     select, wanted, rest = _meant(words, who)

@@ -95,7 +95,10 @@ VERBS = (
         "a task and its receipt: claimed, checked, look at",
         "overhand.verbs.look:show",
         words=(ID,),
-        options=(Arg("--output", "print its OUTPUT.md and nothing else"),),
+        options=(
+            Arg("--output", "print its OUTPUT.md and nothing else"),
+            Arg("--report", "the report of its last run: commands, deliverables, checks, handoff, tokens"),
+        ),
     ),
     Verb(
         "stop",
@@ -206,11 +209,33 @@ VERBS = (
             ),
         ),
         options=(
+            Arg(
+                "--phase",
+                "move the task to another phase (INITIATE, IDENTIFY, …), or name why it failed",
+                value="PHASE",
+            ),
             Arg("--reason", "what went wrong, for an error", value="TEXT"),
             Arg("--question", "the question that a blocked step waits for", value="SEQ"),
         ),
         about="Changes the marker and not another byte, also while somebody else writes to the file. "
         "Editing the file yourself is just as good.",
+    ),
+    Verb(
+        "checkpoint",
+        "for agents",
+        "save where a task stands, list such points, show one",
+        "overhand.verbs.checkpoint:checkpoint",
+        words=(
+            Arg("DO", "create, list or show", value="create|list|show", choices=("create", "list", "show")),
+            Arg("ID", "a task (inside a run: its own), or a checkpoint to show", value="ID|CKPT", optional=True),
+        ),
+        options=(
+            Arg("--reason", "why now", value="TEXT"),
+            Arg("--handoff", "how much to write down", value="HOW", choices=("quick", "full")),
+            Arg("--name", "its name: ckpt_NAME (else from the task's title)", value="NAME"),
+            Arg("--git-tag", "put a git tag of that name on the current commit"),
+        ),
+        about="Go on from one with: overhand resume ID --from CKPT. Files are never rolled back.",
     ),
     Verb(
         "list",

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import doors, model, questions
 from overhand.callers import caller
-from overhand.errors import BadInput
+from overhand.errors import BadInput, Busy, Refused
 from overhand.verbs import Answer, Session
 from overhand.verbs.ask import give
 
 if TYPE_CHECKING:
-    from overhand.shapes import Question, State
+    from overhand.shapes import Event, Question, State
 
 
 def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
@@ -29,7 +29,10 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
         if told is None:
             break
         if told:
-            payload["answered"].append(give(session, who, one["task_id"], one["seq"], told, resume=resume))
+            try:
+                payload["answered"].append(give(session, who, one["task_id"], one["seq"], told, resume=resume))
+            except Refused as error:  # somebody else was quicker: the others still wait
+                session.tell(f"  {error.message}")
     done = {(one["task_id"], one["seq"]) for one in payload["answered"]}
     payload["questions"] = [one for one in shown if (one["task_id"], one["seq"]) not in done]
     return Answer(payload)
@@ -39,7 +42,16 @@ def _states(session: Session, handle: str | None) -> list[State]:
     states = [session.store.state(session.store.resolve(handle))] if handle else session.store.states()
     by = caller(session.store).by(session.via)
     wanted = [s for s in states if s["status"] not in ("completed", "cancelled", "rejected")]
-    return [doors.take(session.store, state, by)[0] for state in wanted]
+    return [_with_files(session, state, by) for state in wanted]
+
+
+def _with_files(session: Session, state: State, by: Event) -> State:
+    """The task with what lies in its `ipc/`; one that is held by somebody is shown as it is recorded."""
+    try:
+        return doors.take(session.store, state, by)[0]
+    except Busy as error:
+        session.tell(error.message)
+        return state
 
 
 def item(session: Session, state: State, question: Question) -> dict[str, Any]:

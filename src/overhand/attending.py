@@ -1,0 +1,78 @@
+"""The supervisor's ear: questions and CONTROL lines of live runs, runs that are blocked, and when they are parked."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from overhand import effects, parking, run
+
+if TYPE_CHECKING:
+    from overhand.shapes import State
+    from overhand.supervisor import Supervisor
+    from overhand.watching import Watch
+
+_HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
+
+
+def stirred(boss: Supervisor) -> None:
+    """Something appeared in the folders of these runs."""
+    now = time.monotonic()
+    for task_id in boss.watches.stirred():
+        known = boss.watches.live.get(task_id)
+        if known is not None and task_id not in boss.jobs.busy and boss.watches.has_talk(known):
+            known.stirred = False  # whether it ended is told by its shim, or seen at the next look
+            attend(boss, task_id, known, now)
+
+
+def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
+    """It may have asked something, or be blocked, or no longer be."""
+    if known.hearing is not None and now - known.attended < _HEAR_EVERY:
+        known.stirred = True  # it prints a lot: with the next look
+        return
+    known.attended = now
+    quiet = known.asked and boss.watches.is_quiet(known, now, parking.QUIET)
+    child_waits = not any(works(boss, s) for s in children(boss, known.run))
+    work = boss.work(task_id)
+
+    def do() -> None:
+        if known.hearing is not None:
+            effects.hear(work, task_id, known.hearing)
+        if parking.attend(work, task_id, quiet=quiet, child_waits=child_waits):
+            known.attended = 0.0  # a file was half-written: soon again
+            known.stirred = True
+
+    boss.jobs.start(task_id, do)
+
+
+def children(boss: Supervisor, run_id: str) -> list[State]:
+    """Tasks at work or queued that this run delegated."""
+    at_work = (*boss.slots.values(), *boss.queue.values())
+    return [s for s in at_work if s["parent"] and s["parent"]["run"] == run_id]
+
+
+def stir_parent(boss: Supervisor, state: State) -> None:
+    """Whoever waits for this task may be blocked by it now, or no longer be."""
+    parent = boss.watches.live.get(state["parent"]["task"]) if state["parent"] else None
+    if parent is not None:
+        parent.stirred = True
+
+
+def works(boss: Supervisor, state: State) -> bool:
+    """Whether a child is doing something, so that its parent does not wait for a person."""
+    known = boss.watches.live.get(state["task_id"])
+    return known is None or known.waiting is None
+
+
+def park(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
+    """Nobody answered: the run ends, the question stays open, and its answer will start the next run."""
+    if known.asked and not boss.watches.is_quiet(known, now, 0.0):
+        attend(boss, task_id, known, now)  # it has gone on to work since the last look
+        return
+    work, grace = boss.work(task_id), (known.own or boss.config).stop_grace
+
+    def do() -> None:
+        if parking.may_park(work, task_id):
+            run.stop(work, task_id, "answer-timeout", grace)
+
+    boss.jobs.start(task_id, do)

@@ -1,0 +1,88 @@
+"""The report at the end of a run: what was commanded, delivered, checked, handed on, and what it used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.documents.quick import count
+from overhand.files import read_file
+
+if TYPE_CHECKING:
+    from overhand.shapes import Run, State
+    from overhand.store import Store
+
+
+def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
+    """One run, as JSON."""
+    place = store.run_folder(state["task_id"], ended["id"])
+    handoff = read_file(f"{place}/handoff.md")
+    words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
+    made = [str(e["id"]) for e in state["checkpoints"] if e.get("run") == ended["id"]]
+    moved = [e for e in state["phases"] if e.get("t", "") >= ended["created"]]
+    return {
+        "schema": "overhand.report/1",
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "run_id": ended["id"],
+        "agent": ended["agent"],
+        "cause": ended["cause"],
+        "commands": [
+            {
+                "command": e.get("command"),
+                "target": e.get("arg", ""),
+                "reason": e.get("reason", ""),
+                "done": e.get("ok"),
+            }
+            for e in state["controls"]
+            if e.get("run") == ended["id"]
+        ],
+        "deliverables": result["deliverables"],
+        "checks": [{"name": c["name"], "passed": c["passed"], "exit": c["exit"]} for c in result["checks"]],
+        "handoff": {"path": store.relative(f"{place}/handoff.md"), "words": words, "tokens": tokens}
+        if handoff
+        else None,
+        "checkpoint": made[-1] if made else None,
+        "state": {"from": "running", "to": result["status"], "phases": [e["phase"] for e in moved]},
+        "verified": result["verified"],
+        "usage": result.get("usage"),
+        "seconds": _seconds(ended),
+    }
+
+
+def _seconds(ended: Run) -> float | None:
+    from overhand.machine import epoch
+
+    return round(epoch(ended["ended"]) - epoch(ended["created"]), 1) if ended["ended"] else None
+
+
+def text(report: dict[str, Any]) -> list[str]:
+    """The same for people: one line each, with a mark for what holds and what does not."""
+    lines = [f"# Report: run {report['run_id']} by {report['agent']}", ""]
+    lines += [
+        f"{_mark(c['done'])} command {c['command']} {c['target']} {c['reason']}".rstrip() for c in report["commands"]
+    ]
+    lines += [
+        f"{_mark(d['holds'])} deliverable {d.get('path') or d.get('text')} ({d['state']})"
+        for d in report["deliverables"]
+    ]
+    lines += [f"{_mark(c['passed'])} check {c['name']} (exit {c['exit']})" for c in report["checks"]]
+    if report["handoff"]:
+        handoff = report["handoff"]
+        lines.append(f"- [x] handoff {handoff['path']} ({handoff['words']} words, about {handoff['tokens']} tokens)")
+    if report["checkpoint"]:
+        lines.append(f"- [x] checkpoint {report['checkpoint']}")
+    state = report["state"]
+    through = f" ({' → '.join(state['phases'])})" if state["phases"] else ""
+    lines.append(f"{_mark(state['to'] == 'completed')} state {state['from']} → {state['to']}{through}")
+    used = report["usage"]
+    if used:
+        about = "~" if used.get("estimated") else ""
+        money = f", ${used['usd']:.2f}" if used.get("usd") else ""
+        lines.append(f"- [x] tokens {about}{used.get('tokens', 0)}{money}")
+    return lines
+
+
+def _mark(holds: object) -> str:
+    if holds is None:
+        return "- [ ]"
+    return "- [x]" if holds else "- [!]"

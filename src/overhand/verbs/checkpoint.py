@@ -1,0 +1,125 @@
+"""`checkpoint create|list|show`: points of a task that it can be resumed from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand import checkpoints, model, trees
+from overhand.callers import caller
+from overhand.documents.quick import count
+from overhand.errors import BadInput, NotAllowed, NotFound, Refused
+from overhand.verbs import Answer, Session
+
+if TYPE_CHECKING:
+    from overhand.callers import Caller
+    from overhand.shapes import State
+
+
+def checkpoint(
+    session: Session,
+    do: str,
+    id: str | None = None,
+    reason: str | None = None,
+    handoff: str | None = None,
+    name: str | None = None,
+    git_tag: bool = False,
+) -> Answer:
+    """One of the three."""
+    who = caller(session.store)
+    if do == "show":
+        return Answer(_show(session, who, id))
+    task_id = _task(session, who, id)
+    if do == "list":
+        return Answer(_list(session.store.state(task_id)))
+    return Answer(_create(session, who, task_id, reason or "", handoff or "quick", name or "", git_tag=git_tag))
+
+
+def _task(session: Session, who: Caller, id: str | None) -> str:
+    """Inside a run its own task, else the one that is named."""
+    if id is not None:
+        task_id = session.store.resolve(id)
+        if not who.is_person and task_id != who.task:
+            raise NotAllowed(f"Task {id} is not the one of this run.", "Leave the ID out: overhand checkpoint create")
+        return task_id
+    if who.task is None:
+        raise BadInput("Which task?", "Name it: overhand checkpoint create 3")
+    return who.task
+
+
+def _create(
+    session: Session, who: Caller, task_id: str, reason: str, handoff: str, name: str, *, git_tag: bool
+) -> dict[str, Any]:
+    state = session.store.state(task_id)
+    if state["created"] is None:
+        raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
+    current = model.current_run(state)
+    made = checkpoints.create(
+        session.store,
+        task_id,
+        who.by(session.via),
+        run=who.run or (current["id"] if current else None),
+        reason=reason,
+        why="agent" if who.run else "person",
+        handoff=handoff,
+        name=name,
+    )
+    text = checkpoints.text_of(session.store, task_id, made)
+    tag = trees.tag(session.root, made, reason or made) if git_tag else None
+    words, tokens = count(text)
+    handle = state["handle"]
+    return {
+        "schema": "overhand.checkpoint/1",
+        "task_id": task_id,
+        "handle": handle,
+        "checkpoint_id": made,
+        "path": session.store.relative(f"{session.store.folder(task_id)}/checkpoints/{made}.md"),
+        "words": words,
+        "tokens": tokens,
+        "git_tag": tag,
+        "next": [f"overhand checkpoint show {made}", f"overhand resume {handle} --from {made}"],
+    }
+
+
+def _list(state: State) -> dict[str, Any]:
+    rows = [
+        {
+            "checkpoint_id": event["id"],
+            "created": event.get("t"),
+            "run": event.get("run"),
+            "why": event.get("why"),
+            "reason": event.get("reason", ""),
+        }
+        for event in state["checkpoints"]
+    ]
+    return {
+        "schema": "overhand.checkpoint/1",
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "title": state["title"],
+        "checkpoints": rows,
+    }
+
+
+def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
+    """A checkpoint by its id, or the latest of a task."""
+    if name is not None and name.startswith("ckpt_"):
+        task_id = checkpoints.owner(session.store, name)
+        if task_id is None:
+            raise NotFound(f"There is no checkpoint {name} in this project.", "overhand checkpoint list ID")
+        state = session.store.state(task_id)
+        found = checkpoints.find(state, name)
+    else:
+        state = session.store.state(_task(session, who, name))
+        found = checkpoints.find(state, "latest")
+    text = checkpoints.text_of(session.store, state["task_id"], found)
+    folder = f"{session.store.folder(state['task_id'])}/checkpoints"
+    return {
+        "schema": "overhand.checkpoint/1",
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "checkpoint_id": found,
+        "document": checkpoints.json_of(session.store, state["task_id"], found),
+        "path": session.store.relative(f"{folder}/{found}.md"),
+        "text": text,
+        "raw": True,
+    }

@@ -1,0 +1,257 @@
+"""The headline screen: what needs you, what works, what is ready, with the command to type beside each."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from overhand import log, machine, model
+from overhand.errors import OverhandError
+from overhand.overview import Overview
+from overhand.verbs import Answer, Session
+from overhand.verbs.look import queue, row
+from overhand.verbs.reconcile import needs_supervisor, refresh
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from overhand.shapes import Run, State
+
+    Row = dict[str, Any]
+
+_SHOWN = {"ready": 200, "stopped": 200, "done": 20}  # the newest of each; `counts` has all, `list` too
+_PLAN = 64 * 1024  # bytes of a HANDOFF.md in which its plan is looked for
+_PASSING = ("age", "sign", "deadline")  # what changes by itself
+_RESUMABLE = ("timeout", "answer-timeout", "budget", "killed", "lost", "error")
+
+
+def status(session: Session, watch: bool = False, all: bool = False) -> Answer:
+    """Where everything stands; with `watch`, again whenever that changes."""
+    headline = Headline(session, all=all)
+    if watch:
+        return Answer({"schema": "overhand.status/1"}, stream=changes(headline))
+    return Answer(headline.payload())
+
+
+def changes(headline: Headline) -> Iterator[dict[str, Any]]:
+    """The screen now, and every time it says something else."""
+    before: object = None
+    while True:
+        payload = headline.payload()
+        lasting = _lasting(payload)
+        if lasting != before:
+            before = lasting
+            yield payload
+        time.sleep(headline.pause)
+
+
+def _lasting(payload: dict[str, Any]) -> object:
+    """Without what changes by itself."""
+    if "projects" in payload:
+        return [_lasting(project) for project in payload["projects"]]
+    rows = [one for group in payload.get("groups", {}).values() for one in group]
+    return payload.get("counts"), [{k: v for k, v in one.items() if k not in _PASSING} for one in rows]
+
+
+class Headline:
+    """The screen of one project, or of all, looked at again and again."""
+
+    def __init__(self, session: Session, *, all: bool = False) -> None:
+        self.all = all
+        self.projects = {session.root: Project(session, own=True)}
+        self.session = session
+        self.pause = 0.5  # seconds until the next look
+
+    def payload(self) -> dict[str, Any]:
+        """Everything, as it is now; looking costs at most a hundredth of one core."""
+        began = time.process_time()
+        if self.all:
+            shown = {"schema": "overhand.status/1", "projects": [project.guarded() for project in self._everywhere()]}
+        else:
+            shown = {"schema": "overhand.status/1", **self.projects[self.session.root].payload()}
+        self.pause = max(0.5, 100 * (time.process_time() - began))
+        return shown
+
+    def _everywhere(self) -> list[Project]:
+        from overhand import projects
+
+        for root in projects.known():
+            if root not in self.projects:
+                self.projects[root] = Project(Session(root, self.session.via), own=False)
+        here = self.projects[self.session.root]
+        return [p for p in self.projects.values() if p is not here or here.session.store.exists()]
+
+
+class Project:
+    """One project's part of the screen."""
+
+    def __init__(self, session: Session, *, own: bool) -> None:
+        self.session, self.own = session, own
+        self.overview = Overview(session.store)
+
+    def guarded(self) -> dict[str, Any]:
+        """The same, for a project that must not hide the others."""
+        try:
+            return self.payload()
+        except OverhandError as error:
+            return {"project": self.session.root, **error.as_json()}
+
+    def payload(self) -> dict[str, Any]:
+        """Its groups; those at rest with their newest tasks only."""
+        self.overview.look()
+        self._refresh()
+        live = sorted(self.overview.states.values(), key=lambda s: (s["handle"] or 0, s["task_id"]))
+        places = self._places(live)
+        now = time.time()
+        groups: dict[str, list[Row]] = {}
+        for name in model.HEADLINES:
+            states = [s for s in live if model.headline(s) == name]
+            if most := _SHOWN.get(name, 0):
+                states = [*self.overview.newest(name, most), *states][-most:]
+            groups[name] = [self._row(state, places, now) for state in states]
+        counts = self.overview.counts()
+        return {"project": self.session.root, "groups": groups, "counts": counts, "tasks": sum(counts.values())}
+
+    def _refresh(self) -> None:
+        """The truth about tasks that are not at rest; whom a supervisor watches is only a moment behind."""
+        states, store = self.overview.states, self.session.store
+        moving = [state for state in states.values() if needs_supervisor(state)]
+        supervised = bool(moving) and log.is_held(f"{store.own}/lock")
+        for state in moving:
+            if supervised and self._goes_on(state):
+                continue
+            if self.own or supervised:
+                states[state["task_id"]] = refresh(self.session, state)
+            else:  # somebody else's work is not started by looking from here
+                notice = f"nobody looks after it: overhand -C {self.session.root}"
+                states[state["task_id"]] = {**state, "notices": [*state["notices"], notice]}
+
+    def _goes_on(self, state: State) -> bool:
+        run = model.current_run(state)
+        if run is None or run["machine"] not in ("", machine.machine()):
+            return True
+        place = self.session.store.run_folder(state["task_id"], run["id"])
+        return run["state"] != "ended" and not os.path.exists(f"{place}/exit") and log.is_held(f"{place}/life")
+
+    def _places(self, live: list[State]) -> dict[str, dict[str, Any]]:
+        places = queue(live)
+        for place in places.values():
+            if place.get("after") and place["after_handle"] is None:
+                place["after_handle"] = self.overview.handle(place["after"])
+        return places
+
+    def _row(self, state: State, places: dict[str, dict[str, Any]], now: float) -> Row:
+        shown = row(state, places)
+        open_ = model.open_questions(state) if shown["headline"] == "needs you" else []
+        run = model.current_run(state)
+        live = run if run is not None and run["state"] != "ended" else None
+        steps = self._steps(state["task_id"]) if shown["headline"] in ("needs you", "working", "queued") else None
+        shown.update(
+            progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
+            step=steps[2] or None if steps else None,
+            question=self._question(state, open_),
+            questions=len(open_),
+            age=_since(state, now),
+            deadline=_deadline(live),
+            usage=usage(state),
+            sign=self._sign(state["task_id"], live, now),
+            command=command(state, shown["headline"]),
+        )
+        return shown
+
+    def _steps(self, task_id: str) -> tuple[int, int, str] | None:
+        """Done, all, and what the current one says."""
+        path = f"{self.session.store.workspaces}/{task_id}/HANDOFF.md"
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        try:
+            raw = os.read(fd, _PLAN)
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+        if b"plan" not in raw.lower():
+            return None
+        from overhand import steps
+
+        return steps.progress(raw)
+
+    def _question(self, state: State, open_: list[Any]) -> dict[str, Any] | None:
+        if not open_:
+            return None
+        store, first = self.session.store, open_[0]
+        path = store.relative(f"{store.folder(state['task_id'])}/ipc/{first['stem']}.question")
+        return {"seq": first["seq"], "question": first["question"], "options": first["options"], "path": path}
+
+    def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
+        """Seconds since a live run last showed that it is there."""
+        if run is None:
+            return None
+        place = f"{self.session.store.workspaces}/{task_id}/runs/{run['id']}"
+        newest = self.overview.logs.get(task_id, 0.0)
+        for name in ("stdout", "stderr"):
+            try:
+                newest = max(newest, os.stat(f"{place}/{name}").st_mtime)
+            except OSError:
+                continue
+        return round(max(0.0, now - newest), 1)
+
+
+def _since(state: State, now: float) -> float | None:
+    """How long a task has been where it is: asked, running, queued or judged."""
+    run = model.current_run(state)
+    open_ = model.open_questions(state)
+    if state["queued"]:
+        stamp = state["queued_at"]
+    elif state["status"] is not None:
+        stamp = state["judged"]
+    else:
+        stamp = open_[0]["asked"] if open_ else run["created"] if run else state["created"]
+    try:
+        return round(max(0.0, now - machine.epoch(stamp)), 1) if stamp else None
+    except ValueError:
+        return None
+
+
+def _deadline(run: Run | None) -> str | None:
+    """When a run must be done; time that it waits for an answer does not count."""
+    if run is None or not run["timeout"]:
+        return None
+    waits = time.monotonic() - run["waiting"] if run["waiting"] is not None and run["boot"] == machine.boot() else 0.0
+    until = machine.epoch(run["created"]) + run["timeout"] + run["waited"] + max(0.0, waits)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
+
+
+def usage(state: State) -> dict[str, Any] | None:
+    """Tokens and money of all runs together; nothing if none of them told."""
+    told = [run["usage"] for run in state["runs"] if run["usage"] is not None]
+    if not told:
+        return None
+    return {
+        "tokens": sum(one["input"] + one["output"] for one in told),
+        "usd": round(sum(one["usd"] for one in told), 6),
+        "estimated": any(one["estimated"] for one in told),
+    }
+
+
+def command(state: State, headline: str) -> str:
+    """What to type next."""
+    handle = state["handle"] if state["handle"] is not None else state["task_id"]
+    open_ = model.open_questions(state)
+    if headline == "needs you" and open_:
+        which = f" {open_[0]['seq']}" if len(open_) > 1 else ""
+        said = "OPTION" if open_[0]["options"] else '"…"'
+        return f"overhand answer {handle}{which} {said}"
+    if headline == "working":
+        return f"overhand log -f {handle}"
+    if headline == "queued" and not state["queued"]:
+        return f"overhand run {handle}"
+    if headline == "stopped" and state["runs"] and state["runs"][-1]["cause"] in _RESUMABLE:
+        from overhand.verbs.table import verb
+
+        return f"overhand {'resume' if verb('resume') else 'show'} {handle}"
+    return f"overhand show {handle}"
