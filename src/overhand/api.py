@@ -16,21 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import callers, inprocess, model, trust
 from overhand import config as configs
-from overhand.errors import BadInput, Refused, TimedOut
+from overhand.errors import BadInput, TimedOut
 from overhand.pool import Pool
 from overhand.store import find_root
 from overhand.verbs import Session, control, look
 from overhand.verbs import delegate as delegating
+from overhand.verbs import resume as verb_resume
+from overhand.verbs.ask import give
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.request import request_of
 from overhand.verbs.setup import first_use
+from overhand.verbs.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
     from concurrent.futures import Future
 
     from overhand.agents.function import Call
-    from overhand.shapes import State
+    from overhand.shapes import Event, State
 
     Running = tuple[inprocess.Batch, Future[None]]
 
@@ -113,8 +116,20 @@ class Task:
             return _result(look.describe(self.project.session, known[0], "wait", known[1]))
         return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
 
+    def goes_on_as(self, other: Task) -> None:
+        """Another run of the same task is what `wait` waits for from now on."""
+        self._running = other._running
+
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.to_thread(self.wait).__await__()
+
+    def answer(self, text: str, seq: int | None = None) -> dict[str, Any]:
+        """Answer its open question; `seq` says which, if there are several."""
+        return self.project.answer(self, text, seq)
+
+    def resume(self, answer: str | None = None, *, from_: str | None = None, agent: str | None = None) -> Task:
+        """Its next run, if it ended short."""
+        return self.project.resume(self, answer, from_=from_, agent=agent)
 
     def stop(self, *, now: bool = False) -> Result:
         """End it; an in-process function goes on unheard, its result is refused."""
@@ -204,23 +219,61 @@ class Project:
         return rows
 
     def run(self, handle: str | int, *, agent: str | None = None) -> Task:
-        """Start a prepared or ended task; one of a function of this process only if it never ran."""
-        task_id = self.session.store.resolve(str(handle))
-        state = self.session.store.state(task_id)
+        """Start a prepared task, or an ended one once more."""
+        state = self._state(handle)
         function = self._functions.get(agent or state["agent"])
         if function is not None:
-            return self._run_function(state, function)
+            control.may_run(self.session, state)
+            went_on = {"run": state["runs"][-1]["id"], "why": "run again"} if state["runs"] else None
+            return self._run_function(state, function, went_on)
         answer = control.run_again(self.session, id=str(handle), agent=agent)
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
 
-    def _run_function(self, state: State, function: inprocess.FunctionAgent) -> Task:
-        if state["status"] is not None or state["runs"]:
-            raise Refused(f"Task {state['handle']} has run already.", "Delegate what is still to do as a new task.")
-        batch = inprocess.Batch(
-            self.session, configs.load(self.session.root), callers.caller(self.session.store), shared=False
-        )
-        batch.take(state)
+    def resume(
+        self,
+        task: Task | str | int,
+        answer: str | None = None,
+        *,
+        from_: str | None = None,
+        agent: str | None = None,
+    ) -> Task:
+        """The next run of a task that ended short; a function of this process is called again, here."""
+        state = self._state(task)
+        function = self._functions.get(agent or state["agent"])
+        if function is None:
+            verb_resume.resume(self.session, id=state["task_id"], answer=answer, from_=from_, agent=agent)
+            made = Task(self, state["task_id"], state["handle"])
+        else:
+            who = callers.caller(self.session.store)
+            verb_resume.may_resume(self.session, who, state)
+            how = verb_resume.going_on(self.session, who, state, answer, from_)
+            made = self._run_function(self.session.store.state(state["task_id"]), function, how)
+        if isinstance(task, Task):
+            task.goes_on_as(made)
+            return task
+        return made
+
+    def _state(self, task: Task | str | int) -> State:
+        """The truth about a task."""
+        task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
+        return refresh(self.session, self.session.store.state(task_id))
+
+    def _run_function(self, state: State, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
+        trust.require_seal(state)
+        batch = inprocess.Batch(self.session, self._settings(), callers.caller(self.session.store), shared=False)
+        batch.take(state, went_on)
         return self._submit(batch, state["task_id"], state["handle"], function)
+
+    def answer(self, task: Task | str | int, text: str, seq: int | None = None) -> dict[str, Any]:
+        """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
+        with `resume`."""
+        task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
+        return give(self.session, callers.caller(self.session.store), task_id, seq, text, resume=True)
+
+    def questions(self) -> list[dict[str, Any]]:
+        """Everything in this project that waits for an answer."""
+        found: list[dict[str, Any]] = walk(self.session, None, resume=True).payload["questions"]
+        return found
 
     def _submit(
         self, batch: inprocess.Batch, task_id: str, handle: int | None, function: inprocess.FunctionAgent

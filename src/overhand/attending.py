@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from overhand import effects, parking, run
+from overhand import effects, metering, parking, run
 
 if TYPE_CHECKING:
     from overhand.shapes import State
@@ -23,6 +23,8 @@ def stirred(boss: Supervisor) -> None:
         if known is not None and task_id not in boss.jobs.busy and boss.watches.has_talk(known):
             known.stirred = False  # whether it ended is told by its shim, or seen at the next look
             attend(boss, task_id, known, now)
+        if known is not None:
+            metering.look(boss, task_id, known)
 
 
 def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:

@@ -37,11 +37,12 @@ def create(
     """Save where a task stands and record it; the same cause makes one checkpoint, however often it is carried out."""
     state = store.state(task_id)
     if cause and (made := _of_cause(state, cause)):
+        _point(f"{store.folder(task_id)}/checkpoints", str(state["checkpoints"][-1]["id"]))
         return made
     checkpoint_id = _take_id(store, state, name)
     saved = snapshot(store, state, run, checkpoint_id, reason)
     folder = f"{store.folder(task_id)}/checkpoints"
-    os.makedirs(folder, exist_ok=True)
+    _make(folder)
     write_file(f"{folder}/{checkpoint_id}.json", documents.render(saved))
     write_file(f"{folder}/{checkpoint_id}.md", document(store, state, saved, handoff, reason))
     with store.locked(task_id, by) as task:
@@ -49,8 +50,21 @@ def create(
             return made  # somebody was faster; ours stays as a file that nothing speaks of
         event: Event = {"e": "checkpoint", "id": checkpoint_id, "run": run, "reason": reason[:500], "why": why}
         task.append({**event, "cause": cause} if cause else event)
-    write_file(f"{folder}/latest", f"{checkpoint_id}\n")
+        _point(folder, checkpoint_id)
     return checkpoint_id
+
+
+def _point(folder: str, checkpoint_id: str) -> None:
+    """Let `latest` name this one; a crash may have come before that."""
+    if read_file(f"{folder}/latest") != f"{checkpoint_id}\n".encode():
+        write_file(f"{folder}/latest", f"{checkpoint_id}\n")
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise storage_failed(error, "Cannot save the checkpoint") from error
 
 
 def _of_cause(state: State, cause: str) -> str | None:
@@ -64,7 +78,7 @@ def _take_id(store: Store, state: State, name: str) -> str:
         raise BadInput(f"{name!r} cannot name a checkpoint.", "Use letters, digits, _ and -, such as auth_phase2.")
     base = f"ckpt_{model.slug(state['title'])[:40].strip('-') or 'task'}_{state['handle'] or 0}".replace("-", "_")
     base = "".join(c for c in base if c.isascii())
-    os.makedirs(f"{store.own}/checkpoints", exist_ok=True)
+    _make(f"{store.own}/checkpoints")
     number = len(state["checkpoints"]) + 1
     while True:
         checkpoint_id = wanted or f"{base}_{number}"
@@ -149,7 +163,7 @@ def document(store: Store, state: State, saved: Checkpoint, handoff: str, reason
         whole.quick, text=_gist(saved, reason), state=(*map(done, made[-12:]), *map(upcoming, left[:12]))
     )
     if handoff == "quick":
-        return f"# {saved.checkpoint_id}\n\n{render_quick(quick)}"
+        return render_quick(quick)
     return full.render_full(
         replace(
             whole,
@@ -162,7 +176,8 @@ def document(store: Store, state: State, saved: Checkpoint, handoff: str, reason
 
 
 def _gist(saved: Checkpoint, reason: str) -> str:
-    told = f"{len(saved.changed_files)} files changed so far." if saved.changed_files else ""
+    count = len(saved.changed_files)
+    told = f"{count} file{'s' if count > 1 else ''} changed so far." if count else ""
     how = f"To go on from here: `{saved.resume_instructions}`"
     return "\n\n".join(part for part in (reason, told, how) if part)
 

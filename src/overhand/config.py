@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from overhand import budget as budgets
 from overhand import model, notes
 from overhand.errors import BadInput
 from overhand.files import read_file
+from overhand.shapes import Amount
 
 FILES = (".overhand/config.toml", ".overhand/local.toml")
 AGENT_MARKS = ("exclusive", "can_delegate")  # what a task remembers of its agent beside its own settings
@@ -36,6 +38,9 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "kinds.KIND.contract": ("", "the output contract of this kind"),
     "checks.NAME": ("", "a command that verifies every result of this project"),
     "drivers.NAME": ({}, "what an agent file's `overhand:` part starts from"),
+    "budget.task": ("", "the budget of a task that is given none and draws on none, such as `200k tokens` or `$5`"),
+    "budget.day": ("", "what all tasks together may use in a day (UTC); then nothing new starts"),
+    "budget.share": (0.25, "the part of what is left that a child without a budget of its own may use at first"),
     "notify.desktop": ("auto", "notes on your screen: true, false, or `auto`: where there is a screen and no CI"),
     "notify.command": ([], "a program, as a list of words, that is given each note as JSON"),
     "notify.webhook": ("", "an http(s) address that each note is sent to as JSON, or `env:NAME`"),
@@ -68,6 +73,15 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class Budgets:
+    """What may be used."""
+
+    task: str = ""
+    day: Amount = field(default_factory=budgets.amount)
+    share: float = budgets.SHARE
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The settings in force."""
 
@@ -88,6 +102,7 @@ class Config:
     drivers: dict[str, dict[str, Any]] = field(default_factory=dict)
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     notify: Notify = Notify()
+    budget: Budgets = field(default_factory=Budgets)
 
     def kind(self, name: str | None) -> Kind:
         """Times, level and contract of a kind."""
@@ -203,7 +218,8 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values["drivers"] = _tables(merged, "drivers", problems)
     values["kinds"] = _kinds(_tables(merged, "kinds", problems), problems)
     values["notify"] = _notify(_table(merged, "notify", problems), problems)
-    known = ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers", "notify")
+    values["budget"] = _budgets(_table(merged, "budget", problems), problems)
+    known = ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers", "notify", "budget")
     _unknown(merged, known, "", problems)
     _unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
     return Config(**values)
@@ -298,6 +314,31 @@ def _notify(table: dict[str, Any], problems: list[str]) -> Notify:
             problems.append(f"notify.{name}: {error}.")
     _unknown(table, tuple(takers), "notify.", problems)
     return Notify(**values)
+
+
+def _budgets(table: dict[str, Any], problems: list[str]) -> Budgets:
+    values: dict[str, Any] = {}
+    takers = {"task": _budget, "day": _amount, "share": _part}
+    for name, read in takers.items():
+        _take(values, table, name, read, problems, f"budget.{name}")
+    _unknown(table, tuple(takers), "budget.", problems)
+    return Budgets(**values)
+
+
+def _budget(value: Any) -> str:
+    return budgets.say(_amount(value))
+
+
+def _amount(value: Any) -> Amount:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError(f"a budget was needed; {budgets.NEEDED}")
+    return budgets.parse(value) if value not in ("", 0) else budgets.amount()
+
+
+def _part(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError("a part of 1 was needed, such as 0.25")
+    return float(value)
 
 
 def _desktop(value: Any) -> bool | str:

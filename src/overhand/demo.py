@@ -19,7 +19,7 @@ from overhand.testing.project import ProjectDir, make_project
 from overhand.verbs.setup import found_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Item = dict[str, Any]
 
@@ -33,6 +33,10 @@ AGENTS = {
         "touch:steady.here", "until:go", "print:still here", "file:steady.txt=done",
         "output:summary=Outlived the supervisor.",
     ),
+    "asker": ("overhand-ask:Which colour shall the door have?=red|blue", "output:summary=Painted the door."),
+    "walker": (
+        "step:1", "touch:walker.here", "until:again", "step:2", "output:summary=Went on with the second step.",
+    ),
 }  # fmt: skip
 
 
@@ -45,7 +49,7 @@ class Demo:
 
     def do(self, *words: str, code: int = 0) -> Iterator[Item]:
         """Type a command, show what it printed."""
-        yield {"e": "command", "text": "overhand " + " ".join(_quoted(word) for word in words)}
+        yield {"e": "command", "text": " ".join(["overhand", *map(_quoted, words)])}
         ran = self.project.run(*words)
         if ran.code != code:
             self.ok = False
@@ -74,7 +78,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
     demo = Demo(make_project(folder, agents=AGENTS, git=True))
     try:
         yield {"e": "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
-        for step in (_delegation, _parallel, _phantom, _adoption):
+        for step in (_delegation, _parallel, _phantom, _adoption, _question, _parked, _resumed):
             yield from step(demo)
     finally:
         demo.project.cleanup()
@@ -179,10 +183,74 @@ def _adoption(demo: Demo) -> Iterator[Item]:
     )
 
 
+def _question(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "5. An agent asks; it waits, and you see it in one place"}
+    yield from demo.do("delegate", "Paint the door", "--agent", "asker")
+    _wait_until(lambda: demo.show("6")["run_state"] == "waiting")
+    yield from demo.do()
+    yield from demo.do("answer", "6", "blue")
+    yield from demo.do("wait", "6")
+    shown = demo.show("6")
+    heard = "blue" in (demo.project.path / shown["run_folder"] / "stdout").read_text()
+    yield demo.expect(
+        heard and shown["status"] == "completed" and len(shown["runs"]) == 1,
+        "The answer reached the waiting agent, and the same run went on.",
+        f"{shown['folder']}/ipc/001.answer",
+    )
+
+
+def _parked(demo: Demo) -> Iterator[Item]:
+    yield {
+        "e": "title",
+        "text": "6. Nobody answers: the run is parked without a process, and the answer starts the next",
+    }
+    setting = ("--set", "limits.answer_wait=1s")
+    yield from demo.do("delegate", "Paint the other door", "--agent", "asker", "--wait", *setting, code=1)
+    shown = demo.show("7")
+    parked = shown["status"] == "needs-input" and shown["cause"] == "answer-timeout"
+    yield demo.expect(parked, "Parked: no process, no tokens. The question stays open.", shown["context"])
+    yield from demo.do("answer", "7", "red")
+    yield from demo.do("wait", "7")
+    shown = demo.show("7")
+    yield demo.expect(
+        shown["status"] == "completed" and len(shown["runs"]) == 2,
+        "Answering started the second run by itself, and it was told the answer.",
+        f"{shown['folder']}/HANDOFF.md",
+    )
+
+
+def _resumed(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "7. kill -9 an agent in the middle of its plan, then go on"}
+    root = demo.project.path
+    steps = ("--step", "Take the first step", "--step", "Take the second step")
+    yield from demo.do("delegate", "Walk two steps", "--agent", "walker", *steps)
+    _wait_for(root / "walker.here")
+    folder = Path(demo.show("8")["folder"])
+    (run_folder,) = (root / folder / "runs").iterdir()
+    agent = int((run_folder / "pid").read_text())
+    yield {"e": "command", "text": f"kill -9 {agent}        # the agent"}
+    os.kill(agent, signal.SIGKILL)
+    yield from demo.do("wait", "8", code=1)
+    yield from demo.do("list", "--resumable")
+    (root / "again").touch()
+    yield from demo.do("resume", "8", "--wait")
+    shown = demo.show("8")
+    plan, _, told = (root / folder / "HANDOFF.md").read_text().partition("## Previous Worker Context")
+    yield demo.expect(
+        shown["status"] == "completed" and plan.count("- [x]") == 2 and bool(told),
+        "The first step stayed done; the next run was told where the last one stood.",
+        f"{folder}/HANDOFF.md",
+    )
+
+
 def _wait_for(path: Path) -> None:
     """Until the agent has begun."""
+    _wait_until(path.exists)
+
+
+def _wait_until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
-    while not path.exists() and time.monotonic() < deadline:
+    while not true() and time.monotonic() < deadline:
         time.sleep(0.01)
 
 

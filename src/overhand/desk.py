@@ -39,8 +39,8 @@ class Desk:
     ) -> None:
         self.listener.close()
 
-    def receive(self) -> Iterator[tuple[list[str], dict[str, str]]]:
-        """Every message that is waiting: task ids, and the environment they are to run in."""
+    def receive(self) -> Iterator[tuple[list[str], dict[str, str] | None]]:
+        """Every message that is waiting: task ids, and the environment they are to run in, if that is said."""
         while True:
             try:
                 peer, _ = self.listener.accept()
@@ -77,7 +77,7 @@ class Desk:
         return True
 
 
-def _read(peer: socket.socket) -> tuple[list[str], dict[str, str]] | None:
+def _read(peer: socket.socket) -> tuple[list[str], dict[str, str] | None] | None:
     """One line of JSON; a client that dawdles or talks nonsense is dropped."""
     peer.settimeout(1.0)
     parts: list[bytes] = []
@@ -88,7 +88,8 @@ def _read(peer: socket.socket) -> tuple[list[str], dict[str, str]] | None:
                 return None
             parts.append(part)
         message: Any = json.loads(b"".join(parts))
-        return [str(task) for task in message["tasks"]], {str(k): str(v) for k, v in message["env"].items()}
+        env = message["env"]
+        return [str(task) for task in message["tasks"]], env and {str(k): str(v) for k, v in env.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

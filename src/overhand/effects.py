@@ -9,19 +9,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from overhand import checkpoints, prompts, questions
-from overhand.control import Command, Listener, delegation
-from overhand.errors import OverhandError
+from overhand import checkpoints, doors, model, prompts, questions
+from overhand.control import Command, Delegation, Listener, delegation
+from overhand.errors import Busy, NotFound, OverhandError, Refused
 
 if TYPE_CHECKING:
     from overhand.run import Work
     from overhand.shapes import Event, State
+    from overhand.store import Store
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
+_STILL = 1.0  # seconds without output after which a command is whole, although its next line may be its reason
+_MOST = 100  # commands of one run; one that gives more goes round in circles
+_ROUNDS = 10  # runs of a task that may each delegate and be followed by the next without a person
 
 
 @dataclass(slots=True)
@@ -31,37 +37,43 @@ class Hearing:
     run: str
     path: str
     place: int = 0
-    still: int = 0  # looks in a row that found nothing new
+    grown: float = 0.0  # when something new was last found
     listener: Listener = field(default_factory=Listener)
 
     def heard(self, *, last: bool = False) -> list[Command]:
         """Commands that are complete by now; one that waits for its next line is given out when the stream is still."""
         found: list[Command] = []
-        grown = False
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return found
         try:
             while part := os.pread(fd, _PART, self.place):
-                grown = True
+                self.grown = time.monotonic()
                 self.place += len(part)
                 found += self.listener.feed(part)
         finally:
             os.close(fd)
-        self.still = 0 if grown else self.still + 1
         if last:
             found += self.listener.finish()
-        elif self.still and self.listener.waiting:
+        elif self.listener.waiting and time.monotonic() - self.grown >= _STILL:
             found += self.listener.quiet()
         return found
+
+    def again(self) -> None:
+        """From the first byte: what was done is known by its cause."""
+        self.place, self.listener = 0, Listener()
 
 
 def hear(work: Work, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
     """Carry out what was heard; whether there was anything."""
     commands = hearing.heard(last=last)
-    for command in commands:
-        carry_out(work, task_id, hearing.run, command)
+    try:
+        for command in commands:
+            carry_out(work, task_id, hearing.run, command)
+    except BaseException:
+        hearing.again()
+        raise
     return bool(commands)
 
 
@@ -79,18 +91,32 @@ def carry_out(work: Work, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
     state = work.store.state(task_id)
-    if any(event.get("at") == cause for event in state["controls"]):
+    given = [event for event in state["controls"] if event.get("run") == run_id]
+    if any(event.get("at") == cause for event in given):
         return
-    event: Event = {"e": "control", "command": command.word, "arg": command.target, "run": run_id, "at": cause}
-    event["reason"] = (command.reason or command.paragraph)[:500]
-    if (problem := command.refused) is not None:
-        _note(work, task_id, {**event, "ok": False, "error": f"{problem.message} {problem.fix}".strip()[:500]})
+    event: Event = {"e": "control", "command": command.word, "arg": _plain(command.target, 120), "run": run_id}
+    event |= {"at": cause, "reason": _plain(command.reason or command.paragraph, 500)}
+    if len(given) >= _MOST and command.word != "ESCALATE":
+        told = f"It gave more than {_MOST} CONTROL lines; of the others only an ESCALATE counts."
+        _note(work, task_id, {**event, "at": f"{run_id}/stdout@{_MOST}+", "ok": False, "error": told})
         return
     try:
-        done = _DO[command.word](work, state, run_id, command, cause)
-        _note(work, task_id, {**event, "ok": True, **done})
+        if (problem := command.refused) is not None:
+            raise OverhandError(problem.message, problem.fix)
+        event |= {"ok": True, **_DO[command.word](work, state, run_id, command, cause)}
+    except Busy:
+        raise  # another process is at this task: soon again
     except OverhandError as error:
-        _note(work, task_id, {**event, "ok": False, "error": f"{error.message} {error.hint}".strip()[:500]})
+        event |= {"ok": False, "error": _plain(f"{error.message} {error.hint}", 500)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        event |= {"ok": False, "error": _plain(f"It could not be done: {error}", 500)}
+    _note(work, task_id, event)
+
+
+def _plain(text: str, most: int) -> str:
+    """As it may stand in the log: short, and nothing in it that takes six characters or drives a terminal."""
+    shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text[: most + 1])
+    return questions.shorten(shown.strip(), most)
 
 
 def _note(work: Work, task_id: str, event: Event) -> None:
@@ -107,6 +133,8 @@ def _note(work: Work, task_id: str, event: Event) -> None:
 
 def _pause(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
+    if questions.has_unread(work.store, state):  # perhaps this very question, from before a crash: then it is the same
+        doors.take(work.store, state, work.by)
     asked = questions.ask(work.store, state["task_id"], run_id, work.by, text, via="pause", cause=cause)
     return {"seq": asked["seq"]}
 
@@ -133,20 +161,11 @@ def _resume(work: Work, state: State, run_id: str, command: Command, cause: str)
 
 def _delegate(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
     """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
-    for known in work.store.states():
-        if known["cause"] == cause:
-            return {"child": known["task_id"]}
-    wanted, _ = delegation(command.block)
-    words = ["--agent", command.target or wanted.agent] if command.target or wanted.agent else []
-    title = wanted.task or command.reason
-    for path in wanted.files:
-        words += ["--file", path]
-    for text in wanted.deliverables:
-        words += ["--deliverable", text]
-    for text in (wanted.context, command.reason if wanted.task else ""):
-        words += ["--context", text] if text else []
-    words += ["--budget", f"{wanted.budget} tokens"] if wanted.budget else []
-    words += ["--priority", wanted.priority] if wanted.priority else []
+    if (made := child_of(work.store, cause)) is not None:
+        return {"child": made["task_id"]}
+    if escalation(state, run_id):
+        raise Refused("The run had called for a person already.", "Delegate in its next run.")
+    words, title = _words(command)
     env = {**work.env, **prompts.environment(work.store, state, run_id), "OVERHAND_CAUSE": cause}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "overhand", "delegate", "--json", *words, "--", title],
@@ -159,6 +178,36 @@ def _delegate(work: Work, state: State, run_id: str, command: Command, cause: st
         check=False,
     )
     return _told(done.stdout, done.returncode)
+
+
+def child_of(store: Store, cause: str) -> State | None:
+    """The task that this CONTROL line has made already."""
+    return next((known for known in store.states() if known["cause"] == cause), None)
+
+
+def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
+    """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
+    run = model.find_run(store.state(task_id), run_id)
+    if run is None or not run["control"]:
+        return False
+    heard = Hearing(run_id, f"{store.run_folder(task_id, run_id)}/stdout").heard(last=True)
+    return any(command.offset == offset and command.word == "DELEGATE" for command in heard)
+
+
+def _words(command: Command) -> tuple[list[str], str]:
+    """The options of `delegate` and the task; a block that cannot be read is refused, with what is wrong with it."""
+    wanted, problems = delegation(command.block)
+    wrong = next((one for one in problems if one.level == "error"), None)
+    title = wanted.task or command.reason
+    if command.block and wrong is not None and not (title and wanted != Delegation()):
+        raise OverhandError(wrong.message, wrong.fix)
+    words = [f"--agent={command.target or wanted.agent}"]
+    words += [f"--file={path}" for path in wanted.files]
+    words += [f"--deliverable={text}" for text in wanted.deliverables]
+    words += [f"--context={text}" for text in (wanted.context, command.reason if wanted.task else "") if text]
+    words += [f"--budget={wanted.budget} tokens"] if wanted.budget else []
+    words += [f"--priority={wanted.priority}"] if wanted.priority else []
+    return words, title
 
 
 def _told(out: str, code: int) -> Event:
@@ -180,15 +229,19 @@ _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUM
 def hand_over(work: Work, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
     """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
     with work.store.locked(task_id, work.by) as task:
-        ipc = questions.folder(work.store, task_id)
         if cause in task.state["causes"]:
             return next((q["seq"] for q in reversed(task.state["questions"]) if q["question"] == title[:500]), 0)
-        seq = questions.next_number(task.state, ipc)
-        asked: Event = {"e": "asked", "seq": seq, "question": title[:500], "via": "control", "run": run_id}
-        task.append({**asked, "cause": cause}, questions.answered(task.folder, seq, text, "control"))
+        events = _given(work.store, task.state, run_id, title, text, cause, via="control")
+        task.append(*events)
         question = task.state["questions"][-1]
     questions.deliver(work.store, task_id, question, text)
-    return seq
+    return int(question["seq"])
+
+
+def _given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+    seq = questions.next_number(state, questions.folder(store, state["task_id"]))
+    asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
+    return [{**asked, "cause": cause}, questions.answered(store.folder(state["task_id"]), seq, text, via)]
 
 
 def pending(state: State, run_id: str) -> list[str]:
@@ -197,34 +250,62 @@ def pending(state: State, run_id: str) -> list[str]:
     return sorted(child for child in given if f"child:{child}" not in state["causes"])
 
 
-def report_to_parent(work: Work, child: State) -> str | None:
-    """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on."""
+def owes_report(store: Store, child: State) -> bool:
+    """Whether this task was delegated by a CONTROL line, is judged, and its parent does not know yet."""
     above = child["parent"]
     if child["status"] is None or above is None or child["cause"] is None:
+        return False
+    try:
+        return f"child:{child['task_id']}" not in store.state(above["task"])["causes"]
+    except NotFound:
+        return False  # it was removed
+
+
+def report_to_parent(work: Work, child: State) -> str | None:
+    """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on.
+
+    The result and the next run are one write: a crash between them would leave a parent that waits for ever.
+    """
+    above = child["parent"]
+    if above is None or not owes_report(work.store, child):
         return None
-    cause = f"child:{child['task_id']}"
-    parent = work.store.state(above["task"])
-    if cause in parent["causes"]:
-        return None
+    cause, parent_id = f"child:{child['task_id']}", above["task"]
     output = work.store.relative(f"{work.store.folder(child['task_id'])}/OUTPUT.md")
-    text = f"{child['agent']}: {child['status']}. {child['summary']}\nIts OUTPUT.md: {output}"
+    text = f"{child['agent']}: {child['status']}. {child['summary']}"
+    text += f"\nIts OUTPUT.md: {output}" if child["output"] else ""
     title = f"CONTROL: DELEGATE {child['agent']}: {child['title']}"
-    hand_over(work, above["task"], above["run"], title, text, cause)
-    with work.store.locked(above["task"], work.by) as task:
-        waits = task.state["status"] == "blocked" and not pending(task.state, above["run"])
-        if waits and questions.is_due(task.state) and not _escalated(task.state, above["run"]):
-            task.append(questions.go_on(task.state))
-            return above["task"]
-    return None
+    with work.store.locked(parent_id, work.by) as task:
+        if cause in task.state["causes"]:
+            return None
+        given = _given(work.store, task.state, above["run"], title, text, cause, via="child")
+        going_on = _next_run(task.state, above["run"], given)
+        task.append(*given, *going_on)
+        question = task.state["questions"][-1]
+    questions.deliver(work.store, parent_id, question, text)
+    return parent_id if any(event["e"] == "accepted" for event in going_on) else None
 
 
-def _escalated(state: State, run_id: str) -> bool:
-    return bool(escalation(state, run_id))
+def _next_run(state: State, run_id: str, given: list[Event]) -> list[Event]:
+    """What the last of its results starts, if the run ended to wait for them."""
+    after = deepcopy(state)
+    for event in given:
+        model.apply(after, event)
+    newest = bool(after["runs"]) and after["runs"][-1]["id"] == run_id
+    if not newest or after["status"] != "blocked" or pending(after, run_id) or escalation(after, run_id):
+        return []
+    if not questions.is_due(after):
+        return []
+    if goes_round(after):
+        return [{"e": "notice", "text": f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides."}]
+    return [questions.go_on(after)]
+
+
+def goes_round(state: State) -> bool:
+    """Whether so many of its runs delegated by CONTROL lines that a person has to start the next one."""
+    return len({event.get("run") for event in state["controls"] if event.get("child")}) >= _ROUNDS
 
 
 def escalation(state: State, run_id: str) -> str:
     """Why this run called for a person; nothing if it did not."""
-    for event in state["controls"]:
-        if event.get("run") == run_id and event.get("command") == "ESCALATE" and event.get("ok"):
-            return str(event.get("reason") or "no reason given")
-    return ""
+    called = model.escalation(state, run_id)
+    return str(called.get("reason") or "no reason given") if called is not None else ""

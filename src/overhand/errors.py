@@ -6,6 +6,7 @@
     │   ├── CycleDetected    CYCLE_DETECTED
     │   ├── TooDeep          MAX_DEPTH_EXCEEDED
     │   ├── LimitExceeded    LIMIT_EXCEEDED
+    │   ├── BudgetExceeded   BUDGET_EXCEEDED    too little is left of a budget to start
     │   ├── NotTrusted       NOT_TRUSTED
     │   ├── NotAllowed       APPROVAL_REQUIRED  only a person may do this
     │   ├── StaleRun         STALE_RUN          the report of a run that no longer holds the task
@@ -63,6 +64,10 @@ class LimitExceeded(Refused):
     code = "LIMIT_EXCEEDED"
 
 
+class BudgetExceeded(Refused):
+    code = "BUDGET_EXCEEDED"
+
+
 class NotTrusted(Refused):
     code = "NOT_TRUSTED"
 
@@ -107,7 +112,7 @@ class TimedOut(OverhandError):
 
 
 class Unanswered(TimedOut):
-    """Nobody answered `call.ask` in time: a function that lets it pass is parked, and its answer is for the next run."""
+    """Nobody answered `call.ask` in time: a function that lets it pass is parked, the answer is for its next run."""
 
 
 def from_json(value: dict[str, object]) -> OverhandError:

@@ -11,7 +11,22 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import closing, doors, effects, evidence, log, machine, model, questions, reports, run, trees, trust
+from overhand import (
+    budget,
+    closing,
+    doors,
+    effects,
+    evidence,
+    log,
+    machine,
+    model,
+    questions,
+    reports,
+    run,
+    spending,
+    trees,
+    trust,
+)
 from overhand.documents import handoff as handoffs
 from overhand.documents import output as outputs
 from overhand.documents import returns
@@ -34,6 +49,12 @@ MAX_REPAIRS = 2
 
 def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient."""
+    state = _finish(work, task_id, patient)
+    spending.settle(work, state)
+    return state
+
+
+def _finish(work: Work, task_id: str, patient: bool) -> State:
     state = work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
@@ -44,6 +65,7 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
         state = work.store.state(task_id)
         if not mine or unjudged(state) is None:
             return state
+        state = spending.close_run(work, state, ended)
         spec = _json(f"{place}/spec.json") or {}
         handoff = handoffs.parse(str(spec.get("handoff", "")))
         case = gather(work, state, ended, place, spec, handoff)
@@ -81,16 +103,24 @@ def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
     Both events are one write; a crash between them would leave an answered task that nobody goes on with.
     """
     if not _waited(state, ended):
-        return []
+        return spending.hand_over(state, ended, judged["status"])
+    if effects.escalation(state, ended["id"]) or (judged["claimed"] and not _came_late(state, ended)):
+        return []  # it wants a person; or it had its answer in time and said how far it got with it
     after = deepcopy(state)
     model.apply(after, judged)
-    return [questions.go_on(after)] if questions.is_due(after) else []
+    return [questions.go_on(after)] if questions.is_due(after) and not effects.goes_round(after) else []
 
 
 def _waited(state: State, ended: Run) -> bool:
     """Whether it ended because, or while, it waited for an answer that has come since, or that ends its turn."""
+    turns = any(q["run"] == ended["id"] and q["via"] in ("pause", "child") for q in state["questions"])
+    return turns or _came_late(state, ended)
+
+
+def _came_late(state: State, ended: Run) -> bool:
+    """Whether it was ended for want of an answer, or one came after its end; what it asked to read again is none."""
     return ended["cause"] == "answer-timeout" or any(
-        q["run"] == ended["id"] and (q["via"] == "pause" or (q["answered"] or "") >= (ended["ended"] or ""))
+        q["run"] == ended["id"] and q["via"] != "control" and (q["answered"] or "") >= (ended["ended"] or "")
         for q in state["questions"]
     )
 
@@ -296,7 +326,7 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "next_steps": value.next_steps if value else "",
         "problems": [p.as_json() for p in verdict.problems],
         "checks": [check_as_json(check, case.work.store.root) for check in found.checks],
-        "usage": None,
+        "usage": budget.usage_of(state),
         "source": returned.source,
         "output": None,
         "run_folder": case.work.store.relative(case.place),

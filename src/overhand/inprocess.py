@@ -10,13 +10,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, doors, finish, handles, log, model, questions, resuming, run, trees
+from overhand import callers, doors, finish, handles, log, metering, model, questions, resuming, run, spending, trees
 from overhand import config as configs
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
 from overhand.asking import Attention
 from overhand.documents import handoff as handoffs
-from overhand.errors import OverhandError, Refused, Unanswered
+from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
 from overhand.files import write_file
 from overhand.judge import judge
 from overhand.pool import Pool, settle
@@ -145,7 +145,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
 
     try:
         attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
-        value, cause = _outcome(function, _call(begun, batch.session.root, attention), pool)
+        value, cause = _outcome(batch.work, begun, function, _call(begun, batch.session.root, attention), pool)
         attention.end()
         _end(batch, begun, value, cause)
     finally:
@@ -160,7 +160,12 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
     run.take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:
         run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
-    prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
+    try:
+        allowance = spending.reserve(work, state)
+    except BudgetExceeded as error:
+        run.reject(work, task_id, error)
+        return None
+    prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root), allowance)
     accepted: Event = {"e": "accepted"}
     if state["resume"] is not None:
         accepted.update(agent=function.name, resume=state["resume"])
@@ -198,19 +203,25 @@ def _call(begun: Begun, root: str, attention: Attention) -> Call:
         place=begun.place,
         root=root,
         _ask=attention.ask,
+        _count=metering.in_process(attention.work, begun.task_id),
     )
 
 
-def _outcome(function: FunctionAgent, call: Call, pool: Pool) -> tuple[Mapping[str, Any] | None, str]:
+def _outcome(
+    work: run.Work, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
+) -> tuple[Mapping[str, Any] | None, str]:
     """What the function returned or raised, and how it ended."""
     token = callers.inside_run.set((call.root, call.task_id, call.run_id))
     try:
+        spending.reserve(work, begun.state)  # until it was recorded as begun, others could take its hold for forgotten
         value = function.function(call)
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
         return as_return(value), "exit"
     except Unanswered:
         return None, "answer-timeout"
+    except BudgetExceeded:
+        return None, "budget"
     except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
         return failure(error), "error"
     finally:
@@ -230,7 +241,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         raw, cause = encode(failure(error)), "error"
     quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
     if questions.has_unread(work.store, begun.state):
-        doors.take(work.store, work.store.state(begun.task_id), work.by)
+        doors.take(work.store, work.store.state(begun.task_id), work.by, last=True)
     with _desks if quick else nullcontext():
         with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
             current = model.find_run(task.state, begun.run_id)
@@ -247,6 +258,8 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
                 task.append(ended)
         if not quick:
             finish.finish(work, begun.task_id, patient=True)
+    if quick:
+        spending.settle(work, begun.state)
     batch.judged(begun.task_id)
 
 
@@ -260,6 +273,8 @@ def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:
 
 def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended: Event, given: object) -> None:
     """The same evidence and the same verdict, and both events in one write."""
+    if (usage := spending.final(begun.place, current)) is not None:
+        task.append(spending.event(begun.run_id, usage))
     over: Run = {**current, "state": "ended", "cause": ended["cause"], "exit": ended["exit"]}
     case = finish.gather(batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given)
     if task.state["stop"]:

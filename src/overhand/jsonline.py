@@ -56,18 +56,23 @@ _encode: list[Callable[[object], str]] = []
 def dumps(value: object) -> str:
     """One line without blanks; the encoder is made once, when something is written for the first time."""
     if not _encode:
-        _encode.append(_encoder())
+        _encode.append(_encoder(",", ":"))
     return _encode[0](value)
 
 
-def _encoder() -> Callable[[object], str]:
+def shown(value: object) -> str:
+    """One line as `json` writes it, with blanks."""
+    return _encoder(", ", ": ")(value)
+
+
+def _encoder(comma: str, colon: str) -> Callable[[object], str]:
     try:
         from _json import encode_basestring, make_encoder
     except ImportError:  # another Python than CPython: take the slow road
         from json import JSONEncoder
 
-        return JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    parts = make_encoder(None, _refuse, encode_basestring, None, ":", ",", False, False, True)
+        return JSONEncoder(ensure_ascii=False, separators=(comma, colon)).encode
+    parts = make_encoder(None, _refuse, encode_basestring, None, colon, comma, False, False, True)
     return lambda value: "".join(parts(value, 0))
 
 

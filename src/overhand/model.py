@@ -127,7 +127,7 @@ def new_state(task_id: str) -> State:
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
         "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None,
         "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
-        "settled": {"tokens": 0, "usd": 0.0}, "phase": None, "phases": [], "size": -1,
+        "settled": {}, "phase": None, "phases": [], "size": -1,
     }  # fmt: skip
 
 
@@ -171,6 +171,7 @@ def _accepted(state: State, event: Event) -> None:
     else:
         state["repairs"] = 0
         state["agent"] = event.get("agent") or state["agent"]
+        state["budget"] = event.get("budget") or state["budget"]
 
 
 def _run_created(state: State, event: Event) -> None:
@@ -289,9 +290,8 @@ def _reserved(state: State, event: Event) -> None:
 
 
 def _settled(state: State, event: Event) -> None:
-    if state["reserved"].pop(event["child"], None) is not None:
-        state["settled"]["tokens"] += event.get("tokens", 0)
-        state["settled"]["usd"] += event.get("usd", 0.0)
+    state["reserved"].pop(event["child"], None)
+    state["settled"][event["child"]] = {"tokens": event.get("tokens", 0), "usd": event.get("usd", 0.0)}
 
 
 def _phase(state: State, event: Event) -> None:
@@ -336,6 +336,14 @@ def open_questions(state: State) -> list[Question]:
 def find_run(state: State, run_id: object) -> Run | None:
     """The run of this id, newest first."""
     return next((run for run in reversed(state["runs"]) if run["id"] == run_id), None)
+
+
+def escalation(state: State, run_id: str) -> Event | None:
+    """The event by which this run called for a person, if it did."""
+    return next(
+        (e for e in state["controls"] if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
+        None,
+    )
 
 
 def current_run(state: State) -> Run | None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 
 from overhand import log, model
-from overhand.errors import OverhandError
+from overhand.errors import OverhandError, storage_failed
 from overhand.files import read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from overhand.shapes import State
     from overhand.store import Store
 
@@ -24,6 +26,7 @@ _LETTERS = {group: letter for letter, group in AT_REST.items()}
 _FORMAT = "overhand-overview 1"
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _PART = 1 << 16
+_WORTH_SAVING = 20  # logs that the next look need not read
 _MAX_CACHE = 64 * 1024 * 1024
 _SETTLED = 2_000_000_000  # nanoseconds: a log that was written less long ago may change within one tick of its clock
 
@@ -42,40 +45,52 @@ class Overview:
 
     def look(self) -> None:
         """Bring everything up to date."""
-        known = self._load() if self._known is None else self._known
-        now: dict[str, str] = {}
+        if self._known is None:
+            try:
+                self._look(self._load())
+                return
+            except (LookupError, ValueError):  # nonsense in the cache
+                self._known = {}
+        self._look(self._known)
+
+    def _look(self, before: dict[str, str]) -> None:
+        fresh = 0
+        known: dict[str, str] = {}
         open_: dict[str, tuple[str, float]] = {}
         groups: dict[str, list[tuple[int, str, str]]] = {letter: [] for letter in AT_REST}
-        self.resting = {AT_REST[letter]: rows for letter, rows in groups.items()}
         bare: list[str] = []
-        fresh = 0
-        place = _folder(self.store)
+        place = _open(self.store)
         try:
-            for name in self.store.ids() if place is not None else ():
+            for entry in _entries(place):
+                name = entry.name
                 path = f"{name}/{log.LOG}"
                 try:
                     found = os.stat(path, dir_fd=place, follow_symlinks=False)
+                    mark = f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
                 except OSError:
-                    bare.append(name)
+                    if model.is_task_id(name) and entry.is_dir(follow_symlinks=False):
+                        bare.append(name)
                     continue
-                mark = f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
-                value = known.get(mark)
-                if value is None and mark not in self._folded:
-                    value = glance(name, _read(path, place))
-                    fresh += 1
+                value = before.get(mark)
+                if value is None:
+                    if not model.is_task_id(name) or not entry.is_dir(follow_symlinks=False):
+                        continue
+                    value = "" if mark in self._folded else glance(name, _read(path, place))
+                    fresh += bool(value)
                 if value:
-                    now[mark] = value
+                    known[mark] = value
                     groups[value[0]].append((int(value[1:]), name, mark))
                 else:
                     open_[name] = mark, found.st_mtime
         finally:
-            if place is not None:
+            if place >= 0:
                 os.close(place)
-        self._known = now
-        self._take(open_, bare, now)
+        unchanged = len(known) - fresh
+        self._known, self.resting = known, {AT_REST[letter]: rows for letter, rows in groups.items()}
+        self._take(open_, bare, known)
         for rows in groups.values():
             rows.sort()
-        if fresh > 20 or len(now) < len(known) - 20:
+        if len(known) + len(before) - 2 * unchanged > _WORTH_SAVING:
             self._save()
 
     def _take(self, open_: dict[str, tuple[str, float]], bare: list[str], known: dict[str, str]) -> None:
@@ -135,9 +150,8 @@ class Overview:
             first, *lines = raw.decode("ascii").split("\n")
         except (OverhandError, ValueError):
             return {}
-        values = lines[1::2]
-        sound = first == _FORMAT and lines[-1:] == [""] and all(v[:1] in AT_REST and v[1:].isdigit() for v in values)
-        return dict(zip(lines[::2], values, strict=False)) if sound else {}
+        sound = first == _FORMAT and lines[-1:] == [""]
+        return dict(zip(lines[::2], lines[1::2], strict=False)) if sound else {}
 
     def _save(self) -> None:
         import time
@@ -153,14 +167,26 @@ class Overview:
             return  # a full disk or a foreign project: the next look takes longer, that is all
 
 
-def _folder(store: Store) -> int | None:
+def _open(store: Store) -> int:
+    """The folder of the workspaces; -1 in a project that was never used."""
     try:
         return os.open(store.workspaces, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    except OSError:
-        return None
+    except FileNotFoundError:
+        return -1
+    except OSError as error:
+        raise storage_failed(error, "Cannot read the tasks of this project") from error
 
 
-def _read(path: str, place: int | None) -> bytes:
+def _entries(place: int) -> Iterator[os.DirEntry[str]]:
+    """What may be a task; names that begin with a dot are ours."""
+    if place >= 0:
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name[0] != ".":
+                    yield entry
+
+
+def _read(path: str, place: int) -> bytes:
     try:
         fd = os.open(path, _READ, dir_fd=place)
         try:

@@ -150,7 +150,8 @@ def _warnings(history: Sequence[str], count: int) -> tuple[str, ...]:
     found: list[str] = []
     if count > WARN_AFTER:
         found.append(f"Iteration {count}: at {MOST} a person has to decide. A checkpoint, or a question, may help.")
-    last = [one for one in history if one not in ASIDE][-WINDOW:]
+    places = [one for one in history if one not in ASIDE]
+    last = [one for one, before in zip(places, ["", *places], strict=False) if one != before][-WINDOW:]
     if len(last) == WINDOW and len(set(last)) < WINDOW:
         found.append(f"The task goes round: {' → '.join(last)}.")
     return tuple(found)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from overhand import budget
+
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.shapes import State
+    from overhand.shapes import Amount, State
     from overhand.store import Store
 
 MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
@@ -18,9 +20,19 @@ _LEVELS = {
 }
 
 
-def compose(agent: Agent, handoff: str, state: State, place: str, problems: list[dict[str, Any]]) -> str:
+def compose(
+    agent: Agent,
+    handoff: str,
+    state: State,
+    place: str,
+    problems: list[dict[str, Any]],
+    allowance: Amount | None = None,
+) -> str:
     """Everything one run is told, in one text."""
-    parts = [agent.body, handoff.strip(), _ground(agent, state, "## Plan" in handoff), how_to_return(state, place)]
+    ground = _ground(agent, state, "## Plan" in handoff)
+    if allowance is not None:
+        ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
+    parts = [agent.body, handoff.strip(), ground, how_to_return(state, place)]
     if problems:
         parts.append(_to_repair(problems))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -31,7 +43,7 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
     lines.append(
         '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
         "Exit code 124 means not yet: call again as it says. Without that command write "
-        f'`ipc/NNN.question` in the task\'s folder as JSON ({{"seq", "timestamp", "question", "options"}}), by rename, '
+        '`ipc/NNN.question` in the task\'s folder as JSON ({"seq", "timestamp", "question", "options"}), by rename, '
         "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
     )
     if has_plan:
@@ -51,8 +63,6 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
         lines.append(
             "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"])
         )
-    if state["budget"]:
-        lines.append(f"- Stay within this budget: {state['budget']}.")
     lines.append("- Notes to yourself go into WORK.md in the task's folder; nobody else reads it.")
     return "\n".join(lines)
 
@@ -122,7 +132,7 @@ def context(state: State, run_id: str) -> dict[str, Any]:
     }
 
 
-def environment(store: Store, state: State, run_id: str) -> dict[str, str]:
+def environment(store: Store, state: State, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
     """What an agent finds in its environment."""
     folder, place = store.folder(state["task_id"]), store.run_folder(state["task_id"], run_id)
     env = {
@@ -134,10 +144,15 @@ def environment(store: Store, state: State, run_id: str) -> dict[str, str]:
         "OVERHAND_RESULT": f"{place}/result.json",
         "OVERHAND_DATA": f"{place}/data.json",
         "OVERHAND_CONTEXT": f"{place}/context.json",
+        "OVERHAND_USAGE": f"{place}/usage.jsonl",
         "OVERHAND_DEPTH": str(state["depth"]),
         "OVERHAND_PROJECT": store.root,
         "PWD": store.root,
     }
     if state["model"]:
         env["OVERHAND_MODEL"] = state["model"]
+    if allowance is not None and allowance["tokens"]:
+        env["OVERHAND_BUDGET_TOKENS"] = str(allowance["tokens"])
+    if allowance is not None and allowance["usd"]:
+        env["OVERHAND_BUDGET_USD"] = f"{allowance['usd']:.6f}"
     return env

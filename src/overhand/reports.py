@@ -44,9 +44,14 @@ def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> di
         "checkpoint": made[-1] if made else None,
         "state": {"from": "running", "to": result["status"], "phases": [e["phase"] for e in moved]},
         "verified": result["verified"],
-        "usage": result.get("usage"),
+        "usage": _used(result.get("usage"), ended),
         "seconds": _seconds(ended),
     }
+
+
+def _used(usage: dict[str, Any] | None, ended: Run) -> dict[str, Any] | None:
+    """What this run used, of what the task did."""
+    return next((one for one in (usage or {}).get("runs", ()) if one["id"] == ended["id"]), None)
 
 
 def _seconds(ended: Run) -> float | None:
@@ -59,7 +64,8 @@ def text(report: dict[str, Any]) -> list[str]:
     """The same for people: one line each, with a mark for what holds and what does not."""
     lines = [f"# Report: run {report['run_id']} by {report['agent']}", ""]
     lines += [
-        f"{_mark(c['done'])} command {c['command']} {c['target']} {c['reason']}".rstrip() for c in report["commands"]
+        " ".join(part for part in (_mark(c["done"]), "command", c["command"], c["target"], c["reason"]) if part)
+        for c in report["commands"]
     ]
     lines += [
         f"{_mark(d['holds'])} deliverable {d.get('path') or d.get('text')} ({d['state']})"

@@ -57,7 +57,7 @@ def _checkpoint(store: Store, state: State, name: str) -> str:
     raw = read_file(f"{store.folder(state['task_id'])}/checkpoints/{name}.md")
     if raw is None:
         return ""
-    return f"**Go on from checkpoint {name}:**\n\n" + shorten(contain(decode(raw)[0]), _MOST)
+    return f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST)
 
 
 def _left_behind(place: str, shown: str) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import checks, handles, machine, model, prompts, resuming, trees, trust
+from overhand import checks, handles, machine, model, prompts, resuming, spending, trees, trust
 from overhand import config as configs
 from overhand.agents import Agent, Job, driver, files
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import decode
-from overhand.errors import NotFound, OverhandError, Refused, storage_failed
+from overhand.errors import Busy, NotFound, OverhandError, Refused, storage_failed
 from overhand.files import read_file, write_file, write_new
 from overhand.jsonline import dumps
 from overhand.store import Locked, Store, new_run_id, open_states
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.config import Config
     from overhand.documents.handoff import Handoff
-    from overhand.shapes import Event, Run, State
+    from overhand.shapes import Amount, Event, Run, State
 
 MARKER = prompts.MARKER
 
@@ -52,6 +52,7 @@ class Prepared:
     handoff: Handoff
     text: str
     tree: dict[str, Any] | None
+    allowance: Amount | None = None  # what it may use
 
 
 def prepare(work: Work, state: State) -> Prepared:
@@ -132,6 +133,9 @@ def start(work: Work, task_id: str) -> bool:
     try:
         prepared = prepare(work, state)
         builder = driver(prepared.agent.driver)
+        prepared = replace(prepared, allowance=spending.reserve(work, state))
+    except Busy:
+        raise  # somebody holds a log for a moment: it is tried again
     except OverhandError as error:
         reject(work, task_id, error)
         return False
@@ -152,7 +156,7 @@ def start(work: Work, task_id: str) -> bool:
                 cwd=work.store.root,
                 env={
                     **checks.clean_environment(work.env),
-                    **prompts.environment(work.store, task.state, run_id),
+                    **prompts.environment(work.store, task.state, run_id, prepared.allowance),
                     **launch.env,
                 },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
@@ -184,7 +188,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     os.mkdir(place)
     problems = _problems_to_repair(store, state)
     job = Job(
-        prompt=prompts.compose(prepared.agent, prepared.text, state, place, problems),
+        prompt=prompts.compose(prepared.agent, prepared.text, state, place, problems, prepared.allowance),
         workspace=task.folder,
         handoff=f"{task.folder}/HANDOFF.md",
         output=f"{place}/OUTPUT.md",
@@ -208,6 +212,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
             "sha256": prepared.agent.digest,
             "gives": list(prepared.agent.gives),
             "reruns": prepared.agent.reruns,
+            "compacts": prepared.agent.compacts,
         },
         "contract": contract,
         "level": state["level"],
@@ -305,7 +310,7 @@ def living_members(store: Store, state: State, spare: frozenset[int] = frozenset
 def stop_children(work: Work, state: State) -> list[str]:
     """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
     ended = state["runs"][-1] if state["runs"] else None
-    if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state["task_id"], ended):
+    if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state, ended):
         return []
     asked = []
     for child in open_states(work.store.states()):
@@ -317,11 +322,11 @@ def stop_children(work: Work, state: State) -> list[str]:
     return asked
 
 
-def _takes_children_along(store: Store, task_id: str, ended: Run) -> bool:
-    """Whether somebody ended this run; one that ended by itself, or was lost, leaves its children at work."""
-    place = store.run_folder(task_id, ended["id"])
-    why = stop_cause(place)
-    return ended["cause"] in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
+def _takes_children_along(store: Store, state: State, ended: Run) -> bool:
+    """Whether somebody ended this run, or it called for a person; one that merely ended leaves its children at work."""
+    why = stop_cause(store.run_folder(state["task_id"], ended["id"]))
+    called = model.escalation(state, ended["id"]) is not None
+    return called or ended["cause"] in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
 
 
 def stop_cause(place: str) -> str | None:
@@ -368,7 +373,8 @@ def _disown(work: Work, task_id: str, run_id: str, cause: str) -> State:
 def reject(work: Work, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
     with work.store.locked(task_id, work.by) as task:
-        if task.state["queued"]:
+        waiting = task.state["status"] is None and not task.state["runs"]  # a function is not queued before it begins
+        if task.state["queued"] or waiting:
             summary = f"{error.message} {error.hint}".strip()
             task.append(
                 {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]},

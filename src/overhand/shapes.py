@@ -71,7 +71,7 @@ class Question(TypedDict):
     options: list[str]
     closed: bool  # only one of the options will do
     step: str
-    via: str  # file, ask, pause, call or return
+    via: str  # file, ask, pause, call, return; control and child: something that was handed over
     run: str | None
     asked: str
     answered: str | None
@@ -131,8 +131,8 @@ class State(TypedDict):
     controls: list[Event]
     causes: dict[str, str]  # effects of output that were carried out: cause -> what
     limits: list[str]  # budget levels that were acted on
-    reserved: dict[str, Amount]  # what children hold of this task's budget
-    settled: Amount  # what ended children used of it
+    reserved: dict[str, Amount]  # by child, what it and all below it may use of this task's budget in all its runs
+    settled: dict[str, Amount]  # by child, what it had used of it when it last came to rest
     phase: str | None
     phases: list[Event]
     size: int  # of the log, where it is known that nothing was appended since

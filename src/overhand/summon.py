@@ -43,6 +43,11 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
     raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
 
 
+def remind(store: Store, tasks: Iterable[str]) -> bool:
+    """Have the supervisor look at tasks it may not know of, without a word about their environment."""
+    return _send(store, (json.dumps({"tasks": list(tasks), "env": None}) + "\n").encode())
+
+
 def running(store: Store) -> int | None:
     """The pid of the supervisor that holds the project's lock, if there is one."""
     path = f"{store.own}/lock"

@@ -25,10 +25,12 @@ from overhand import (
     log,
     machine,
     members,
+    metering,
     model,
     parking,
     projects,
     run,
+    spending,
     summon,
     trust,
 )
@@ -71,6 +73,8 @@ class Supervisor:
     notifier: Notifier = field(init=False)
     seen: dict[str, State] = field(default_factory=dict)  # each task as it was last looked at
     config: configs.Config = field(default_factory=configs.Config)
+    day: spending.Day = field(default_factory=spending.Day)
+    held: bool = False  # the day's budget is used up
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
 
@@ -85,8 +89,9 @@ class Supervisor:
         self.load_config()
         states = self.store.states()
         for state in states:
-            if state["cause"] and state["status"]:  # a crash may have kept its result from its parent
-                effects.report_to_parent(self.work(state["task_id"]), state)
+            if effects.owes_report(self.store, state):  # a crash kept its result from its parent
+                self.look(state["task_id"])
+        spending.mend(self.work(""), states)
         for state in open_states(states):
             self.look(state["task_id"])
         while not (self.is_idle() and self.desk.close_if_quiet()):
@@ -108,9 +113,11 @@ class Supervisor:
         """Tasks that a verb hands over, to be run in that verb's environment."""
         for task_ids, env in self.desk.receive():
             self.load_config()
-            self.env = self.env if self.env == env else env  # mostly the same one: kept once
+            if env is not None and env != self.env:  # mostly the same one: kept once
+                self.env = env
             for task_id in task_ids:
-                self.envs[task_id] = self.env
+                if env is not None:
+                    self.envs[task_id] = self.env
                 self.look(task_id)
 
     # one task
@@ -136,6 +143,8 @@ class Supervisor:
         elif current is None:
             self.forget(task_id)
             attending.stir_parent(self, state)
+            if effects.owes_report(self.store, state):
+                self.jobs.start(task_id, lambda: self.report(state))
         elif current["state"] == "ended":
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
@@ -184,6 +193,7 @@ class Supervisor:
         known.park_at = float("inf")
         if known.waiting is not None and limits.answer_wait and model.open_questions(state):
             known.park_at = known.waiting + limits.answer_wait
+        metering.look(self, task_id, known)
 
     def limits(self, state: State) -> configs.Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
@@ -236,7 +246,12 @@ class Supervisor:
         state = finish.finish(work, task_id)
         if finish.unjudged(state):
             raise Busy(f"Task {task_id} is being judged by another process.")
-        if parent := effects.report_to_parent(work, state):
+        self.called.extend(run.stop_children(work, state))  # its last words may have called for a person
+        self.report(state)
+
+    def report(self, state: State) -> None:
+        """What was delegated by a CONTROL line is judged: its parent gets the result, and may go on."""
+        if parent := effects.report_to_parent(self.work(state["task_id"]), state):
             self.called.append(parent)
 
     def end(self, task_id: str, cause: str, grace: float) -> None:
@@ -303,6 +318,8 @@ class Supervisor:
         if (touched and self.watches.has_talk(known)) or (blocked and now - known.attended >= every):
             attending.attend(self, task_id, known, now)
             return
+        if touched or not known.folders:
+            metering.look(self, task_id, known)
         if not touched and now - known.sized < _SIZE_EVERY:
             return
         known.sized = now
@@ -349,14 +366,14 @@ class Supervisor:
                 if why:
                     self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
                 continue
-            if fits(state, holding, self.config):
+            if fits(state, holding, self.config) and not metering.is_held(self):
                 del self.queue[task_id]
                 self.slots[task_id] = holding[task_id] = state
                 self.jobs.start(task_id, partial(self.start, task_id))
 
     def is_idle(self) -> bool:
         """Nothing runs, nothing can start, and it has been so for a while."""
-        if self.watches.live or self.jobs.busy or self.later or self.slots:
+        if self.watches.live or self.jobs.busy or self.later or self.slots or (self.held and self.queue):
             self.idle_since = time.monotonic()
             return False
         return time.monotonic() - self.idle_since >= self.config.idle

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from overhand import handles, machine, members, proc, run
+from overhand import handles, machine, members, proc, run, spending
 from overhand.effects import Hearing
 from overhand.inotify import MODIFY, Inotify
 
@@ -47,6 +47,9 @@ class Watch:
     quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
     ticks: int = -1
     stalled: bool = False
+    counted: int = 0  # how much of its reports was looked at
+    recount: bool = False  # a budget that it draws on may be used up
+    noted: float = 0.0  # when it was last recorded what it has used
     own: Config | None = None  # where the task has settings of its own
 
     @property
@@ -93,17 +96,14 @@ class Watches:
     def _listen(self, task_id: str, known: Watch) -> None:
         """Be woken when something appears in the run's folder, among its questions, or among those who wait."""
         task_folder = os.path.dirname(os.path.dirname(known.place))
-        if known.hearing is not None:
-            self._hear(task_id, known.hearing.path)
         wanted = [known.place, f"{task_folder}/ipc", f"{known.place}/waiting"]
         numbers = tuple(number for path in wanted if (number := self.news.add(path)) is not None)
+        reports = self.news.add(f"{known.place}/{spending.REPORTS}", MODIFY)
+        numbers = numbers if reports is None else (*numbers, reports)
+        if known.hearing is not None and (stream := self.news.add(known.hearing.path, MODIFY)) is not None:
+            numbers = (*numbers, stream)
         self.by_folder.update(dict.fromkeys(numbers, task_id))
         known.folders = numbers
-
-    def _hear(self, task_id: str, path: str) -> None:
-        number = self.news.add(path, MODIFY)
-        if number is not None:
-            self.by_folder[number] = task_id
 
     def stirred(self) -> list[str]:
         """Tasks in whose folders something happened."""

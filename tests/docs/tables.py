@@ -105,9 +105,18 @@ def requirement_words() -> str:
 
 
 def call_fields() -> str:
-    fields = dict(Call.__annotations__)
+    fields = {name: kind for name, kind in Call.__annotations__.items() if not name.startswith("_")}
     fields |= {name: "Path" for name, value in vars(Call).items() if isinstance(value, property)}
-    return table(("Field", "Type"), [(f"`call.{name}`", f"`{kind}`") for name, kind in fields.items()])
+    rows = [(f"`call.{name}`", f"`{kind}`") for name, kind in fields.items()]
+    for name in ("ask", "ask_async"):
+        given = inspect.signature(getattr(Call, name), eval_str=False)
+        words = ", ".join(str(one).split(":")[0] + _default(one) for one in list(given.parameters.values())[1:])
+        rows.append((f"`call.{name}({words})`", f"`{given.return_annotation}`"))
+    return table(("Field", "Type"), rows)
+
+
+def _default(one: inspect.Parameter) -> str:
+    return "" if one.default is inspect.Parameter.empty else f"={one.default!r}"
 
 
 def scripted_agent() -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand import cli, config, files, finish, log, run, store
+from overhand import cli, config, effects, files, finish, log, run, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,7 @@ os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.link = between(os.link)
 log.write = between(log.write)
+subprocess.run = between(subprocess.run)
 new = between(files.write_new)
 vars(store)["write_new"] = vars(run)["write_new"] = new  # both have it by its name
 
@@ -65,6 +67,8 @@ def main(root: str, task: str, step: str) -> None:
         run.start(work, task)
     elif step == "settle":
         run.settle(work, task)
+    elif step == "hear":
+        effects.drain(work, run.settle(work, task))
     elif step == "delegate":
         cli.main(["--project", root, "delegate", "--agent", "worker", task])
     else:

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -30,15 +31,17 @@ from overhand.testing.project import make_project
 from overhand.verbs import Session
 from overhand.verbs.status import Headline, command, usage
 from verbs import written
+from verbs.test_table import LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.testing.project import ProjectDir
 
-GOLDEN = Path(__file__).parent.parent / "golden/verbs"
+GOLDEN = Path(__file__).parent.parent / "golden/headline"
 WRITE = os.environ.get("OVERHAND_GOLDEN") == "write"
 ESCAPE = "\x1b"
+SHORT = ".agent-workspaces/worker-20250101-000000-5"
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def crowd(overhand_project: ProjectDir) -> Iterator[ProjectDir]:
 @pytest.mark.parametrize("width", [80, 120])
 def test_golden_screen(crowd: ProjectDir, width: int) -> None:
     ran = crowd.run("status", check=True, env={"COLUMNS": str(width)})
-    path = GOLDEN / f"headline-{width}.txt"
+    path = GOLDEN / f"{width}.txt"
     if WRITE:
         path.write_text(ran.out, encoding="utf-8")
     assert ran.out == path.read_text(encoding="utf-8")
@@ -61,7 +64,7 @@ def test_golden_screen(crowd: ProjectDir, width: int) -> None:
 
 def test_a_pipe_gets_plain_text_of_80_columns(crowd: ProjectDir) -> None:
     ran = crowd.run(check=True)
-    assert ran.out == (GOLDEN / "headline-80.txt").read_text(encoding="utf-8")
+    assert ran.out == (GOLDEN / "80.txt").read_text(encoding="utf-8")
     assert not set(ran.out) & {ESCAPE, "\r", "\x07", "\u202e"}
 
 
@@ -92,6 +95,19 @@ def test_json_has_what_a_person_sees(crowd: ProjectDir) -> None:
     assert [row.get("after_handle") for row in shown["groups"]["queued"]] == [None, 5, None]
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_looking_at_live_tasks_imports_nothing_heavy(crowd: ProjectDir, words: list[str]) -> None:
+    code = (
+        "import sys; from overhand.cli import main; code = main(sys.argv[1:]);"
+        "print(*sorted(sys.modules), file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}", *words],
+        cwd=crowd.path, env=crowd.environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert set(done.stderr.split()).isdisjoint(LIGHT)
+
+
 def test_the_clock_stands_still_while_a_run_waits(overhand_project: ProjectDir) -> None:
     run = written.run_id(1)
     going = [{"e": "run.waiting", "run": run}, {"e": "run.going", "run": run}]
@@ -104,6 +120,17 @@ def test_the_clock_stands_still_while_a_run_waits(overhand_project: ProjectDir) 
         after = overhand_project.run("--json", check=True).json["groups"]["working"][0]["deadline"]
     seconds = [time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")) for stamp in (before, after)]
     assert seconds[1] - seconds[0] == 600
+
+
+def test_a_long_command_is_never_cut(overhand_project: ProjectDir) -> None:
+    name = "a-folder-that-was-written-by-hand-and-has-a-long-name"
+    folder = overhand_project.path / ".agent-workspaces" / name
+    folder.mkdir(parents=True)
+    (folder / "HANDOFF.md").write_text(written.PLAN)
+    written.task(overhand_project.path, 1, title="Short")
+    lines = overhand_project.run(check=True).out.splitlines()
+    assert f"overhand run {name}".rjust(80) in lines
+    assert max(map(cells, lines)) == 80
 
 
 def test_two_hundred_tasks_fit_on_a_page(overhand_project: ProjectDir) -> None:
@@ -144,29 +171,29 @@ def test_a_live_question_is_shown_and_answered_by_what_the_row_says(overhand_pro
     assert overhand_project.run("--json").json["counts"]["ready"] == 1
 
 
-def test_watching_in_a_pipe_prints_only_changes(crowd: ProjectDir) -> None:
-    for words in (["--watch"], ["status", "--watch", "--json"]):
-        with crowd.start(*words) as watching:
-            assert watching.stdout is not None
-            first = _screen(watching.stdout, as_json="--json" in words)
-            folder = crowd.path / ".agent-workspaces" / "worker-20250101-000000-5"
-            written.append(folder, written.asked(5, len(words), f"Because of {words[0]}?"))
-            second = _screen(watching.stdout, as_json="--json" in words)
-            watching.send_signal(signal.SIGINT)
-            watching.communicate()
-            assert watching.returncode == 130
-        assert first != second
-        assert f"Because of {words[0]}?" in json.dumps(second) or len(words) > 2
+def test_watching_in_a_pipe_prints_a_screen_per_change(crowd: ProjectDir) -> None:
+    with crowd.start("--watch") as watching:
+        assert watching.stdout is not None
+        first = list(iter(watching.stdout.readline, "\n"))
+        written.append(crowd.path / SHORT, written.asked(5, 1, "Really?"))
+        second = list(iter(watching.stdout.readline, "\n"))
+        watching.send_signal(signal.SIGINT)
+        assert watching.communicate()[0] == ""
+        assert watching.returncode == 130
+    assert "".join(first) == (GOLDEN / "80.txt").read_text(encoding="utf-8")
+    assert "       ? Really?\n" in second
 
 
-def _screen(stream: Any, *, as_json: bool) -> Any:
-    if as_json:
-        return json.loads(stream.readline())
-    lines = []
-    while (line := stream.readline()) != "\n":
-        assert line
-        lines.append(line)
-    return lines
+def test_watching_as_json_is_a_line_per_change(crowd: ProjectDir) -> None:
+    with crowd.start("status", "--watch", "--json") as watching:
+        assert watching.stdout is not None
+        first = json.loads(watching.stdout.readline())
+        written.append(crowd.path / SHORT, written.asked(5, 1, "Really?"))
+        second = json.loads(watching.stdout.readline())
+        watching.send_signal(signal.SIGINT)
+        watching.communicate()
+    assert first["schema"] == second["schema"] == "overhand.status/1"
+    assert [one["counts"]["needs you"] for one in (first, second)] == [3, 4]
 
 
 class Terminal:
@@ -176,11 +203,10 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
         env = {**project.environment(), "TERM": "xterm"}
-        argv = [sys.executable, "-m", "overhand", *args]
-        self.process = subprocess.Popen(
-            argv, cwd=project.path, env=env, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+        words = " ".join(map(shlex.quote, [sys.executable, "-m", "overhand", *args]))
+        # whoever leads a session and opens a terminal has it for its own
+        script = f"exec {words} <>{os.ttyname(slave)} >&0 2>&0"
+        self.process = subprocess.Popen(["sh", "-c", script], cwd=project.path, env=env, start_new_session=True)
         self.slave = slave  # kept open: what was written last can be read after its end
         self.text = ""
 
@@ -232,7 +258,7 @@ def test_watching_draws_in_place(crowd: ProjectDir, terminal: Terminal) -> None:
     assert "\x1b[?25l" in first
     assert "Which database is it?" in first
     assert not terminal.echoes()
-    written.append(crowd.path / ".agent-workspaces/worker-20250101-000000-5", written.asked(5, 1, "Really?"))
+    written.append(crowd.path / SHORT, written.asked(5, 1, "Really?"))
     second = terminal.read_until("Really?")
     assert second.lstrip("\r\n").startswith("\x1b[H")
     os.write(terminal.master, b"q")
@@ -263,14 +289,11 @@ def test_watching_follows_the_size_of_the_window(terminal: Terminal) -> None:
     assert terminal.end()[0] == 0
 
 
-def test_watching_can_be_suspended(terminal: Terminal) -> None:
+def test_a_suspended_screen_gives_the_terminal_back_and_takes_it_again(terminal: Terminal) -> None:
     terminal.read_until("q leaves")
-    os.write(terminal.master, b"\x1a")
-    os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)
-    assert "\x1b[?25h" in terminal.read_until("\x1b[?25h")
-    assert terminal.echoes()
-    terminal.process.send_signal(signal.SIGCONT)
-    assert "\x1b[?25l" in terminal.read_until("q leaves")
+    terminal.process.send_signal(signal.SIGTSTP)  # without a shell above it, nothing stops: it goes on at once
+    drawn = terminal.read_until("q leaves")
+    assert 0 <= drawn.index("\x1b[?25h") < drawn.index("\x1b[?25l") < drawn.index("\x1b[H")
     os.write(terminal.master, b"q")
     assert terminal.end()[0] == 0
 
@@ -384,4 +407,4 @@ def test_what_to_type_next(overhand_project: ProjectDir) -> None:
     assert command(prepared, "queued") == "overhand run by-hand"
     assert usage(prepared) is None
     row = Headline(Session(str(overhand_project.path))).payload()["groups"]["queued"][0]
-    assert (row["handle"], row["title"], row["progress"]) == (None, "Do it.", {"done": 2, "total": 5})
+    assert (row["handle"], row["title"], row["progress"]) == (None, "Do it", {"done": 2, "total": 5})

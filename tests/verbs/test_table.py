@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # words that make each verb answer; demo has a test of its own
 CALLS: dict[str, list[list[str]]] = {
-    "status": [[]],
+    "status": [[], ["--all"]],
     "delegate": [["Do it", "--no-start"], ["Do it", "--wait"]],
     "show": [["1"], ["1", "--output"]],
     "stop": [["2"], ["--all"]],
@@ -36,6 +36,7 @@ CALLS: dict[str, list[list[str]]] = {
     "completion": [["bash"]],
     "list": [[], ["--live"], ["--delegated"]],
     "wait": [["1"], ["1", "1"]],
+    "monitor": [["1"]],
     "log": [["1"], ["1", "-o", "-f"]],
     "run": [["2", "--wait"]],
     "check": [["1"], [".overhand/agents/worker.md"]],

@@ -48,6 +48,11 @@ class Agent:
         return bool(self.options.get("exclusive", False))
 
     @property
+    def compacts(self) -> bool:
+        """Whether it makes room in its context window itself."""
+        return bool(self.options.get("compacts", False))
+
+    @property
     def reruns(self) -> bool:
         """Whether an invalid return is sent back by running it again."""
         return self.options.get("repair") == "rerun"

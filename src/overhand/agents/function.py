@@ -111,6 +111,25 @@ class Call:
     place: str  # the run's folder
     root: str  # the project's
     _ask: Callable[[Call, Inquiry], str] = field(default=by_command, repr=False)
+    _count: Callable[[], None] | None = field(default=None, repr=False)
+
+    def usage(
+        self,
+        *,
+        input: int = 0,
+        output: int = 0,
+        usd: float = 0.0,
+        context: int = 0,
+        window: int = 0,
+        model: str = "",
+    ) -> None:
+        """Report what one turn used; inside your own process it raises BudgetExceeded once a budget is used up."""
+        told = {"input": input, "output": output, "usd": usd, "context": context, "window": window, "model": model}
+        line = json.dumps({name: value for name, value in told.items() if value}) + "\n"
+        with open(f"{self.place}/usage.jsonl", "ab", buffering=0) as file:
+            file.write(line.encode())
+        if self._count is not None:
+            self._count()
 
     def ask(
         self,
@@ -139,7 +158,7 @@ class Call:
         *,
         closed: bool = False,
         step: str = "",
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 -- how long the question is waited for
     ) -> str:
         """The same for async functions: other coroutines go on, and cancelling it gives up waiting."""
         import asyncio
@@ -280,8 +299,8 @@ def main(argv: list[str]) -> int:
         returned = as_return(value)
         raw = encode(returned) if returned is not None else None
     except Unanswered as error:  # it is parked, as if we had ended it: the answer starts the next run
-        print(error.message, file=sys.stderr)
-        write_file(str(call.place) + "/stopped", "answer-timeout\n")
+        sys.stderr.write(f"{error.message}\n")
+        write_file(f"{call.place}/stopped", "answer-timeout\n")
         return 0
     except Exception as error:  # noqa: BLE001 -- whatever a function raises is its result
         traceback.print_exc()

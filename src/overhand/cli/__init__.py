@@ -163,12 +163,9 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
 def _as_json(value: dict[str, Any], indent: int | None = None) -> str:
     """On one line it needs no `json`, which takes longer to import than many a verb to run."""
     if indent is None and _writes_unicode():
-        from overhand.jsonline import dumps
+        from overhand.jsonline import shown
 
-        try:
-            return dumps(value)
-        except TypeError:
-            pass  # a value that only the whole encoder knows
+        return shown(value)
     import json
 
     return json.dumps(value, ensure_ascii=not _writes_unicode(), indent=indent)

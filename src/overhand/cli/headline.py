@@ -6,7 +6,7 @@ import os
 import sys
 
 from overhand.cli.cells import cells, cut, pad, wrap
-from overhand.cli.words import colour, one_line, printable, state_word
+from overhand.cli.words import TONES, colour, one_line, printable, state_word
 from overhand.model import HEADLINES, say_duration
 
 TYPE_CHECKING = False
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     Payload = dict[str, Any]
     Row = dict[str, Any]
 
-TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "green", "stopped": "red", "done": "dim"}
 _MOST = {"needs you": 50, "working": 50, "queued": 10, "ready": 10, "stopped": 10, "done": 5}
 _QUIET = 30.0  # seconds without a sign of life that are worth a word
 _TITLE = 20  # columns that a title has at least
@@ -77,20 +76,25 @@ def _groups(payload: Payload, width: int, where: str) -> Iterator[str]:
             yield from _resting(rows, width, where, TONES[name])
 
 
-def _first(row: Row, width: int, right: str, middle: str = "", taken: int = 0) -> str:
-    """Handle, title, what is in the middle (so many columns), and at the right the command."""
+def _first(row: Row, width: int, command: str, middle: str = "", taken: int = 0, right: int = 0) -> Iterator[str]:
+    """Handle, title, what is in the middle (so many columns), and the command; a long one has a line of its own."""
     handle = str(row["handle"]) if row["handle"] is not None else "-"
-    title = pad(one_line(row["title"], _LONG), width - 9 - taken - cells(right))
-    return f"{handle:>5}  {title}{middle}  {colour(right, 'dim')}"
+    beside = cells(command) <= width // 2
+    right = max(right, cells(command)) if beside else right
+    title = pad(one_line(row["title"], _LONG), width - 7 - taken - (right + 2 if right else 0))
+    end = " " * (right - cells(command) + 2) + colour(command, "dim") if beside else ""
+    yield f"{handle:>5}  {title}{middle}{end}"
+    if not beside:
+        yield colour(f"{cut(command, width - 7):>{width}}", "dim")
 
 
-def _command(row: Row, width: int, where: str) -> str:
-    return cut(printable(row["command"]).replace("overhand", f"overhand{where}", 1), width // 2)
+def _command(row: Row, where: str) -> str:
+    return printable(row["command"]).replace("overhand", f"overhand{where}", 1)
 
 
 def _live(row: Row, width: int, where: str, tone: str) -> Iterator[str]:
     """What needs a person or is at work: what is known of it, and its step or question."""
-    yield _first(row, width, _command(row, width, where))
+    yield from _first(row, width, _command(row, where))
     agent, state = cut(one_line(row["agent"], _LONG), 20), _state(row)
     facts = "".join(f" · {fact}" for fact in _facts(row))
     room = width - 10 - cells(agent + state)
@@ -120,8 +124,8 @@ def _question(row: Row, width: int) -> Iterator[str]:
 
 def _resting(rows: list[Row], width: int, where: str, tone: str) -> Iterator[str]:
     """Queued or over: a line each, in columns; on a narrow screen the last ones are left out."""
-    commands = [_command(row, width, where) for row in rows]
-    right = max(map(cells, commands), default=0)
+    commands = [_command(row, where) for row in rows]
+    right = max((size for size in map(cells, commands) if size <= width // 2), default=0)
     room = width - 9 - right - _TITLE
     facts = [(_state(row), cut(one_line(row["agent"], _LONG), 12), _age(row), _cost(row, width >= 100)) for row in rows]
     sizes = []
@@ -134,7 +138,7 @@ def _resting(rows: list[Row], width: int, where: str, tone: str) -> Iterator[str
         shown = [pad(text, size) for text, size in zip(texts, sizes, strict=True) if size]
         shown[:1] = [colour(text, tone) for text in shown[:1]]
         middle = "".join(f"  {text}" for text in shown)
-        yield _first(row, width, " " * (right - cells(command)) + command, middle, taken)
+        yield from _first(row, width, command, middle, taken, right)
         if row.get("notice"):
             yield f"       {cut(one_line(row['notice'], _LONG), width - 7)}"
 

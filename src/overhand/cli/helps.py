@@ -34,7 +34,7 @@ def overview() -> str:
     lines = [
         "overhand: hand work to agents, get a checked result back",
         "",
-        "  overhand                what needs you, what works, what is ready",
+        "  overhand                what needs you, what works, what is ready (--watch, --all)",
     ]
     for group in dict.fromkeys(verb.group for verb in VERBS):
         members = [verb for verb in VERBS if verb.group == group and verb.name != "status"]

@@ -65,6 +65,10 @@ def whole(payload: Payload) -> Iterator[str]:
             yield from _block(name, part(payload))
     elif payload["wanted_checks"]:
         yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
+    if payload["usage"]:
+        from overhand.cli import cost
+
+        yield from _block("used", cost.used(payload["usage"]))
     yield from _block("asked", _asked(payload))
     if payload["for_primary"]:
         yield from _block("for you", _first_lines(payload["for_primary"], payload["handle"]))

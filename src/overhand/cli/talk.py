@@ -27,12 +27,16 @@ def answer(payload: Payload) -> Iterator[str]:
     if not payload["questions"]:
         yield "Nothing waits for an answer." if not payload["answered"] else "Nothing else waits for an answer."
     for one in payload["questions"]:
-        yield f"{colour(str(one['handle'] or '-'), 'bold')}  {one_line(one['title'], width() - 8)}"
-        path = " → ".join(one["path"])
-        yield f"   {one['seq']}. {printable(one['question'])}   {colour(path, 'dim')}"
-        for number, option in enumerate(one["options"], 1):
-            yield f"      {number}) {printable(option)}"
-        yield f"   {one['command']}"
+        yield from _question(one)
+
+
+def _question(one: Payload) -> Iterator[str]:
+    yield f"{colour(str(one['handle'] or '-'), 'bold')}  {one_line(one['title'], width() - 8)}"
+    path = " → ".join(one["path"])
+    yield f"   {one['seq']}. {printable(one['question'])}   {colour(path, 'dim')}"
+    for number, option in enumerate(one["options"], 1):
+        yield f"      {number}) {printable(option)}"
+    yield f"   {one['command']}"
 
 
 def _given(payload: Payload) -> Iterator[str]:
@@ -45,6 +49,20 @@ def _given(payload: Payload) -> Iterator[str]:
         yield f"   {payload['left']} more open: overhand answer {handle}"
     elif payload["run_state"] == "ended":
         yield f"   go on with it: overhand resume {handle}"
+
+
+def monitor(payload: Payload) -> Iterator[str]:
+    """The questions, or the path of what was judged and, where there is no result, how far it got."""
+    if payload["what"] == "timeout":
+        yield f"{payload['handle']}  neither asked nor judged yet: overhand monitor {payload['handle']}"
+    elif payload["what"] == "question":
+        for one in payload["questions"]:
+            yield from _question(one)
+    else:
+        yield payload["path"] or f"{payload['status']}: {printable(payload['summary'])}"
+        if "context" in payload:
+            yield ""
+            yield printable(payload["context"]).rstrip("\n")
 
 
 def checkpoint(payload: Payload) -> Iterator[str]:

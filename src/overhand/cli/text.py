@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import colour, one_line, printable, state_word, width
+from overhand.cli.words import TONES, colour, one_line, printable, state_word, width
 from overhand.model import say_duration
 
 TYPE_CHECKING = False
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from overhand.verbs import Answer
 
     Payload = dict[str, Any]
-
-_TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "green", "stopped": "red", "done": "dim"}
 
 
 def lines(verb: str, answer: Answer) -> Iterable[str]:
@@ -49,6 +47,7 @@ def _delegate(payload: Payload) -> Iterator[str]:
     prepared = payload["state"] == "prepared"
     yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])}"
     limits = f"in {payload['tree']} · level {payload['level']} · at most {say_duration(payload['timeout'])}"
+    limits += f" · {printable(payload['budget'])}" if payload["budget"] else ""
     yield f"   {payload['agent']} · {'prepared, not started' if prepared else 'accepted'} · {limits}"
     if payload["checks"]:
         yield "   checks: " + "; ".join(printable(c["command"]) for c in payload["checks"])
@@ -71,6 +70,11 @@ def _list(payload: Payload) -> Iterator[str]:
         return
     if not payload["tasks"]:
         yield 'No task yet. Make one: overhand delegate "what to do"'
+    elif payload.get("cost"):
+        from overhand.cli import cost
+
+        yield from cost.table(payload)
+        return
     for row in payload["tasks"]:
         yield _row(row)
 
@@ -78,7 +82,7 @@ def _list(payload: Payload) -> Iterator[str]:
 def _row(row: Payload) -> str:
     handle = row["handle"] if row["handle"] is not None else "-"
     word = state_word(row)
-    state, title = colour(f"{word:<22}", _TONES[row["headline"]]), one_line(row["title"], width() - 34)
+    state, title = colour(f"{word:<22}", TONES[row["headline"]]), one_line(row["title"], width() - 34)
     return f"{handle:>5}  {state} {title}  {colour(row['agent'], 'dim')}"
 
 
@@ -251,4 +255,5 @@ _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
     "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
     "ask": _talk("ask"), "answer": _talk("answer"), "checkpoint": _talk("checkpoint"), "resume": _run, "step": _step,
+    "monitor": _talk("monitor"),
 }  # fmt: skip

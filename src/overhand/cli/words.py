@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 
+# of the groups that people see
+TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "green", "stopped": "red", "done": "dim"}
+
 
 def colour(text: str, tone: str) -> str:
     """Only on a terminal, and only if nobody objects."""
@@ -53,6 +56,8 @@ def state_word(row: dict[str, Any]) -> str:
     if row["run_state"] == "queued":
         if row.get("after"):
             return f"queued after {row['after_handle'] or row['after']}"
+        if row.get("reason"):
+            return "queued: no budget"
         return f"queued #{row['position']}" if row.get("position") else "queued"
     if row["run_state"] == "ended":
         return "being checked"

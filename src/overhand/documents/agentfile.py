@@ -138,7 +138,7 @@ class _Check:
         if driver is not None and driver not in DRIVERS:
             self.bad("overhand.driver", f"The driver {driver!r} is not known.", f"Use one of {', '.join(DRIVERS)}.")
         self.command(ours.get("command"), driver)
-        for key in ("reentrant", "can_delegate", "control", "exclusive"):
+        for key in ("reentrant", "can_delegate", "control", "exclusive", "compacts"):
             if not isinstance(ours.get(key, False), bool):
                 self.bad(f"overhand.{key}", f"{key} must be true or false.", f"Write `{key}: true`.")
 

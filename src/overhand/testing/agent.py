@@ -19,7 +19,9 @@ Work
   file:PATH[=CONTENT]        write a file
   touch:PATH                 make an empty file, for a test that waits for it
   step:N[=MARK]              mark the Nth step of the HANDOFF's Plan (MARK: x, ?, !)
-  ask:QUESTION               ask, wait for the answer, print it
+  ask:QUESTION               ask by a file, wait for the answer, print it
+  overhand-ask:QUESTION[=A|B]  `overhand ask`, again for as long as it says so: print the answer, then `exit=CODE`
+  ask-once:QUESTION[=A|B]    one call of `overhand ask --json`: print its JSON, then `exit=CODE`
   delegate:AGENT:TITLE       `overhand delegate --wait --json`: print its JSON, then `exit=CODE`
   print:TEXT  stderr:TEXT    write a line
   echo-prompt  echo-env      print the prompt; print the OVERHAND_* variables

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from overhand.testing import questions, returns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     FunctionAgent = Callable[["Call"], dict[str, object]]
@@ -25,6 +25,12 @@ class Call(Protocol):
     def workspace(self) -> Path: ...
     @property
     def project(self) -> Path: ...
+
+
+class Asking(Protocol):
+    """A call that can ask."""
+
+    def ask(self, question: str, options: Sequence[str] = ()) -> str: ...
 
 
 class Waitable(Protocol):
@@ -104,5 +110,14 @@ def asks(question: str) -> FunctionAgent:
         ipc = str(call.workspace / "ipc")
         answer = questions.await_answer(ipc, questions.ask(ipc, question))
         return returns.return_json("completed", answer)
+
+    return agent
+
+
+def consults(question: str, options: Sequence[str] = ()) -> Callable[[Asking], dict[str, object]]:
+    """Asks with `call.ask`, and returns the answer as its summary."""
+
+    def agent(call: Asking) -> dict[str, object]:
+        return returns.return_json("completed", call.ask(question, options))
 
     return agent

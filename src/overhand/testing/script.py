@@ -112,13 +112,28 @@ class Script:
         ipc = self.place("OVERHAND_WORKSPACE") + "/ipc"
         say(questions.await_answer(ipc, questions.ask(ipc, rest)))
 
+    def do_overhand_ask(self, rest: str) -> None:
+        import json
+
+        code, said = self.overhand_ask(rest)
+        while code == 124:
+            code, said = overhand("ask", "--json", "--again", str(json.loads(said)["error"]["seq"]))
+        say(f"{json.loads(said).get('answer', said)}\nexit={code}")
+
+    def do_ask_once(self, rest: str) -> None:
+        code, said = self.overhand_ask(rest)
+        say(f"{said}\nexit={code}")
+
+    def overhand_ask(self, rest: str) -> tuple[int, str]:
+        question, _, options = rest.partition("=")
+        given = [f"--option={option}" for option in options.split("|") if option]
+        return overhand("ask", "--json", *given, "--", question)
+
     def do_delegate(self, rest: str) -> None:
-        import subprocess
 
         agent, _, title = rest.partition(":")
-        argv = [sys.executable, "-m", "overhand", "delegate", "--agent", agent, "--wait", title, "--json"]
-        child = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
-        say(f"{child.stdout.strip()}\nexit={child.returncode}")
+        code, said = overhand("delegate", "--agent", agent, "--wait", title, "--json")
+        say(f"{said}\nexit={code}")
 
     def do_print(self, rest: str) -> None:
         say(unescape(rest))
@@ -193,6 +208,14 @@ class Script:
             sys.exit(f"overhand.testing.agent: no spawn:{kind}; there are {', '.join(strays.KINDS)}.")
         pids = os.path.expandvars(path) or self.place("OVERHAND_WORKSPACE") + "/pids"
         strays.spawn(kind, pids, stubborn=self.stubborn)
+
+
+def overhand(*words: str) -> tuple[int, str]:
+    """Call the command from inside the run; its exit status and what it printed."""
+    import subprocess
+
+    child = subprocess.run([sys.executable, "-m", "overhand", *words], stdout=subprocess.PIPE, text=True, check=False)
+    return child.returncode, child.stdout.strip()
 
 
 def task_title(handoff: str) -> str:

@@ -36,8 +36,8 @@ def ask(
             "`overhand ask` is for an agent inside its run; this is a shell.",
             "See what waits for an answer: overhand answer",
         )
-    asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     seconds = _seconds(timeout) if timeout is not None else _max_block(session, who)
+    asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked['seq']} …")
     with questions.Blocked(place, asked["seq"]):

@@ -28,21 +28,21 @@ def checkpoint(
     who = caller(session.store)
     if do == "show":
         return Answer(_show(session, who, id))
-    task_id = _task(session, who, id)
+    task_id = _task(session, who, id, do)
     if do == "list":
         return Answer(_list(session.store.state(task_id)))
     return Answer(_create(session, who, task_id, reason or "", handoff or "quick", name or "", git_tag=git_tag))
 
 
-def _task(session: Session, who: Caller, id: str | None) -> str:
+def _task(session: Session, who: Caller, id: str | None, do: str) -> str:
     """Inside a run its own task, else the one that is named."""
     if id is not None:
         task_id = session.store.resolve(id)
         if not who.is_person and task_id != who.task:
-            raise NotAllowed(f"Task {id} is not the one of this run.", "Leave the ID out: overhand checkpoint create")
+            raise NotAllowed(f"Task {id} is not the one of this run.", f"Leave the ID out: overhand checkpoint {do}")
         return task_id
     if who.task is None:
-        raise BadInput("Which task?", "Name it: overhand checkpoint create 3")
+        raise BadInput("Which task?", f"Name it: overhand checkpoint {do} 3")
     return who.task
 
 
@@ -76,7 +76,8 @@ def _create(
         "words": words,
         "tokens": tokens,
         "git_tag": tag,
-        "next": [f"overhand checkpoint show {made}", f"overhand resume {handle} --from {made}"],
+        "next": [f"overhand checkpoint show {made}"]
+        + ([f"overhand resume {handle} --from {made}"] if state["runs"] else []),
     }
 
 
@@ -109,7 +110,7 @@ def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
         state = session.store.state(task_id)
         found = checkpoints.find(state, name)
     else:
-        state = session.store.state(_task(session, who, name))
+        state = session.store.state(_task(session, who, None if name == "latest" else name, "show"))
         found = checkpoints.find(state, "latest")
     text = checkpoints.text_of(session.store, state["task_id"], found)
     folder = f"{session.store.folder(state['task_id'])}/checkpoints"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, guards, model, summon, trust
+from overhand import callers, guards, log, model, spending, summon, trust
 from overhand import config as configs
 from overhand.agents import Agent, driver, files
 from overhand.documents import handoff as handoffs
@@ -13,6 +14,7 @@ from overhand.errors import BadInput, OverhandError, Refused
 from overhand.verbs import Answer, Session
 from overhand.verbs.request import (
     Request,
+    budget_of,
     build_handoff,
     check_handoff,
     checks_of,
@@ -23,6 +25,8 @@ from overhand.verbs.request import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from overhand.callers import Caller
     from overhand.config import Config
     from overhand.documents.problems import Problem
@@ -121,14 +125,28 @@ def make(
             **({} if agent.can_delegate else {"can_delegate": False}),
         },
         "model": request.model,
-        "budget": request.budget,
+        "budget": budget_of(request.budget) or spending.default(session.store, config, who.task),
         "strict": request.strict,
         "cause": cause,
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
     by = who.by(session.via)
-    return session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema), problems, text
+    with _only_once(session, cause) as known:
+        state = known or session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema)
+    return state, problems, text
+
+
+@contextmanager
+def _only_once(session: Session, cause: str | None) -> Iterator[State | None]:
+    """The task that a CONTROL line has made already, if so; who delegates for the same line meanwhile waits."""
+    if cause is None:
+        yield None
+        return
+    from overhand.effects import child_of
+
+    with log.Lock(f"{session.store.own}/control.lock", "The lock of delegations by CONTROL lines"):
+        yield child_of(session.store, cause)
 
 
 def _control_line(session: Session, who: Caller) -> str | None:
@@ -137,12 +155,9 @@ def _control_line(session: Session, who: Caller) -> str | None:
     run_id, _, place = cause.partition("/stdout@")
     if who.task is None or who.run is None or run_id != who.run or not (place.isascii() and place.isdigit()):
         return None
-    try:
-        with open(f"{session.store.run_folder(who.task, who.run)}/stdout", "rb") as file:
-            file.seek(int(place))
-            return cause if file.read(20).startswith(b"CONTROL") else None
-    except OSError:
-        return None
+    from overhand.effects import has_printed
+
+    return cause if len(place) < 16 and has_printed(session.store, who.task, who.run, int(place)) else None
 
 
 def only_from_people(who: Caller, request: Request) -> None:
@@ -210,6 +225,7 @@ def receipt_of_start(
         "tree": "your checkout",
         "level": state["level"],
         "timeout": state["timeout"],
+        "budget": state["budget"],
         "checks": state["checks"],
         "contract": state["contract"],
         "warnings": [p.as_json() for p in problems],

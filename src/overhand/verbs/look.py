@@ -63,10 +63,13 @@ def queue(states: list[State]) -> dict[str, dict[str, Any]]:
     return places
 
 
-def list_tasks(session: Session, live: bool = False, delegated: bool = False, resumable: bool = False) -> Answer:
+def list_tasks(
+    session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
+) -> Answer:
     """All tasks, newest last."""
     states = all_states(session)
     places = queue(states)
+    _why_held(session, places)
     if delegated:
         states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
     if resumable:
@@ -76,7 +79,25 @@ def list_tasks(session: Session, live: bool = False, delegated: bool = False, re
     if live:
         rows = [shown for s in states if (shown := live_row(s))]
         return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
-    return Answer({"schema": "overhand.list/1", "project": session.root, "tasks": [row(s, places) for s in states]})
+    payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
+    payload["tasks"] = [row(s, places) for s in states]
+    if cost:
+        from overhand.verbs.cost import costs
+
+        payload.update(costs(session, states, payload["tasks"]), cost=True)
+    return Answer(payload)
+
+
+def _why_held(session: Session, places: dict[str, dict[str, Any]]) -> None:
+    """The supervisor leaves word where the day's budget keeps everything from starting."""
+    if not places:
+        return
+    from overhand.files import read_file
+
+    day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
+    if why and day == machine.now()[:10]:
+        for place in places.values():
+            place["reason"] = why
 
 
 def live_row(state: State) -> dict[str, Any] | None:
@@ -191,7 +212,9 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
     folder = session.store.folder(state["task_id"])
     result = read_result(session, state) if result is None else result
-    shown = row(state, queue(session.store.states()) if state["queued"] else {})
+    places = queue(session.store.states()) if state["queued"] else {}
+    _why_held(session, places)
+    shown = row(state, places)
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
     shown.update(
@@ -207,10 +230,21 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         notices=state["notices"],
         tree="your checkout",
         wanted_checks=state["checks"],
+        usage=_usage(session, state),
     )
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
+
+
+def _usage(session: Session, state: State) -> dict[str, Any] | None:
+    """What it has used by now."""
+    if not state["runs"] and not state["budget"]:
+        return None
+    from overhand.budget import usage_of
+    from overhand.verbs.cost import with_reports
+
+    return usage_of(with_reports(session, state))
 
 
 def _questions(session: Session, state: State) -> list[dict[str, Any]]:

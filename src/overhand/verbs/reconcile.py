@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from overhand import machine, model
+from overhand import machine, model, questions
+from overhand.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,15 +27,36 @@ def looks_dead(session: Session, state: State) -> bool:
 
 
 def refresh(session: Session, state: State) -> State:
-    """Settle and, where that is quick, judge a run that is over; otherwise see that a supervisor does."""
+    """Settle and, where that is quick, judge a run that is over; take up what a live one asked; see that a supervisor
+    does the rest."""
     if looks_dead(session, state):
         state = _settle(session, state)
+    elif _may_ask(state) and questions.has_unread(session.store, state):
+        state = _take_questions(session, state)
     if needs_supervisor(state):
         from overhand import summon
 
         if summon.running(session.store) is None:
             summon.call(session.store, [state["task_id"]])
+        elif state["queued"] and state["resume"]:  # whoever answered may have died before it said so
+            summon.remind(session.store, [state["task_id"]])
     return state
+
+
+def _may_ask(state: State) -> bool:
+    """Whether a question of this task would still matter to anybody."""
+    return bool(state["runs"]) and state["status"] not in ("completed", "cancelled", "rejected")
+
+
+def _take_questions(session: Session, state: State) -> State:
+    """What an agent asked by a file that nobody has recorded yet; who only looks is not held up by a busy task."""
+    from overhand import doors
+    from overhand.callers import caller
+
+    try:
+        return doors.take(session.store, state, caller(session.store).by(session.via))[0]
+    except Refused:
+        return state
 
 
 def needs_supervisor(state: State) -> bool:
@@ -60,6 +82,8 @@ def _settle(session: Session, state: State) -> State:
         summon.call(session.store, children)
     if finish.unjudged(state) and not state["checks"]:
         state = finish.finish(work, state["task_id"])
+        if children := run.stop_children(work, state):  # its last words may have called for a person
+            summon.call(session.store, children)
         if parent := effects.report_to_parent(work, state):
             summon.call(session.store, [parent])
     return state

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from overhand import budget
 from overhand.contracts import CONTRACTS, contract_name
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import decode
@@ -43,7 +44,7 @@ class Request:
     no_start: bool = False
     wait: bool = False
     timeout: str | None = None
-    budget: str | None = None
+    budget: str | float | None = None
     priority: str | None = None
     contract: str | None = None
     model: str | None = None
@@ -232,6 +233,18 @@ def edit(text: str, session: Session) -> str:
                 f"The editor {editor[0]} did not work: {error}.", "Set EDITOR, or use --handoff FILE."
             ) from None
         return decode(read_file(path) or b"")[0]
+
+
+def budget_of(asked: str | float | None) -> str | None:
+    """The budget as it was written, once it can be read."""
+    if asked is None:
+        return None
+    try:
+        budget.parse(asked)
+    except ValueError as error:
+        example = """For example: --budget "200k tokens", or --budget '$5'"""
+        raise BadInput(f"--budget: {error}.", example) from None
+    return str(asked).strip()
 
 
 def checks_of(request: Request, config: Config) -> list[dict[str, str]]:

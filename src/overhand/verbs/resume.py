@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import checkpoints, model, questions, trust
+from overhand import checkpoints, model, questions, spending, trust
 from overhand import config as configs
 from overhand.agents import files
 from overhand.callers import caller
@@ -12,6 +12,7 @@ from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.verbs.ask import give
 from overhand.verbs.control import may_run, queue_again
 from overhand.verbs.reconcile import refresh
+from overhand.verbs.request import budget_of
 
 if TYPE_CHECKING:
     from overhand.callers import Caller
@@ -25,6 +26,7 @@ def resume(
     answer: str | None = None,
     from_: str | None = None,
     agent: str | None = None,
+    budget: str | None = None,
     wait: bool = False,
 ) -> Answer:
     """Start the next run of a task that ended short."""
@@ -33,24 +35,39 @@ def resume(
     who = caller(session.store)
     task_id = session.store.resolve(id)
     state = refresh(session, session.store.state(task_id))
-    _may_resume(session, who, state)
+    may_resume(session, who, state)
     ask_for_trust(session, who)
     config = configs.of_task(session.root, configs.load(session.root), state["settings"])
+    if agent is None and state["runs"][-1]["attached"] and state["agent"] not in files.names(session.root):
+        raise Refused(
+            f"{state['agent']} is a function in a Python process, and cannot be called from here.",
+            f"In Python: project.resume({state['handle']}), or let another agent take over: --agent NAME",
+        )
     chosen = files.find(session.root, agent or state["agent"], config)
     trust.require(session.root, chosen.trusted_with)
     trust.require_seal(state)
-    how: dict[str, Any] = {"run": state["runs"][-1]["id"], "why": "resumed"}
+    text = budget_of(budget)
+    spending.require_some_left(session.store, {**state, "budget": text or state["budget"]})
+    how = going_on(session, who, state, answer, from_)
+    accepted: Event = {"e": "accepted", "agent": chosen.name, "resume": how}
+    if text is not None:
+        accepted["budget"] = text
+    return queue_again(session, who, task_id, accepted, "resume", wait=wait)
+
+
+def going_on(session: Session, who: Caller, state: State, answer: str | None, from_: str | None) -> Event:
+    """From what the next run goes on; the answer is recorded, and without it nothing may be open."""
+    how: Event = {"run": state["runs"][-1]["id"], "why": "resumed"}
     if from_ is not None:
         how["from"] = checkpoints.find(state, from_)
     if answer is not None:
         _take_answer(session, who, state, answer, how)
     elif model.open_questions(state):
         raise _unanswered(state)
-    accepted: Event = {"e": "accepted", "agent": chosen.name, "resume": how}
-    return queue_again(session, who, task_id, accepted, "resume", wait=wait)
+    return how
 
 
-def _may_resume(session: Session, who: Caller, state: State) -> None:
+def may_resume(session: Session, who: Caller, state: State) -> None:
     handle = state["handle"] or state["task_id"]
     if not who.is_person and not (state["parent"] and state["parent"]["run"] == who.run):
         raise NotAllowed(

@@ -6,7 +6,8 @@ import os
 import time
 
 from overhand import log, machine, model
-from overhand.errors import OverhandError
+from overhand.errors import OverhandError, storage_failed
+from overhand.files import read_file
 from overhand.overview import Overview
 from overhand.verbs import Answer, Session
 from overhand.verbs.look import queue, row
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-_SHOWN = {"ready": 200, "stopped": 200, "done": 20}  # the newest of each; `counts` has all, `list` too
-_PLAN = 64 * 1024  # bytes of a HANDOFF.md in which its plan is looked for
+_SHOWN = {"ready": 100, "stopped": 100, "done": 20}  # the newest of each; `counts` has all, `list` too
+_PLAN = 1024 * 1024  # bytes of a HANDOFF.md in which its plan is looked for
 _PASSING = ("age", "sign", "deadline")  # what changes by itself
 _RESUMABLE = ("timeout", "answer-timeout", "budget", "killed", "lost", "error")
 
@@ -63,15 +64,17 @@ class Headline:
         self.projects = {session.root: Project(session, own=True)}
         self.session = session
         self.pause = 0.5  # seconds until the next look
+        self._spent = 0.0
 
     def payload(self) -> dict[str, Any]:
-        """Everything, as it is now; looking costs at most a hundredth of one core."""
-        began = time.process_time()
+        """Everything, as it is now; looking again after `pause` costs about a hundredth of one core."""
+        began = self._spent or time.process_time()
         if self.all:
             shown = {"schema": "overhand.status/1", "projects": [project.guarded() for project in self._everywhere()]}
         else:
             shown = {"schema": "overhand.status/1", **self.projects[self.session.root].payload()}
-        self.pause = max(0.5, 100 * (time.process_time() - began))
+        self._spent = time.process_time()
+        self.pause = min(5.0, max(0.5, 120 * (self._spent - began)))
         return shown
 
     def _everywhere(self) -> list[Project]:
@@ -90,11 +93,14 @@ class Project:
     def __init__(self, session: Session, *, own: bool) -> None:
         self.session, self.own = session, own
         self.overview = Overview(session.store)
+        self._plans: dict[str, tuple[tuple[int, int], tuple[int, int, str] | None]] = {}  # by task, as long as it stays
 
     def guarded(self) -> dict[str, Any]:
         """The same, for a project that must not hide the others."""
         try:
             return self.payload()
+        except OSError as error:
+            return {"project": self.session.root, **storage_failed(error, "Cannot look at it").as_json()}
         except OverhandError as error:
             return {"project": self.session.root, **error.as_json()}
 
@@ -162,23 +168,16 @@ class Project:
         return shown
 
     def _steps(self, task_id: str) -> tuple[int, int, str] | None:
-        """Done, all, and what the current one says."""
+        """Done, all, and what the current one says; a HANDOFF.md that stays the same is read once."""
         path = f"{self.session.store.workspaces}/{task_id}/HANDOFF.md"
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            found = os.stat(path, follow_symlinks=False)
         except OSError:
             return None
-        try:
-            raw = os.read(fd, _PLAN)
-        except OSError:
-            return None
-        finally:
-            os.close(fd)
-        if b"plan" not in raw.lower():
-            return None
-        from overhand import steps
-
-        return steps.progress(raw)
+        mark = found.st_size, found.st_mtime_ns
+        if task_id not in self._plans or self._plans[task_id][0] != mark:
+            self._plans[task_id] = mark, _plan(path)
+        return self._plans[task_id][1]
 
     def _question(self, state: State, open_: list[Any]) -> dict[str, Any] | None:
         if not open_:
@@ -199,6 +198,18 @@ class Project:
             except OSError:
                 continue
         return round(max(0.0, now - newest), 1)
+
+
+def _plan(path: str) -> tuple[int, int, str] | None:
+    try:
+        raw = read_file(path, _PLAN)
+    except OverhandError:
+        return None
+    if raw is None or b"plan" not in raw.lower():
+        return None
+    from overhand import steps
+
+    return steps.progress(raw)
 
 
 def _since(state: State, now: float) -> float | None:

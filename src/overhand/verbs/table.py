@@ -26,7 +26,7 @@ DELEGATE = (
     Arg("--no-start", "only prepare the task; start it later with `overhand run`"),
     Arg("--wait", "wait for the result and show progress", short="-w"),
     Arg("--timeout", "how long the run may take, such as 30m", value="TIME"),
-    Arg("--budget", "a budget to tell the agent, such as 200k tokens", value="TEXT"),
+    Arg("--budget", "what it and all below it may use, such as 200k tokens, $5, or both", value="AMOUNT"),
     Arg("--priority", "order in the queue", value="P", choices=("P0", "P1", "P2", "P3")),
     Arg(
         "--contract",
@@ -122,6 +122,7 @@ VERBS = (
             Arg("--answer", "the answer to its open question, or a word to go on with", value="TEXT"),
             Arg("--from", "a checkpoint of this task, or latest", value="CKPT"),
             Arg("--agent", "another agent takes over", value="NAME"),
+            Arg("--budget", "a new budget, for all its runs together", value="AMOUNT"),
             Arg("--wait", "wait for the result", short="-w"),
         ),
         about="A new run of the same task: steps that are done stay done, and its HANDOFF.md tells what the last run "
@@ -246,6 +247,7 @@ VERBS = (
             Arg("--live", "live runs: session, agent, start, deadline, depth, path"),
             Arg("--resumable", "only tasks that ended short and can go on"),
             Arg("--delegated", "only tasks that were handed to an agent, not merely prepared"),
+            Arg("--cost", "tokens and money of each task, of what it delegated, of today and of all"),
         ),
         aliases=("ls",),
     ),
@@ -256,6 +258,17 @@ VERBS = (
         "overhand.verbs.look:wait",
         words=(IDS,),
         options=(Arg("--timeout", "give up after this long (exit 124)", value="TIME"),),
+    ),
+    Verb(
+        "monitor",
+        "for scripts",
+        "wait until a task asks something or is judged; the exit status says which",
+        "overhand.verbs.monitor:monitor",
+        words=(ID,),
+        options=(Arg("--timeout", "give up after this long (15m)", value="TIME"),),
+        about="Exit status: 0 a question waits, and is printed · 1 the agent left ipc/.done and the task is judged · "
+        "2 it is judged · 3 the time is over. A judged task prints the path of its OUTPUT.md; without one, of its "
+        "CONTEXT.md, and what stands in it.",
     ),
     Verb(
         "log",

@@ -1,0 +1,335 @@
+"""What tasks spend, on disk: the reports of their runs, and what children hold of an ancestor's budget.
+
+A child draws on its nearest ancestor that has a budget. Before a run starts, a hold stands in that ancestor's log
+(`reserved`, under its lock): how much the child, and what draws on it in turn, may use in all its runs together. When
+the child has come to rest, what it really used takes the place of the hold (`settled`). Both figures are totals, so
+writing one again changes nothing; and whether a child is at rest is in its own log, so a hold that a crash left behind
+is mended by whoever takes the ancestor's lock next.
+
+An ancestor with a budget below another one is a child there: what its own children hold is never more than it holds
+itself. So one reservation, with the nearest, keeps every cap on the path.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from overhand import budget, log, machine, model
+from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
+from overhand.files import read_file
+
+if TYPE_CHECKING:
+    from overhand.config import Config
+    from overhand.run import Work
+    from overhand.shapes import Amount, Event, Run, State, Usage
+    from overhand.store import Locked, Store
+
+REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
+MOST_HANDOVERS = 5
+
+
+# what was used
+
+
+def reported(place: str, *, last: bool = False) -> Usage | None:
+    """What a run has reported so far."""
+    raw = read_file(f"{place}/{REPORTS}")
+    return budget.tally(raw, last=last) if raw else None
+
+
+def own(store: Store, state: State) -> Amount:
+    """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
+    spent = budget.amount()
+    for run in state["runs"]:
+        usage = run["usage"]
+        if run["status"] is None:
+            usage = reported(store.run_folder(state["task_id"], run["id"])) or usage
+        spent = budget.add(spent, budget.used(usage))
+    return spent
+
+
+def committed(store: Store, state: State, without: str = "") -> Amount:
+    """What of a task's budget is spoken for: its own use, and what its children hold or have used."""
+    held = [amount for child, amount in budget.holds(state).items() if child != without]
+    return budget.add(own(store, state), *held)
+
+
+def tree(store: Store, state: State) -> Amount:
+    """What a task and everything that draws on its budget have really used by now."""
+    below = [used for child, used in state["settled"].items() if child not in state["reserved"]]
+    for child in state["reserved"]:
+        try:
+            below.append(tree(store, store.state(child)))
+        except TaskNotFound:
+            below.append(state["reserved"][child])
+    return budget.add(own(store, state), *below)
+
+
+def capped_above(store: Store, state: State) -> list[State]:
+    """The ancestors that have a budget, the nearest first."""
+    found = []
+    while state["parent"]:
+        try:
+            state = store.state(state["parent"]["task"])
+        except OverhandError:
+            break  # it was cleaned away: nobody has a budget there any more
+        if budget.is_cap(budget.explicit(state)):
+            found.append(state)
+    return found
+
+
+# holding and settling
+
+
+def reserve(work: Work, state: State) -> Amount | None:
+    """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
+    if not state["parent"] and not state["budget"]:
+        return None
+    cap, spent = budget.explicit(state), committed(work.store, state)
+    require_some_left(work.store, state)
+    above = capped_above(work.store, state)
+    if above:
+        cap = budget.tighter(cap, hold(work, state, above))
+    return budget.less(cap, spent) if budget.is_cap(cap) else None
+
+
+def require_some_left(store: Store, state: State) -> None:
+    """Refuse where a task has used up its own budget."""
+    cap = budget.explicit(state)
+    if budget.is_cap(cap) and budget.level(spent := committed(store, state), cap) >= budget.STOP:
+        raise _used_up(state, spent, cap)
+
+
+def hold(work: Work, child: State, above: list[State], room: int = budget.STOP) -> Amount:
+    """See that a child holds something of the nearest budget above, of which less than `room` per cent is used.
+
+    Where nothing is left, an open hold stays as it is; without one, BudgetExceeded.
+    """
+    nearest, further = above[0], above[1:]
+    cap = budget.explicit(nearest)
+    if further:
+        cap = budget.tighter(cap, hold(work, nearest, further, budget.CHECKPOINT))
+    with work.store.locked(nearest["task_id"], work.by) as task:
+        mine = _hold(work, task, child["task_id"], cap, room)
+    if further and nearest["task_id"] not in work.store.state(further[0]["task_id"])["reserved"]:
+        hold(work, nearest, further)  # it was settled meanwhile; now that it holds something for us it stays open
+    return mine
+
+
+def _hold(work: Work, task: Locked, child_id: str, cap: Amount, room: int) -> Amount:
+    """The same, under the ancestor's lock, of a budget that is `cap` there."""
+    store = work.store
+    _mend(store, task, but=child_id)
+    child = store.state(child_id)
+    used, mine = committed(store, child), task.state["reserved"].get(child_id)
+    if mine is not None and budget.level(used, mine) < room:
+        return mine
+    spent = budget.add(committed(store, task.state, without=child_id), used)
+    if budget.level(spent, cap) >= budget.STOP:
+        if mine is not None:
+            return mine
+        raise _used_up(task.state, spent, cap)
+    asked = budget.less(budget.explicit(child), used)
+    if budget.level(used, budget.explicit(child)) >= budget.STOP:
+        return mine or budget.within(used, cap)  # it has what it asked for, and has used it
+    granted = budget.share(cap, spent, asked, work.config.budget.share)
+    new = budget.larger(budget.rounded(budget.within(budget.add(used, granted), cap)), mine or budget.amount())
+    if new != mine:
+        task.append({"e": "reserved", "child": child_id, **new})
+    return new
+
+
+def _used_up(state: State, spent: Amount, cap: Amount) -> BudgetExceeded:
+    """Too little is left to start."""
+    handle = state["handle"] or state["task_id"]
+    holders = len(state["reserved"])
+    held = f", with what {holders} of its children hold" if holders else ""
+    at_work = state["queued"] or model.current_run(state) is not None
+    return BudgetExceeded(
+        f"Task {handle} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
+        "too little is left to start.",
+        "Do this part in the run itself, or wait until others below it have ended."
+        if at_work and state["runs"]
+        else f"Give it more: overhand resume {handle} --budget AMOUNT",
+        task=state["task_id"],
+        budget=cap,
+        spent=budget.rounded(spent),
+    )
+
+
+def say(spent: Amount, cap: Amount) -> str:
+    """What was used, in the measures of a cap."""
+    tokens = f"{budget.say_tokens(spent['tokens'])} tokens" if cap["tokens"] else ""
+    return ", ".join(filter(None, (tokens, budget.say_usd(spent["usd"]) if cap["usd"] else "")))
+
+
+def settle(work: Work, state: State) -> None:
+    """A task may have come to rest: what it used takes the place of what it held, and so on upwards."""
+    try:
+        for above in capped_above(work.store, state):
+            if state["task_id"] not in above["reserved"]:
+                return
+            with work.store.locked(above["task_id"], work.by) as task:
+                _mend(work.store, task)
+                state = task.state
+    except OverhandError:
+        return  # somebody holds it: whoever reserves there next mends it
+
+
+def mend(work: Work, states: list[State]) -> None:
+    """Settle whatever a crash kept from being settled, from the leaves upwards."""
+    for state in sorted(states, key=lambda state: -state["depth"]):
+        try:
+            if state["reserved"]:
+                with work.store.locked(state["task_id"], work.by) as task:
+                    _mend(work.store, task)
+        except OverhandError:
+            continue  # somebody holds it: whoever reserves there next mends it
+
+
+def _mend(store: Store, task: Locked, but: str = "") -> None:
+    """Settle every child that is at rest; once, because a hold is needed for that, and we have the lock."""
+    for child, held in list(task.state["reserved"].items()):
+        if child == but:
+            continue
+        try:
+            state = store.state(child)
+        except TaskNotFound:
+            task.append({"e": "settled", "child": child, **held})  # it was cleaned away: nobody knows better
+            continue
+        if not state["queued"] and not state["reserved"] and model.current_run(state) is None:
+            used = budget.rounded(committed(store, state))
+            task.append({"e": "settled", "child": child, **used})
+
+
+def default(store: Store, config: Config, parent: str | None) -> str | None:
+    """The budget of a task that was given none: the project's, unless it draws on one above."""
+    text = config.budget.task
+    if not text or parent is None:
+        return text or None
+    above = store.state(parent)
+    return None if budget.is_cap(budget.explicit(above)) or capped_above(store, above) else text
+
+
+# one run
+
+
+def close_run(work: Work, state: State, ended: Run) -> State:
+    """Record what an ended run used: its reports, else an estimate."""
+    usage = final(work.store.run_folder(state["task_id"], ended["id"]), ended)
+    if usage is None or usage == ended["usage"]:
+        return state
+    with work.store.locked(state["task_id"], work.by) as task:
+        task.append(event(ended["id"], usage))
+        return task.state
+
+
+def final(place: str, ended: Run) -> Usage | None:
+    """What it used in the end; a function inside somebody's process that reports nothing has used nothing we know."""
+    usage = reported(place, last=True)
+    if usage is None and ended["usage"] is None and not ended["attached"] and os.path.exists(f"{place}/start"):
+        usage = budget.estimate(_size(f"{place}/prompt.md"), _size(f"{place}/stdout"))
+    return usage or ended["usage"]
+
+
+def event(run_id: str, usage: Usage) -> Event:
+    """How much a run has used so far."""
+    return {"e": "usage", "run": run_id, **usage}
+
+
+def full(run_id: str) -> str:
+    """The limit that is reached when a run's context window is full."""
+    return f"{budget.STOP} % of the context window in {run_id}"
+
+
+def handovers(state: State) -> int:
+    """How often a run of this task ended because its context window was full."""
+    return sum(key.startswith(full("")) for key in state["limits"])
+
+
+def hand_over(state: State, ended: Run, status: str) -> list[Event]:
+    """A run that was ended because its window was full goes on in a new one, from its last checkpoint."""
+    if ended["cause"] != "budget" or full(ended["id"]) not in state["limits"] or status not in ("partial", "failed"):
+        return []
+    if state["stop"] or handovers(state) > MOST_HANDOVERS:
+        return []
+    how = {"run": ended["id"], "why": "context window is full"}
+    saved = [str(one["id"]) for one in state["checkpoints"] if one.get("run") == ended["id"]]
+    return [{"e": "accepted", "resume": {**how, "from": saved[-1]} if saved else how}]
+
+
+# the day
+
+
+class Day:
+    """What all tasks of the project have used since midnight, UTC; logs that did not change are not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, int, dict[str, Amount]]] = {}
+
+    def spent(self, store: Store) -> Amount:
+        """As the reports are now."""
+        today = machine.now()[:10]
+        midnight = machine.epoch(f"{today}T00:00:00Z")
+        sums = [self._of(store, task_id, today, midnight) for task_id in store.ids()]
+        return budget.add(*sums)
+
+    def _of(self, store: Store, task_id: str, today: str, midnight: float) -> Amount:
+        folder = store.folder(task_id)
+        try:
+            found = os.stat(f"{folder}/{log.LOG}")
+        except OSError:
+            return budget.amount()
+        known = self._known.get(task_id)
+        if known is None or known[:2] != (today, found.st_size):
+            if found.st_mtime < midnight:
+                return budget.amount()  # whatever reports is noted in its log from time to time
+            known = self._known[task_id] = (today, found.st_size, _runs_today(store, task_id, today))
+        total = budget.amount()
+        for run_id, before in known[2].items():
+            if run_id == "":
+                total = budget.add(total, before)
+            else:  # not judged yet: its reports count as they are now
+                usage = reported(store.run_folder(task_id, run_id))
+                total = budget.add(total, budget.less(budget.used(usage), before))
+        return total
+
+
+def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
+    """Under "" what judged runs used today; for a run that is not judged, what it had used before today."""
+    before: dict[str, Amount] = {}
+    latest: dict[str, Amount] = {}
+    events = log.read(store.folder(task_id))
+    for one in events:
+        if one.get("e") == "usage" and isinstance(one.get("run"), str):
+            amount = budget.amount(one.get("input", 0) + one.get("output", 0), one.get("usd", 0.0))
+            latest[one["run"]] = amount
+            if str(one.get("t", "")) < today:
+                before[one["run"]] = amount
+    state = model.fold(task_id, events)
+    live = {run["id"] for run in state["runs"] if run["status"] is None}
+    nothing = budget.amount()
+    spent = [budget.less(amount, before.get(run, nothing)) for run, amount in latest.items() if run not in live]
+    return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}
+
+
+HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
+
+
+def hold_back(store: Store, why: str | None) -> None:
+    """Leave word for `list` why queued tasks do not start, or that they do."""
+    from overhand.files import write_file
+
+    path = f"{store.own}/{HELD}"
+    if why is not None:
+        write_file(path, f"{machine.now()[:10]} {why}\n")
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,57 @@
+"""`list --cost`: what each task has used, what those below it have, today's sum and the whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand import budget, spending
+
+if TYPE_CHECKING:
+    from overhand.shapes import Amount, State
+    from overhand.verbs import Session
+
+_USAGE = ("input", "output", "tokens", "usd", "estimated", "turns", "used_of_budget")
+
+
+def costs(session: Session, states: list[State], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The rows of `list` with what was used, each task followed by what it delegated, and the sums."""
+    states = [with_reports(session, state) for state in states]
+    shown = {row["task_id"]: {**row, **_cost(state)} for row, state in zip(rows, states, strict=True)}
+    below: dict[str | None, list[State]] = {}
+    for state in states:
+        parent = state["parent"]["task"] if state["parent"] else None
+        below.setdefault(parent if parent in shown else None, []).append(state)
+    ordered: list[dict[str, Any]] = []
+
+    def add(state: State, level: int) -> list[State]:
+        row = shown[state["task_id"]]
+        ordered.append(row)
+        family = [state]
+        for child in below.get(state["task_id"], []):
+            family += add(child, level + 1)
+        row.update(indent=level, tree={**_sum(family), "tasks": len(family)})
+        return family
+
+    for root in below.get(None, []):
+        add(root, 0)
+    return {"tasks": ordered, "today": budget.rounded(spending.Day().spent(session.store)), "total": _sum(states)}
+
+
+def with_reports(session: Session, state: State) -> State:
+    """The same task with what its live run has reported by now."""
+    for run in state["runs"]:
+        if run["status"] is None:
+            place = session.store.run_folder(state["task_id"], run["id"])
+            run["usage"] = spending.reported(place) or run["usage"]
+    return state
+
+
+def _cost(state: State) -> dict[str, Any]:
+    usage = budget.usage_of(state)
+    return {**{key: usage[key] for key in _USAGE}, "budget": usage["budget"]["text"] if usage["budget"] else None}
+
+
+def _sum(states: list[State]) -> dict[str, Any]:
+    spent: Amount = budget.rounded(budget.total(states))
+    estimated = any(run["usage"]["estimated"] for state in states for run in state["runs"] if run["usage"])
+    return {**spent, "estimated": estimated}

@@ -1,0 +1,133 @@
+"""`monitor`: wait until one task asks something or is judged, and say which by the exit status."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from overhand import log, model, summon, waiting
+from overhand.callers import caller
+from overhand.errors import BadInput, Refused
+from overhand.files import read_file
+from overhand.verbs import Answer, Session
+from overhand.verbs.look import progress
+from overhand.verbs.reconcile import refresh
+from overhand.verbs.walk import item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from overhand.shapes import State
+
+# what ended the waiting, as the exit status
+CODES = {"question": 0, "done": 1, "output": 2, "timeout": 3}
+LIFETIME = "15m"
+_SIGNED = 11  # bytes of a pid file: the lock's signature
+
+
+def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
+    """Until it asks, is judged, or the time is over."""
+    try:
+        until = waiting.deadline(model.duration(timeout or LIFETIME))
+    except ValueError:
+        raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+    task_id = session.store.resolve(id)
+    who = caller(session.store)
+    with (
+        _ended_by_signal(),
+        _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
+        waiting.bell(session.store, [task_id]) as bell,
+        waiting.without_slot(session.store, who.task, who.run),
+    ):
+        if not who.is_person:
+            summon.call(session.store, [task_id])  # our slot is free now
+        while True:
+            sign.put_up()
+            state = refresh(session, session.store.state(task_id))
+            left = until - time.monotonic()
+            what = _what(session, state) or ("timeout" if left <= 0 else "")
+            if what:
+                return Answer(_told(session, state, what), CODES[what])
+            session.progress(progress(session, [state]))
+            bell.wait(left)
+
+
+def _what(session: Session, state: State) -> str:
+    """The sign that is there, the end before questions; `.done` counts once the task is judged."""
+    if state["status"] is not None:
+        done = os.path.lexists(f"{session.store.folder(state['task_id'])}/ipc/.done")
+        return "done" if done else "output"
+    return "question" if model.open_questions(state) and not state["queued"] else ""
+
+
+def _told(session: Session, state: State, what: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "schema": "overhand.monitor/1",
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "title": state["title"],
+        "what": what,
+        "status": state["status"],
+    }
+    asked = [item(session, state, question) for question in model.open_questions(state)]
+    if what == "question":
+        shown.update(question=asked[0], questions=asked)
+    elif what != "timeout":
+        shown.update(path=None, summary=state["summary"], questions=asked)
+        folder = session.store.folder(state["task_id"])
+        if state["output"] is not None:
+            shown["path"] = session.store.relative(f"{folder}/OUTPUT.md")
+        elif (raw := read_file(f"{folder}/CONTEXT.md")) is not None:
+            shown.update(path=session.store.relative(f"{folder}/CONTEXT.md"), context=raw.decode("utf-8", "replace"))
+    return shown
+
+
+class _Sign:
+    """`.monitor.pid`: names one living monitor; of several the next takes it over when the first has gone.
+
+    It is locked while its process lives, so that the file of a killed one is not taken for a monitor.
+    """
+
+    def __init__(self, ipc: str) -> None:
+        self._ipc = ipc
+        self._lock = log.Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
+
+    def put_up(self) -> None:
+        """Sign, if nobody else has."""
+        if self._lock.fd >= 0:
+            return
+        try:
+            os.makedirs(self._ipc, exist_ok=True)
+            self._lock.__enter__()
+            os.ftruncate(self._lock.fd, _SIGNED)
+        except (OSError, Refused):
+            return  # another monitor is there, or the disk takes nothing: the waiting itself needs no file
+
+    def __enter__(self) -> _Sign:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock.fd >= 0:
+            try:
+                os.unlink(self._lock.path)
+            except OSError:
+                pass  # somebody cleaned up before us
+            self._lock.__exit__(None, None, None)
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """SIGTERM ends it like Ctrl-C does: what it put up is taken down."""
+    import signal
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

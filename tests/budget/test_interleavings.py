@@ -1,0 +1,223 @@
+"""Eight children and what is below them against one cap, in whatever order things happen: real logs, no processes.
+
+A run takes a turn only after its last one was counted, so one turn per run is in flight. Between any two steps the
+supervisor may die: a settlement that it owes is left out, and whoever comes next has to mend it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from overhand import budget, log, metering, model, run, spending
+from overhand.config import Budgets, Config
+from overhand.errors import BudgetExceeded
+from overhand.shapes import State
+from overhand.store import Store
+
+BY = {"kind": "overhand", "via": "test"}
+TURN = 60  # the largest
+CHILDREN = 8
+pick = st.integers(0, 63)
+
+
+class Tree(RuleBasedStateMachine):
+    """A task with a cap, its children, and children of two of them: one with a budget of its own and one without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = tempfile.mkdtemp(prefix="overhand-budget-")
+        self.store = Store(self.root)
+        self.work = run.Work(self.store, Config(), BY, {})
+        self.tasks: list[str] = []
+        self.uncounted: set[str] = set()
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.root)
+
+    # making it
+
+    @initialize(
+        cap=st.sampled_from(["1000 tokens", "$1", "1000 tokens, $1"]),
+        own=st.sampled_from(["", "300", "$0.2", "5000 tokens"]),
+        part=st.sampled_from([0.1, 0.25, 1.0]),
+    )
+    def plant(self, cap: str, own: str, part: float) -> None:
+        self.work = run.Work(self.store, Config(budget=Budgets(share=part)), BY, {})
+        top = self.task("top", cap, None)
+        self.begin(top)
+        for number in range(CHILDREN):
+            child = self.task(f"child {number}", own if number == 0 else "", top)
+            if number < 2:
+                self.begin(child)
+                for below in range(2):
+                    self.task(f"below {number}.{below}", "", child)
+
+    def task(self, title: str, cap: str, parent: str | None) -> str:
+        created: dict[str, object] = {"title": title, "depth": 1, "path": ["user"], "timeout": 600.0, "level": "work"}
+        if cap:
+            created["budget"] = cap
+        if parent:
+            created["parent"] = {"task": parent, "run": self.state(parent)["runs"][-1]["id"]}
+            created["depth"] = self.state(parent)["depth"] + 1
+        made = self.store.new_task("worker", f"# Task Handoff\n\n## Task\n{title}\n", created, BY, start=True, sync=False)
+        self.tasks.append(made["task_id"])
+        return made["task_id"]
+
+    # what is so
+
+    def state(self, task: str) -> State:
+        return self.store.state(task)
+
+    def live(self) -> list[str]:
+        return [t for t in self.tasks if (r := model.current_run(self.state(t))) and r["state"] != "ended"]
+
+    def queued(self) -> list[str]:
+        return [t for t in self.tasks if self.state(t)["queued"]]
+
+    def ended(self) -> list[str]:
+        return [t for t in self.tasks if self.state(t)["status"] not in (None, "rejected")]
+
+    def place(self, task: str) -> str:
+        return self.store.run_folder(task, self.state(task)["runs"][-1]["id"])
+
+    # what happens
+
+    def begin(self, task: str) -> None:
+        state = self.state(task)
+        above = spending.capped_above(self.store, state)
+        try:
+            spending.reserve(self.work, state)
+        except BudgetExceeded as error:
+            run.reject(self.work, task, error)
+            return
+        for owner in above:  # never a start beyond it
+            assert budget.level(spending.tree(self.store, owner), budget.explicit(owner)) < budget.STOP
+        with self.store.locked(task, BY) as locked:
+            made = run.created(f"sess_1_{len(locked.state['runs']):06d}", "worker", "command", 600.0)
+            locked.append(made)
+        os.makedirs(self.place(task))
+
+    @precondition(lambda self: self.queued())
+    @rule(which=pick)
+    def start(self, which: int) -> None:
+        self.begin(self.queued()[which % len(self.queued())])
+
+    @precondition(lambda self: set(self.live()) - self.uncounted)
+    @rule(which=pick, tokens=st.integers(1, TURN), times=st.integers(1, 4))
+    def turns(self, which: int, tokens: int, times: int) -> None:
+        free = [task for task in self.live() if task not in self.uncounted]
+        task = free[which % len(free)]
+        for number in range(times):
+            self.report(task, tokens)
+            if number < times - 1 and not self.count(task):
+                return
+
+    def report(self, task: str, tokens: int) -> None:
+        with open(f"{self.place(task)}/usage.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"input": tokens, "usd": tokens / 1000}) + "\n")
+        self.uncounted.add(task)
+
+    def count(self, task: str) -> bool:
+        """Whether it may go on."""
+        self.uncounted.discard(task)
+        if metering.count(self.work, task, note=False).stop:
+            self.end(task, "budget", owes=False)
+            return False
+        return True
+
+    @precondition(lambda self: self.uncounted)
+    @rule(which=pick)
+    def counted(self, which: int) -> None:
+        self.count(sorted(self.uncounted)[which % len(self.uncounted)])
+
+    @precondition(lambda self: self.live()[1:])
+    @rule(which=pick, owes=st.booleans())
+    def finished(self, which: int, owes: bool) -> None:
+        live = self.live()[1:]
+        self.end(live[which % len(live)], "exit", owes=owes)
+
+    def end(self, task: str, cause: str, *, owes: bool) -> None:
+        self.uncounted.discard(task)
+        state = self.state(task)
+        ended = state["runs"][-1]["id"]
+        with self.store.locked(task, BY) as locked:
+            locked.append({"e": "run.ended", "run": ended, "cause": cause, "exit": 0})
+            state = locked.state
+        state = spending.close_run(self.work, state, state["runs"][-1])
+        with self.store.locked(task, BY) as locked:
+            locked.append({"e": "judged", "run": ended, "status": "failed"})
+            state = locked.state
+        if not owes:
+            spending.settle(self.work, state)
+
+    @precondition(lambda self: self.ended())
+    @rule(which=pick)
+    def resumed(self, which: int) -> None:
+        task = self.ended()[which % len(self.ended())]
+        with self.store.locked(task, BY) as locked:
+            locked.append({"e": "accepted"})
+
+    @rule()
+    def mended(self) -> None:
+        spending.mend(self.work, self.store.states())
+        for state in self.store.states():
+            for child in state["reserved"]:
+                below = self.state(child)
+                assert below["queued"] or below["reserved"] or model.current_run(below)
+
+    # what holds always
+
+    @invariant()
+    def no_cap_is_exceeded_by_more_than_the_turns_in_flight(self) -> None:
+        for task in self.tasks:
+            state = self.state(task)
+            cap = budget.explicit(state)
+            if not budget.is_cap(cap):
+                continue
+            family = [t for t in self.tasks if self.is_below(t, task)]
+            turns = sum(max(1, len(self.state(t)["runs"])) for t in family)
+            spent = budget.add(*(spending.own(self.store, self.state(t)) for t in family))
+            if cap["tokens"]:
+                assert spent["tokens"] < cap["tokens"] + turns * TURN
+            if cap["usd"]:
+                assert spent["usd"] < cap["usd"] + turns * TURN / 1000 + 1e-6
+
+    @invariant()
+    def holds_are_within_the_cap(self) -> None:
+        for task in self.tasks:
+            state = self.state(task)
+            cap = budget.explicit(state)
+            held = budget.add(*state["reserved"].values())
+            assert not cap["tokens"] or held["tokens"] <= cap["tokens"]
+            assert not cap["usd"] or held["usd"] <= cap["usd"] + 1e-6
+
+    @invariant()
+    def each_hold_is_settled_once(self) -> None:
+        for task in self.tasks:
+            held: set[str] = set()
+            for event in log.read(self.store.folder(task)):
+                if event["e"] == "reserved":
+                    held.add(event["child"])
+                elif event["e"] == "settled":
+                    held.remove(event["child"])
+
+    def is_below(self, task: str, above: str) -> bool:
+        while task != above:
+            parent = self.state(task)["parent"]
+            if parent is None:
+                return False
+            task = parent["task"]
+        return True
+
+
+TestTree = Tree.TestCase
+TestTree.settings = settings(
+    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

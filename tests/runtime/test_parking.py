@@ -1,0 +1,343 @@
+"""A run that waits for an answer: known to be blocked, parked without a process, going on once it is answered."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from overhand import model
+from runtime.scene import QUICK, kill, until
+
+if TYPE_CHECKING:
+    from overhand.shapes import Question
+    from runtime.scene import Scene
+
+SOON = '[limits]\nanswer_wait = "0.3s"\nstop_grace = "0.2s"\n'
+LATER = '[limits]\nanswer_wait = "10m"\n'
+ASK = f'$OVERHAND ask "Which one?" --step "Sort it" >"$OVERHAND_PROJECT/said" && {QUICK}'
+KILLED_AT = Path(__file__).with_name("answered_at.py")
+
+
+def asked(scene: Scene, task: str, count: int = 1) -> list[Question]:
+    """The open questions, once there are so many."""
+    until(lambda: len(model.open_questions(scene.state(task))) >= count, f"{count} open questions of {task}")
+    return model.open_questions(scene.state(task))
+
+
+def blocked(scene: Scene, task: str) -> None:
+    """Until the supervisor knows that the newest run is blocked."""
+    until(lambda: (runs := scene.state(task)["runs"]) and runs[-1]["waiting"] is not None, f"{task} blocked")
+
+
+def parked(scene: Scene, task: str) -> None:
+    """Ended for want of an answer, judged, no process left."""
+    state = scene.judged(task)
+    assert (state["status"], state["runs"][-1]["cause"]) == ("needs-input", "answer-timeout")
+    until(lambda: not scene.agents_left(), "no agent left")
+
+
+def completed(scene: Scene, task: str, runs: int) -> dict[str, Any]:
+    """Judged completed after so many runs, each of which began once."""
+    until(lambda: scene.state(task)["status"] == "completed", f"{task} completed")
+    assert len(scene.state(task)["runs"]) == runs == scene.starts(task)
+    assert len(scene.events(task, "run.created")) == runs
+    shown: dict[str, Any] = scene.json("show", task)
+    return shown
+
+
+def test_a_parked_run_leaves_no_process_and_the_answer_goes_on_with_it(scene: Scene) -> None:
+    scene.project.config(SOON)
+    scene.shell("worker", ASK)
+    task = scene.delegate("sort", "--step", "Sort it")
+    shown = scene.json("wait", task, code=1)
+    assert (shown["status"], shown["cause"], shown["headline"]) == ("needs-input", "answer-timeout", "needs you")
+    parked(scene, task)
+    said = scene.json("answer", task, "by date")
+    assert (said["resumed"], said["left"], said["seq"]) == (True, 0, 1)
+    shown = scene.json("wait", task)
+    assert (scene.path / "said").read_text() == "by date\n", "the same question was not put again"
+    assert [(q["seq"], q["answer"]) for q in shown["questions"]] == [(1, "by date")]
+    assert completed(scene, task, 2)["questions"] == shown["questions"]
+
+
+def test_a_parked_run_and_one_that_waits_hold_no_slot(scene: Scene) -> None:
+    scene.project.config('[limits]\nanswer_wait = "0"\nmax_parallel = 1\n')
+    scene.shell("worker", ASK)
+    scene.shell("quick", QUICK)
+    scene.shell("writer", 'echo "Which?" >"$OVERHAND_WORKSPACE/ipc/001.question"; read line <gate')
+    os.mkfifo(scene.path / "gate")
+    first = scene.delegate("ask")
+    asked(scene, first)
+    second = scene.delegate("write", "--agent", "writer")
+    asked(scene, second)
+    third = scene.delegate("be quick", "--agent", "quick")
+    assert scene.judged(third)["status"] == "completed"
+    assert scene.state(first)["status"] is scene.state(second)["status"] is None, "answer_wait = 0 waits for ever"
+    scene.json("answer", first, "this")
+    assert completed(scene, first, 1)
+    scene.json("stop", second)
+
+
+def test_the_deadline_stands_still_while_it_is_blocked(scene: Scene) -> None:
+    scene.project.config(LATER)
+    scene.shell("worker", ASK)
+    task = scene.delegate("sort", "--timeout", "2s")
+    blocked(scene, task)
+    began = scene.state(task)["runs"][0]["mono"]
+    # a second run of the same length is past its deadline: so would this one be
+    scene.shell("sleeper", "exec sleep 600")
+    other = scene.delegate("sleep", "--agent", "sleeper", "--timeout", "2s")
+    assert scene.judged(other)["runs"][0]["cause"] == "timeout"
+    assert scene.state(other)["runs"][0]["mono"] >= began
+    assert scene.state(task)["status"] is None
+    scene.json("answer", task, "this")
+    assert completed(scene, task, 1)
+    assert scene.state(task)["runs"][0]["waited"] > 0
+
+
+def test_an_agent_that_works_on_is_not_ended_for_an_open_question(scene: Scene) -> None:
+    scene.project.config('[limits]\nanswer_wait = "0.1s"\n')
+    scene.shell(
+        "worker",
+        'echo "Which?" >"$OVERHAND_WORKSPACE/ipc/001.question"; while [ ! -e go ]; do echo on; sleep 0.2; done; exit 3',
+    )
+    scene.shell("silent", 'echo "Which?" >"$OVERHAND_WORKSPACE/ipc/001.question"; exec sleep 600')
+    task = scene.delegate("go on")
+    other = scene.delegate("be silent", "--agent", "silent")
+    asked(scene, task)
+    parked_one = scene.judged(other)  # the silent one asked later, and is parked by now
+    assert (parked_one["status"], parked_one["runs"][0]["cause"]) == ("needs-input", "answer-timeout")
+    assert scene.events(task, "run.waiting") == []
+    (scene.path / "go").touch()
+    state = scene.judged(task)
+    assert (state["runs"][0]["cause"], state["status"]) == ("exit", "needs-input"), "its question is open"
+
+
+def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) -> None:
+    scene.project.config('[limits]\nanswer_wait = "10m"\nmax_block = "0.2s"\n')
+    scene.shell(
+        "worker",
+        '$OVERHAND ask "Which?" --json >first; echo "$?" >>first; touch between; '
+        f"while [ ! -e go ]; do sleep 0.05; done; $OVERHAND ask --again 1 --timeout 60s >said && {QUICK}",
+    )
+    task = scene.delegate()
+    scene.appears("between")
+    first = (scene.path / "first").read_text()
+    assert first.endswith("\n124\n")
+    assert '"seq":1' in first.replace(" ", "")
+    assert "overhand ask --again 1" in first
+    blocked(scene, task)
+    assert scene.events(task, "run.going") == [], "told to call again: it still counts as blocked"
+    (scene.path / "go").touch()
+    until(lambda: list((scene.place(task) / "waiting").glob("ask-1-*")), "the second call")
+    scene.json("answer", task, "that")
+    assert completed(scene, task, 1)
+    assert (scene.path / "said").read_text() == "that\n"
+
+
+# races
+
+
+def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene) -> None:
+    scene.project.config('[limits]\nanswer_wait = "1s"\nstop_grace = "0.2s"\n')
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    blocked(scene, task)
+    supervisor = scene.supervisor()
+    assert supervisor
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        assert scene.json("answer", task, "now")["resumed"] is False
+        until((scene.path / "said").exists, "the answer reached the agent")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    until(lambda: scene.state(task)["status"] == "completed", "completed")
+    assert len(scene.events(task, "answered")) == 1
+
+
+@pytest.mark.parametrize("when", ["before the verdict", "while it is judged"])
+def test_an_answer_between_the_end_and_the_verdict(scene: Scene, when: str) -> None:
+    """A check that waits holds the verdict up; with a STOP of the supervisor nothing is gathered yet either."""
+    scene.project.config(SOON)
+    scene.shell("worker", ASK)
+    os.mkfifo(scene.path / "gate")
+    check = "test -e judged || { touch checking; cat gate; touch judged; }"
+    task = scene.delegate("sort", "--verify", f"test $(ls -a $OVERHAND_CHECK | wc -l) -gt 0; {check}")
+    (scene.path / "gate").write_text("the check on the base\n")
+    (scene.appears("judged")).unlink()
+    (scene.path / "checking").unlink()
+    if when == "before the verdict":
+        blocked(scene, task)
+        place = scene.place(task)
+        until((place / "stopped").exists, "it is being parked")
+        supervisor = scene.supervisor()
+        assert supervisor
+        os.kill(supervisor, signal.SIGSTOP)
+        unjudged = scene.state(task)["status"] is None
+        scene.project.run("answer", task, "this")
+        os.kill(supervisor, signal.SIGCONT)
+        assert unjudged
+        (scene.path / "gate").write_text("go\n")
+    else:
+        scene.appears("checking")
+        assert scene.state(task)["runs"][0]["state"] == "ended"
+        assert scene.json("answer", task, "this")["resumed"] is False
+        (scene.path / "gate").write_text("go\n")
+    until(lambda: scene.state(task)["status"] == "completed", "completed")
+    assert scene.starts(task) == 2 or when == "before the verdict", "it may have heard the answer before it ended"
+    assert (scene.path / "said").read_text() == "this\n"
+    assert len(scene.events(task, "answered")) == 1
+
+
+def test_two_people_answer_at_once(scene: Scene) -> None:
+    scene.project.config(SOON)
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    scene.judged(task)
+    callers = [scene.project.start("answer", task, f"number {n}") for n in range(8)]
+    ended = [(caller.communicate(), caller.returncode) for caller in callers]
+    assert sorted(code for _, code in ended) == [0] + [3] * 7
+    (answer,) = scene.events(task, "answered")
+    losers = [err for (_, err), code in ended if code == 3]
+    assert all(f"answered already: {answer['answer']}" in err or "no open question" in err for err in losers), losers
+    assert completed(scene, task, 2)
+    assert (scene.path / "said").read_text() == f"{answer['answer']}\n"
+
+
+@pytest.mark.parametrize("state", ["parked", "waiting"])
+@pytest.mark.parametrize("point", range(8))
+def test_kill_9_of_answer_at_every_write(scene: Scene, state: str, point: int) -> None:
+    """Not recorded: it can be given again. Recorded: it arrives, whatever else was not written."""
+    scene.project.config(SOON if state == "parked" else LATER)
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    scene.judged(task) if state == "parked" else blocked(scene, task)
+    scene.project.run("version")
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, str(KILLED_AT), str(scene.path), task, str(point)],
+        cwd=scene.path,
+        env=scene.project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    if not scene.events(task, "answered"):
+        scene.json("answer", task, "killed")
+    scene.json("list")
+    completed(scene, task, 2 if state == "parked" else 1)
+    assert (scene.path / "said").read_text() == "killed\n"
+    assert len(scene.events(task, "answered")) == 1
+    assert (Path(scene.store.folder(task)) / "ipc/001.answer").exists()
+
+
+@pytest.mark.parametrize("state", ["parked", "waiting"])
+def test_an_answer_without_a_supervisor(scene: Scene, state: str) -> None:
+    scene.project.config(SOON if state == "parked" else LATER)
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    scene.judged(task) if state == "parked" else blocked(scene, task)
+    scene.kill_supervisor()
+    scene.json("answer", task, "this")
+    completed(scene, task, 2 if state == "parked" else 1)
+    assert (scene.path / "said").read_text() == "this\n"
+
+
+def test_a_killed_supervisor_is_followed_by_one_that_parks(scene: Scene) -> None:
+    scene.project.config('[limits]\nanswer_wait = "2s"\nstop_grace = "0.2s"\n')
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    blocked(scene, task)
+    scene.kill_supervisor()
+    scene.json("list")
+    parked(scene, task)
+    scene.json("answer", task, "this")
+    completed(scene, task, 2)
+
+
+def test_kill_9_of_ask_ends_the_blocking(scene: Scene) -> None:
+    scene.project.config(LATER)
+    scene.shell(
+        "worker",
+        f'$OVERHAND ask "Which?" & echo $! >asker.new; mv asker.new asker; wait; touch gone; cat gate; {QUICK}',
+    )
+    os.mkfifo(scene.path / "gate")
+    task = scene.delegate()
+    blocked(scene, task)
+    kill(int(scene.appears("asker").read_text()))
+    scene.appears("gone")
+    until(lambda: scene.events(task, "run.going"), "it is known to go on")
+    scene.json("answer", task, "too late, and still recorded")
+    (scene.path / "gate").write_text("go\n")
+    completed(scene, task, 1)
+    assert not list((Path(scene.store.folder(task)) / "ipc").glob(".*.bell")), "the bell of the killed one is gone"
+
+
+def test_an_answer_by_hand_goes_on_with_a_parked_task(scene: Scene) -> None:
+    scene.project.config(SOON)
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    parked(scene, task)
+    (Path(scene.store.folder(task)) / "ipc/001.answer").write_text('{"seq":1,"answer":"by hand"}')
+    scene.json("show", task)
+    completed(scene, task, 2)
+    assert (scene.path / "said").read_text() == "by hand\n"
+
+
+# children
+
+
+def test_a_parent_waits_over_its_childs_parking(scene: Scene) -> None:
+    scene.project.config('[limits]\nanswer_wait = "0.3s"\nstop_grace = "0.2s"\nmax_parallel = 1\n')
+    scene.shell("child", ASK)
+    scene.shell("parent", f"$OVERHAND delegate below --agent child --wait --json >below; echo $? >code; {QUICK}")
+    top = scene.delegate("above", "--agent", "parent", "--timeout", "20s")
+    below = until(lambda: next((t for t in scene.ids() if t != top), None), "the child")
+    scene.judged(below)
+    blocked(scene, top)
+    assert scene.state(top)["status"] is None, "the parent waits on"
+    (one,) = scene.json("answer")["questions"]
+    assert (one["task_id"], one["path"]) == (below, ["user", "parent", "child"])
+    assert scene.json("answer", below, "this")["resumed"]
+    completed(scene, top, 1)
+    assert (scene.path / "code").read_text() == "0\n"
+    assert scene.state(below)["status"] == "completed"
+
+
+def test_a_return_that_needs_input_reaches_the_parent(scene: Scene) -> None:
+    scene.agent("child", "output:status=needs-input,summary=Which one?")
+    scene.shell(
+        "parent",
+        "$OVERHAND delegate below --agent child --wait --json >below; echo $? >code; "
+        f"$OVERHAND answer 2 this --no-resume >given && {QUICK}",
+    )
+    top = scene.delegate("above", "--agent", "parent")
+    completed(scene, top, 1)
+    assert (scene.path / "code").read_text() == "1\n"
+    below = next(t for t in scene.ids() if t != top)
+    (answer,) = scene.events(below, "answered")
+    assert (answer["answer"], answer["by"]["kind"]) == ("this", "run")
+
+
+def test_the_path_of_a_childs_child_is_shown_and_answered_at_the_top(scene: Scene) -> None:
+    scene.project.config(LATER)
+    scene.shell("third", ASK)
+    scene.shell("second", f"$OVERHAND delegate three --agent third --wait >/dev/null && {QUICK}")
+    scene.shell("first", f"$OVERHAND delegate two --agent second --wait >/dev/null && {QUICK}")
+    top = scene.delegate("one", "--agent", "first")
+    until(lambda: len(scene.ids()) == 3, "three tasks")
+    lowest = next(s["task_id"] for s in scene.store.states() if s["depth"] == 3)
+    asked(scene, lowest)
+    text = scene.project.run("answer").out
+    assert "user → first → second → third" in text
+    until(lambda: scene.state(top)["runs"][0]["waiting"] is not None, "the waiting has reached the top")
+    scene.json("answer", lowest, "this")
+    completed(scene, top, 1)
+    assert {s["status"] for s in scene.store.states()} == {"completed"}
