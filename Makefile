@@ -1,6 +1,6 @@
 # Needs only Python >= 3.11, git and make. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench lock clean bytecode
+.PHONY: help demo test lint docs bench agents lock clean bytecode
 SHELL := /bin/sh
 
 # Tried in this order; `make PYTHON=/path/to/python demo` puts one in front.
@@ -30,6 +30,9 @@ docs: .venv/.dev ## renew what docs/reference.md takes from the code
 
 bench: bench/.venv/.bench bytecode ## the figures of docs/numbers.md, against peers in their own environment
 	bench/.venv/bin/python bench/run.py $(ARGS)
+
+agents: .venv/bin/python ## real agents for the tests, pinned, into .agents/ (ALL=1: all of them)
+	$(VENV)/python tools/agents.py $(if $(ALL),--all) $(ARGS)
 
 # The locks name no index: whoever installs uses their own.
 COMPILE := $(VENV)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \

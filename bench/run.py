@@ -17,7 +17,7 @@ import report
 if TYPE_CHECKING:
     from measure import Row
 
-FIGURES = ("startup", "headline", "inprocess", "command", "crowd", "races")
+FIGURES = ("startup", "headline", "inprocess", "command", "crowd", "questions", "budget", "races")
 
 
 def main() -> int:

@@ -107,8 +107,8 @@ def complain(failures: list[str]) -> int:
         print(failure, file=sys.stderr)
     if failures:
         print(
-            "These come from registry.npmjs.org and pypi.org. Behind a mirror set npm_config_registry and PIP_INDEX_URL; "
-            "without a network the tests that need them are skipped.",
+            "These come from registry.npmjs.org and pypi.org. Behind a mirror set npm_config_registry and "
+            "PIP_INDEX_URL; without a network the tests that need them are skipped.",
             file=sys.stderr,
         )
     return 1 if failures else 0
@@ -134,7 +134,10 @@ def attempt(folder: Path, package: Package, node: Node | None) -> str:
         install(folder, package, node)
     except Failed as failed:
         return f"{package.name}: {failed}"
-    say(package.name, f"{folder / 'bin' / package.name} ({time.monotonic() - started:.0f} s, {size(folder, package)} MB)")
+    say(
+        package.name,
+        f"{folder / 'bin' / package.name} ({time.monotonic() - started:.0f} s, {size(folder, package)} MB)",
+    )
     return ""
 
 
@@ -158,7 +161,7 @@ def install(folder: Path, package: Package, node: Node | None) -> None:
     (place / ".installed").write_text(package.wanted)
 
 
-PIP = ("--disable-pip-version-check", "--quiet", "install", "--no-deps", "--only-binary", ":all:")
+PIP = ("--disable-pip-version-check", "--quiet", "--retries", "1", "install", "--no-deps", "--only-binary", ":all:")
 NPM = ("install", "--no-audit", "--no-fund", "--no-save", "--loglevel", "error", "--fetch-retries", "1")
 
 
@@ -168,7 +171,14 @@ def run(argv: list[str], place: str, node: Node | None) -> None:
         environ["PATH"] = f"{node.folder}{os.pathsep}{environ.get('PATH', os.defpath)}"
     try:
         done = subprocess.run(
-            argv, cwd=place, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False
+            argv,
+            cwd=place,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise Failed(f"not done after {LIMIT} s: {shlex.join(argv)}") from None

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from overhand.supervisor import Supervisor
     from overhand.watching import Watch
 
+_ATTEND_EVERY = 5.0  # seconds between looks at a run that waits, should nothing wake us
+_HEAR_AGAIN = 1.0  # the same, of one that is heard
 _HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
 
 
@@ -25,6 +27,19 @@ def stirred(boss: Supervisor) -> None:
             attend(boss, task_id, known, now)
         if known is not None:
             metering.look(boss, task_id, known)
+
+
+def is_due(known: Watch, now: float) -> bool:
+    """Whether a run that waits must be looked at, although nothing woke us; there may be hundreds that wait on."""
+    if known.hearing is not None:
+        blocked = known.asked or known.waiting is not None or known.hearing.listener.waiting
+        return blocked and now - known.attended >= _HEAR_AGAIN
+    if not (known.asked or known.waiting is not None) or now - known.attended < _ATTEND_EVERY:
+        return False
+    if known.attended and not known.asked and parking.waits_on(known.place):
+        known.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
+        return False
+    return True
 
 
 def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:

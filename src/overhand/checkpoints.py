@@ -12,7 +12,7 @@ from overhand.documents import checkpoint as documents
 from overhand.documents import full
 from overhand.documents.quick import Quick, done, render_quick, upcoming
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
-from overhand.files import read_file, write_file
+from overhand.files import random_text, read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.documents.checkpoint import Checkpoint
@@ -56,8 +56,11 @@ def create(
 
 def _point(folder: str, checkpoint_id: str) -> None:
     """Let `latest` name this one; a crash may have come before that."""
-    if read_file(f"{folder}/latest") != f"{checkpoint_id}\n".encode():
-        write_file(f"{folder}/latest", f"{checkpoint_id}\n")
+    path = f"{folder}/latest"
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}-aside-{random_text(6)}")
+    if read_file(path) != f"{checkpoint_id}\n".encode():
+        write_file(path, f"{checkpoint_id}\n")
 
 
 def _make(folder: str) -> None:

@@ -71,7 +71,10 @@ def _how_to_resume(state: State, verdict: Verdict) -> str:
     still_open = model.open_questions(state)
     if still_open:
         answers = [f"overhand answer {handle} {q['seq']} TEXT" for q in still_open]
-        return "1. Answer: " + " · ".join(answers) + "\n2. The next run starts by itself, from the first open step."
+        after = "The next run starts by itself, from the first open step."
+        if verdict.status == "cancelled":  # the answer alone does not undo a person's stop
+            after = f"It was stopped by a person. To go on after all: overhand resume {handle}"
+        return f"1. Answer: {' · '.join(answers)}\n2. {after}"
     if verdict.status == "cancelled":
         return f"1. It was stopped by a person. To go on after all: overhand resume {handle}"
     return f"1. Look at it: overhand show {handle}\n2. Go on from here: overhand resume {handle}"

@@ -129,6 +129,8 @@ def _note(work: Work, task_id: str, event: Event) -> None:
             task.append({"e": "notice", "text": f"{word} was not carried out: {event['error']}"})
         elif event["command"] == "ESCALATE":
             task.append({"e": "notice", "text": f"It calls for a person: {event['reason'] or 'no reason given'}"})
+            if "error" in event:
+                task.append({"e": "notice", "text": event["error"]})
 
 
 def _pause(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
@@ -148,8 +150,16 @@ def _checkpoint(work: Work, state: State, run_id: str, command: Command, cause: 
 
 
 def _escalate(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
-    """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked."""
-    return _checkpoint(work, state, run_id, command, cause)
+    """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
+
+    A checkpoint that cannot be saved keeps nobody from calling for a person.
+    """
+    try:
+        return _checkpoint(work, state, run_id, command, cause)
+    except Busy:
+        raise
+    except (OverhandError, OSError) as error:
+        return {"error": _plain(f"Nothing was saved: {error}", 500)}
 
 
 def _resume(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
@@ -293,16 +303,18 @@ def _next_run(state: State, run_id: str, given: list[Event]) -> list[Event]:
     newest = bool(after["runs"]) and after["runs"][-1]["id"] == run_id
     if not newest or after["status"] != "blocked" or pending(after, run_id) or escalation(after, run_id):
         return []
-    if not questions.is_due(after):
+    return onwards(after, run_id)
+
+
+def onwards(state: State, run_id: str) -> list[Event]:
+    """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
+    if not questions.is_due(state):
         return []
-    if goes_round(after):
+    rounds = {event.get("run") for event in state["controls"] if event.get("child")}
+    by_itself = all(q["via"] in ("child", "control") for q in state["questions"] if q["run"] == run_id)
+    if by_itself and len(rounds) >= _ROUNDS:
         return [{"e": "notice", "text": f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides."}]
-    return [questions.go_on(after)]
-
-
-def goes_round(state: State) -> bool:
-    """Whether so many of its runs delegated by CONTROL lines that a person has to start the next one."""
-    return len({event.get("run") for event in state["controls"] if event.get("child")}) >= _ROUNDS
+    return [questions.go_on(state)]
 
 
 def escalation(state: State, run_id: str) -> str:

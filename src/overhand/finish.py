@@ -86,7 +86,8 @@ def _finish(work: Work, task_id: str, patient: bool) -> State:
 def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
     said = case.returned.output.for_primary if case.returned.output else ""
-    text = said or (case.returned.value.next_steps if case.returned.value else "") or verdict.summary
+    said = said or (case.returned.value.next_steps if case.returned.value else "")
+    text = "\n\n".join(dict.fromkeys(part for part in (verdict.summary, said) if part))  # either may hold it
     task_id = case.state["task_id"]
     questions.ask(case.work.store, task_id, case.ended["id"], case.work.by, text, via="return")
     return replace(case, state=case.work.store.state(task_id))
@@ -108,7 +109,7 @@ def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
         return []  # it wants a person; or it had its answer in time and said how far it got with it
     after = deepcopy(state)
     model.apply(after, judged)
-    return [questions.go_on(after)] if questions.is_due(after) and not effects.goes_round(after) else []
+    return effects.onwards(after, ended["id"])
 
 
 def _waited(state: State, ended: Run) -> bool:

@@ -103,6 +103,8 @@ def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], 
 
 def reap() -> None:
     """Bury the shims that this process started, and orphans that came to it; its other children are left alone."""
+    if not _somebody_died():
+        return
     for pid in {*_children, *members.dead_orphans(_children)}:
         try:
             done, _ = os.waitpid(pid, os.WNOHANG)
@@ -110,6 +112,16 @@ def reap() -> None:
             done = pid
         if done:
             _children.discard(pid)
+
+
+def _somebody_died() -> bool:
+    """One question to the kernel instead of one per child: there may be hundreds."""
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return bool(_children)
 
 
 def exit_code(place: str) -> int | None:

@@ -19,7 +19,7 @@ from overhand.files import read_file
 from overhand.jsonline import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from overhand.run import Work
     from overhand.shapes import Amount, Run, State, Usage
@@ -171,6 +171,8 @@ def in_process(work: Work, task_id: str) -> Callable[[], None]:
 def look(boss: Supervisor, task_id: str, known: Watch) -> None:
     """Count a live run if it has reported something, or if somebody asked for it."""
     size = _size(f"{known.place}/{spending.REPORTS}")
+    if known.counted < 0 and not size and not _is_limited(boss, task_id):
+        known.counted = 0
     if (size == known.counted and not known.recount) or task_id in boss.jobs.busy:
         return
     now = time.monotonic()
@@ -181,16 +183,32 @@ def look(boss: Supervisor, task_id: str, known: Watch) -> None:
     def do() -> None:
         known.recount = False
         counted = count(work, task_id, note=note, day=boss.day)
-        for other in counted.again:
-            if (live := boss.watches.live.get(other)) is not None:
-                live.recount = True
-                boss.called.append(other)
+        _again(boss, counted.again)
         if counted.stop:
             run.stop(work, task_id, "budget", grace)
         known.counted = size
         known.noted = now if note else known.noted
 
     boss.jobs.start(task_id, do)
+
+
+def _is_limited(boss: Supervisor, task_id: str) -> bool:
+    """Whether something may be used up although this run reports nothing."""
+    state = boss.slots.get(task_id)
+    return state is None or bool(state["budget"] or state["parent"] or budget.is_cap(boss.config.budget.day))
+
+
+def _again(boss: Supervisor, task_ids: Iterable[str]) -> None:
+    for task_id in task_ids:
+        if (live := boss.watches.live.get(task_id)) is not None:
+            live.recount = True
+            boss.called.append(task_id)
+
+
+def ended(boss: Supervisor, state: State) -> None:
+    """What a task used in the end may be more than it told before: those whose budget it draws on are counted again."""
+    if state["parent"]:
+        _again(boss, [above["task_id"] for above in spending.capped_above(boss.store, state)])
 
 
 def is_held(boss: Supervisor) -> bool:

@@ -33,6 +33,12 @@ def asks(place: str, state: State) -> bool:
     return False
 
 
+def waits_on(place: str) -> bool:
+    """Whether one of its processes still waits for an answer or a task: a look that costs next to nothing."""
+    folder = f"{place}/waiting"
+    return any(not name.startswith("again-") and log.is_held(f"{folder}/{name}") for name in _names(folder))
+
+
 def waits_for_task(place: str) -> bool:
     """Whether one of its processes waits for a task that it delegated."""
     folder = f"{place}/waiting"

@@ -25,7 +25,7 @@ _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
 _MOST = 20  # options
 _ROOM = 3000  # characters of an event that a question or an answer may fill
-_SLOW = 30.0  # seconds between looks of one who waits, should the bell fail
+_SLOW = 15.0  # seconds between looks of one who waits, should the bell fail
 
 
 def folder(store: Store, task_id: str) -> str:
@@ -151,10 +151,12 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float)
     until = time.monotonic() + seconds
     os.mkfifo(bell, 0o600)
     fd = os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    seen = -1
     try:
         while True:
-            text = answer_of(store, task_id, question["seq"])
-            left = until - time.monotonic()
+            size = store.log_size(task_id)
+            text = answer_of(store, task_id, question["seq"]) if size != seen else None
+            left, seen = until - time.monotonic(), size
             if text is not None or left <= 0:
                 return text
             if select.select([fd], [], [], min(left, _SLOW))[0]:

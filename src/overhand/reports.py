@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents.quick import count
@@ -47,6 +48,18 @@ def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> di
         "usage": _used(result.get("usage"), ended),
         "seconds": _seconds(ended),
     }
+
+
+def kept(store: Store, state: State, ended: Run) -> dict[str, Any] | None:
+    """The report that was written down, once the task has gone on and its result is no longer to be had."""
+    if state["status"] is not None:
+        return None
+    raw = read_file(f"{store.run_folder(state['task_id'], ended['id'])}/report.json")
+    try:
+        found = json.loads(raw) if raw is not None else None
+    except ValueError:
+        return None  # somebody wrote to it
+    return found if isinstance(found, dict) and found.get("run_id") == ended["id"] else None
 
 
 def _used(usage: dict[str, Any] | None, ended: Run) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from overhand.files import read_file
 from overhand.markdown import sections
 
 if TYPE_CHECKING:
+    from overhand.markdown import Part
     from overhand.shapes import State
     from overhand.store import Store
 
@@ -85,18 +86,27 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     text = raw.decode("utf-8", "surrogateescape")
     ending = "\r\n" if "\r\n" in text else "\n"
     told = f"## {TITLE}\n\n{contain(body)}\n".replace("\n", ending)
-    ours = [part for part in sections(text) if part.title.strip().casefold() == TITLE.casefold()]
+    ours = _ours(text)
     if ours:
         start, end = ours[0].start, ours[0].end
-        behind = ending if end < len(text) else ""
+        told += ending if end < len(text) else ""
     else:
         start = end = len(text)
-        told = ("" if text.endswith("\n") or not text else ending) + ending + told
-        behind = ""
-    new = (told + behind).encode("utf-8", "surrogateescape")
+        at_end = ("" if text.endswith("\n") or not text else ending) + ending + told
+        earlier = [part.start for part in sections(text) if part.level]
+        if _ours(text + at_end) or not earlier:
+            told = at_end
+        else:  # a fence or a comment was never closed: nothing behind it would be seen as a section
+            start = end = next((at for at in reversed(earlier) if _ours(text[:at] + told + text[at:])), earlier[0])
+            told += ending
+    new = told.encode("utf-8", "surrogateescape")
     at = len(text[:start].encode("utf-8", "surrogateescape"))
     until = len(text[:end].encode("utf-8", "surrogateescape"))
     return None if raw[at:until] == new else (at, until, new)
+
+
+def _ours(text: str) -> list[Part]:
+    return [part for part in sections(text) if part.title.strip().casefold() == TITLE.casefold()]
 
 
 def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:

@@ -50,20 +50,26 @@ def own(store: Store, state: State) -> Amount:
 
 
 def committed(store: Store, state: State, without: str = "") -> Amount:
-    """What of a task's budget is spoken for: its own use, and what its children hold or have used."""
-    held = [amount for child, amount in budget.holds(state).items() if child != without]
+    """What of a task's budget is spoken for: its own use, and what children hold, or have used if that is more."""
+    below = _below(store, state)
+    held = [budget.larger(below[child], amount) for child, amount in budget.holds(state).items() if child != without]
     return budget.add(own(store, state), *held)
 
 
 def tree(store: Store, state: State) -> Amount:
     """What a task and everything that draws on its budget have really used by now."""
-    below = [used for child, used in state["settled"].items() if child not in state["reserved"]]
+    return budget.add(own(store, state), *_below(store, state).values())
+
+
+def _below(store: Store, state: State) -> dict[str, Amount]:
+    """What each child has really used of this task's budget."""
+    found = dict(state["settled"])
     for child in state["reserved"]:
         try:
-            below.append(tree(store, store.state(child)))
+            found[child] = tree(store, store.state(child))
         except TaskNotFound:
-            below.append(state["reserved"][child])
-    return budget.add(own(store, state), *below)
+            found[child] = state["reserved"][child]
+    return found
 
 
 def capped_above(store: Store, state: State) -> list[State]:

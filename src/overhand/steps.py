@@ -273,7 +273,7 @@ def progress_of(items: list[Item]) -> tuple[int, int, str]:
     return done, len(items), current
 
 
-def choose(items: list[Item], select: str) -> Item:
+def choose(items: list[Item], select: str, see: str = "overhand step") -> Item:
     """The step of this number, of these words, or the only one that contains them."""
     if not items:
         raise NotFound("The HANDOFF.md has no steps.", "Write a section `## Plan` with lines like `- [ ] what to do`.")
@@ -281,7 +281,7 @@ def choose(items: list[Item], select: str) -> Item:
     if wanted.isascii() and wanted.isdigit():
         if 0 < int(wanted[:9]) <= len(items) and len(wanted) <= 9:
             return items[int(wanted) - 1]
-        raise NotFound(f"There is no step {wanted}; the plan has {len(items)}.", "See them: overhand step")
+        raise NotFound(f"There is no step {wanted}; the plan has {len(items)}.", f"See them: {see}")
     if not wanted:
         raise BadInput("Which step?", "Say its number or a part of its text.")
     folded = wanted.casefold()
@@ -296,7 +296,7 @@ def choose(items: list[Item], select: str) -> Item:
     if found:
         some = ", ".join(f"{item.number} ({item.text[:40]})" for item in found[:5])
         raise BadInput(f"{wanted!r} fits {len(found)} steps: {some}.", "Say the number.")
-    raise NotFound(f"No step says {wanted!r}.{_nearest(folded, items)}", "See them with their numbers: overhand step")
+    raise NotFound(f"No step says {wanted!r}.{_nearest(folded, items)}", f"See them with their numbers: {see}")
 
 
 def _nearest(folded: str, items: list[Item]) -> str:
@@ -340,7 +340,7 @@ def change(raw: bytes, item: Item, marker: str, suffix: str | None = None) -> by
     return raw if wanted is None else raw[: wanted[0]] + wanted[2] + raw[wanted[1] :]
 
 
-def mark(path: str, select: str, marker: str, suffix: str | None = None) -> Item:
+def mark(path: str, select: str, marker: str, suffix: str | None = None, see: str = "overhand step") -> Item:
     """Mark a step in the file, while others may write to it; the caller holds the task's lock. See edits.py."""
     from overhand.edits import edit
 
@@ -349,7 +349,7 @@ def mark(path: str, select: str, marker: str, suffix: str | None = None) -> Item
     def wanted(raw: bytes) -> Patch | None:
         items = read(raw)
         same = [item for item in items if seen and item.text == seen[0].text]
-        item = same[0] if len(same) == 1 else choose(items, select)  # the plan may have moved since the first look
+        item = same[0] if len(same) == 1 else choose(items, select, see)  # the plan may have moved since the first look
         seen.append(item)
         return patch(raw, item, marker, suffix)
 

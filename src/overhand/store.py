@@ -105,6 +105,13 @@ class Store:
                 if model.is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
                     yield entry.name
 
+    def log_size(self, task_id: str) -> int:
+        """How long its log is: unchanged, there is nothing new."""
+        try:
+            return os.stat(f"{self.folder(task_id)}/{log.LOG}").st_size
+        except OSError:
+            return -2
+
     def state(self, task_id: str) -> State:
         """What is recorded about one task now."""
         folder = self.folder(task_id)

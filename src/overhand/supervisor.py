@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _JOBS = 16
 _LOOK_EVERY = 1.0
 _SIZE_EVERY = 3.0
-_ATTEND_EVERY = 5.0  # seconds between looks at a run that waits, should nothing wake us
+_SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked at for whom it has started
 _AGAIN = 5.0  # seconds after which a stop that did not work is tried again
 
 
@@ -247,6 +247,7 @@ class Supervisor:
         if finish.unjudged(state):
             raise Busy(f"Task {task_id} is being judged by another process.")
         self.called.extend(run.stop_children(work, state))  # its last words may have called for a person
+        metering.ended(self, state)
         self.report(state)
 
     def report(self, state: State) -> None:
@@ -299,6 +300,10 @@ class Supervisor:
     def note(self, task_id: str, known: Watch, now: float) -> None:
         """A run without any sign of life for long is told of, once."""
         stall = (known.own or self.config).stall
+        if known.waiting is not None and now - known.began > _SETTLED:
+            known.sign = now  # why it is silent is known
+            known.note_at = (now // _SETTLED + 2) * _SETTLED  # all of them at the same time: each would wake us
+            return
         silent = self.watches.note(known, now, stall)
         if stall and silent > stall and not known.stalled:
             known.stalled = True
@@ -312,15 +317,12 @@ class Supervisor:
                 self.look(task_id)
                 return
             self.watches.watch_shim(task_id, known)
-        blocked = known.asked or known.waiting is not None
-        blocked = blocked or (known.hearing is not None and known.hearing.listener.waiting)
-        every = _ATTEND_EVERY if known.hearing is None else _LOOK_EVERY
-        if (touched and self.watches.has_talk(known)) or (blocked and now - known.attended >= every):
+        if (touched and self.watches.has_talk(known)) or attending.is_due(known, now):
             attending.attend(self, task_id, known, now)
             return
         if touched or not known.folders:
             metering.look(self, task_id, known)
-        if not touched and now - known.sized < _SIZE_EVERY:
+        if not touched and now - known.sized < _SIZE_EVERY * (1 if known.waiting is None else 4):
             return
         known.sized = now
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))

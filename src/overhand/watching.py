@@ -47,7 +47,7 @@ class Watch:
     quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
     ticks: int = -1
     stalled: bool = False
-    counted: int = 0  # how much of its reports was looked at
+    counted: int = -1  # how much of its reports was looked at; at first it may be another's who died
     recount: bool = False  # a budget that it draws on may be used up
     noted: float = 0.0  # when it was last recorded what it has used
     own: Config | None = None  # where the task has settings of its own
@@ -180,7 +180,8 @@ class Watches:
     def note(self, known: Watch, now: float, stall: float) -> float:
         """Remember the sessions of its members; returns for how long it has shown no sign of life."""
         age = now - known.began
-        later = now + min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY)
+        step = min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY) / 8
+        later = (now // step + 8) * step  # hundreds of runs are noted in a few lots: each lot wakes us once
         known.note_at = next((known.began + at for at in _NOTE_AT if at > age), later)
         shim = handles.shim_pid(known.place) if known.ours and proc.LINUX else None
         if shim is not None:

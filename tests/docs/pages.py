@@ -40,7 +40,7 @@ class Command:
 
 def pages() -> list[Path]:
     """Every page that a reader may open."""
-    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -14,7 +14,7 @@ from docs.reader import fits, must_show, reader, steady
 if TYPE_CHECKING:
     from pathlib import Path
 
-TRIED = (ROOT / "README.md", DOCS / "guide.md")
+TRIED = (ROOT / "README.md", DOCS / "guide.md", *sorted((DOCS / "guide").glob("*.md")))
 HOSTS = ("keepachangelog.com", "semver.org")
 NOT_OURS = re.compile(
     r"(?<![\w.])/work\b|\.\./shared|\b[Ss]eeds?\b|\b(?:SPEC|RUNTIME|DESIGN)\.md\b|\b(?:TODO|FIXME|TBD)\b|\b[Ll]orem\b"

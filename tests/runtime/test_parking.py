@@ -250,6 +250,25 @@ def test_an_answer_without_a_supervisor(scene: Scene, state: str) -> None:
     assert (scene.path / "said").read_text() == "this\n"
 
 
+def test_an_answer_while_the_supervisor_is_stopped_is_recorded(scene: Scene) -> None:
+    scene.project.config(SOON)
+    scene.shell("worker", ASK)
+    task = scene.delegate()
+    parked(scene, task)
+    supervisor = scene.supervisor()
+    assert supervisor
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        ran = scene.project.run("answer", task, "this")
+        assert "is stopped" in ran.err
+        recorded = len(scene.events(task, "answered"))
+        assert ran.code == (0 if recorded else 3), "it may have been stopped while it held the task's lock"
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    scene.json("show" if recorded else "answer", task, *([] if recorded else ["this"]))
+    completed(scene, task, 2)
+
+
 def test_a_killed_supervisor_is_followed_by_one_that_parks(scene: Scene) -> None:
     scene.project.config('[limits]\nanswer_wait = "2s"\nstop_grace = "0.2s"\n')
     scene.shell("worker", ASK)

@@ -17,6 +17,7 @@ from overhand import model
 from overhand.store import Store
 from overhand.testing.project import make_project
 from runtime.scene import QUICK, until
+from verbs.test_table import LIGHT
 from verbs.test_text import compare
 
 if TYPE_CHECKING:
@@ -243,3 +244,24 @@ def test_the_walk_can_be_left(yard_of_questions: ProjectDir, leave: str) -> None
     assert code == (130 if leave == "Ctrl-C" else 0)
     assert "Traceback" not in text
     waits(yard_of_questions, 4)
+
+
+def test_ask_and_answer_import_nothing_heavy(quiet: ProjectDir) -> None:
+    """Also in the run itself, where `ask` records the question and waits for the answer."""
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from overhand.cli import main; code = main(sys.argv[1:]); "
+        "print(*sorted(sys.modules), file=sys.stderr); sys.exit(code)"
+    )
+    (quiet.path / "loaded.py").write_text(code)
+    shell(quiet, "light", f'{sys.executable} -S loaded.py ask "Light?" --option a 2>asked.err; {QUICK}')
+    shown = quiet.run("delegate", "be light", "--agent", "light", "--json", check=True).json
+    store = Store(str(quiet.path))
+    until(lambda: model.open_questions(store.state(shown["task_id"])), "the question")
+    done = subprocess.run(
+        [sys.executable, "-S", "loaded.py", "answer", shown["task_id"], "a"],
+        cwd=quiet.path, env=quiet.environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    quiet.run("wait", shown["task_id"], check=True)
+    for loaded in (done.stderr, (quiet.path / "asked.err").read_text()):
+        assert "overhand.questions" in loaded.split()
+        assert set(loaded.split()).isdisjoint(LIGHT), set(loaded.split()) & set(LIGHT)

@@ -14,6 +14,7 @@ from documents.strategies import light
 from overhand import resuming, steps
 from overhand.documents import context as contexts
 from overhand.documents import handoff as handoffs
+from overhand.markdown import sections
 from overhand.testing.project import make_project
 from runtime.scene import QUICK, Scene, kill
 from verbs.test_step import document
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 SOON = '[limits]\nanswer_wait = "0.2s"\nstop_grace = "0.2s"\n'
 PLAN = ("--step", "Read it", "--step", "Sort it", "--step", "Write it")
-MARK = 'h="$OVERHAND_HANDOFF"; sed -e "s/\\[ \\] Read it/[x] Read it/; s/\\[ \\] Sort it/[!] Sort it — no key/" "$h" >h2; cat h2 >"$h"; '
+MARK = (
+    'h="$OVERHAND_HANDOFF"; sed -e "s/\\[ \\] Read it/[x] Read it/; s/\\[ \\] Sort it/[!] Sort it — no key/" "$h" >h2; '
+    'cat h2 >"$h"; '
+)
 
 
 @pytest.fixture
@@ -232,7 +236,10 @@ def test_a_run_may_not_resume_what_it_did_not_delegate(scene: Scene) -> None:
 
 # HANDOFF.md, byte by byte
 
-HEAD = "# Task Handoff\n\n## Task\nGröße 日本\n\n## Plan\n- [x] one\n- [!] two — broke\n- [?] three (IPC: 001.question)\n- [~] four\n\n## Notes\nkeep  \n"
+HEAD = (
+    "# Task Handoff\n\n## Task\nGröße 日本\n\n## Plan\n- [x] one\n- [!] two — broke\n- [?] three (IPC: 001.question)\n"
+    "- [~] four\n\n## Notes\nkeep  \n"
+)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -273,8 +280,12 @@ def test_any_document_gains_the_section_and_loses_nothing(seed: int, body: str) 
     patch = resuming._section(raw, body)
     assert patch is not None
     new = raw[: patch[0]] + patch[2] + raw[patch[1] :]
-    assert new.startswith(raw)
+    assert raw == new[: patch[0]] + new[patch[0] + len(patch[2]) :]
     opened = reopened(new)
     assert all(item.marker in " x" for item in steps.read(opened))
     assert len(steps.read(opened)) == len(steps.read(raw)), "the body brings no steps"
-    assert resuming._section(new, body) is None, "again is once"
+    again = resuming._section(new, body)
+    if any(part.level for part in sections(raw.decode("utf-8", "surrogateescape"))):
+        twice = new if again is None else new[: again[0]] + again[2] + new[again[1] :]
+        assert len(resuming._ours(twice.decode("utf-8", "surrogateescape"))) == 1
+        assert len(twice) <= len(new) + 20, "replaced, not added"

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     from overhand.testing.project import ProjectDir
 
-# words that make each verb answer; demo has a test of its own
+# words that make each verb answer; demo has a test of its own, and ask answers inside a run only
 CALLS: dict[str, list[list[str]]] = {
     "status": [[], ["--all"]],
     "delegate": [["Do it", "--no-start"], ["Do it", "--wait"]],
+    "answer": [[]],
     "show": [["1"], ["1", "--output"]],
+    "resume": [["4", "--wait"], ["4", "--from", "latest", "--answer", "Go on", "--wait"]],
     "stop": [["2"], ["--all"]],
     "init": [[]],
     "agents": [[], ["worker"], ["--example"]],
@@ -34,24 +36,27 @@ CALLS: dict[str, list[list[str]]] = {
     "clean": [["--dry-run"]],
     "version": [[]],
     "completion": [["bash"]],
-    "list": [[], ["--live"], ["--delegated"]],
+    "list": [[], ["--live"], ["--delegated"], ["--resumable"], ["--cost"]],
     "wait": [["1"], ["1", "1"]],
     "monitor": [["1"]],
     "log": [["1"], ["1", "-o", "-f"]],
     "run": [["2", "--wait"]],
     "check": [["1"], [".overhand/agents/worker.md"]],
     "step": [["1"], ["3", "1", "done"], ["3"]],
+    "checkpoint": [["create", "1"], ["list", "1"], ["list", "3"], ["show", "4"], ["show", "ckpt_here"]],
 }
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
-    """A finished, checked task, and one that can be run again and again."""
+    """A finished, checked task, one that can be run again and again, one with a plan, and one to be resumed."""
     agents = {"worker": ("print:hello", "output"), "quitter": ("output:status=failed",)}
     project = make_project(tmp_path_factory.mktemp("desk") / "project", agents, config='default_agent = "worker"\n')
     project.run("delegate", "First", "--verify", "true", "--wait", check=True)
     project.run("delegate", "Second", "--agent", "quitter", "--no-start", check=True)
     project.run("delegate", "Third", "--step", "Read", "--step", "Write", "--no-start", check=True)
+    project.run("delegate", "Fourth", "--agent", "quitter", "--wait")
+    project.run("checkpoint", "create", "4", "--name", "here", check=True)
     try:
         yield project
     finally:
@@ -59,7 +64,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
 
 
 def test_every_verb_is_called_here() -> None:
-    assert CALLS.keys() | {"demo"} == {verb.name for verb in VERBS}
+    assert CALLS.keys() | {"demo", "ask"} == {verb.name for verb in VERBS}
 
 
 @pytest.mark.parametrize(("verb", "words"), [(verb, words) for verb, calls in CALLS.items() for words in calls])
@@ -180,16 +185,43 @@ LIGHT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [["version"], ["list"], ["status"], ["step", "3", "2", "done"]])
+CODE = (
+    "import sys; from overhand.cli import main; code = main(sys.argv[1:]);"
+    "print('LOADED', *sorted(sys.modules), file=sys.stderr); sys.exit(code)"
+)
+ALONE = [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {CODE}"]
+
+
+def loaded(said: str) -> set[str]:
+    """What a verb had imported when it ended."""
+    names = set(said.partition("LOADED ")[2].split())
+    assert "overhand.cli" in names
+    return names
+
+
+LIGHT_CALLS = [
+    ["version"], ["list"], ["status"], ["status", "--json"], ["step", "3", "2", "done"], ["step", "3", "--json"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LIGHT_CALLS)
 def test_light_verbs_import_nothing_heavy(desk: ProjectDir, words: list[str]) -> None:
-    code = (
-        "import sys; from overhand.cli import main; code = main(sys.argv[1:]);"
-        "print(*sorted(sys.modules), file=sys.stderr); sys.exit(code)"
-    )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}", *words],
-        cwd=desk.path, env=desk.environment(), capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    loaded = set(done.stderr.split())
-    assert "overhand.cli" in loaded
-    assert loaded.isdisjoint(LIGHT)
+        [*ALONE, *words], cwd=desk.path, env=desk.environment(), capture_output=True, text=True, check=True
+    )
+    assert loaded(done.stderr).isdisjoint(LIGHT)
+
+
+def test_asking_and_answering_import_nothing_heavy(desk: ProjectDir) -> None:
+    desk.agent("asker", command=[*ALONE, "ask", "Which one?", "--option", "this", "--json"])
+    task = desk.run("delegate", "Ask", "--agent", "asker", "--json", check=True).json
+    assert desk.run("monitor", task["task_id"], check=True).out
+    words = ["answer", str(task["handle"]), "this"]
+    done = subprocess.run(
+        [*ALONE, *words], cwd=desk.path, env=desk.environment(), capture_output=True, text=True, check=True
+    )
+    assert loaded(done.stderr).isdisjoint(LIGHT)
+    run_folder = desk.path / desk.run("wait", str(task["handle"]), "--json").json["run_folder"]
+    assert loaded((run_folder / "stderr").read_text()).isdisjoint(LIGHT)
+    told = json.loads((run_folder / "stdout").read_text())
+    assert (told["schema"], told["seq"], told["answer"]) == ("overhand.ask/1", 1, "this")

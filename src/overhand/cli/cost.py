@@ -41,11 +41,10 @@ def used(usage: Payload) -> Iterator[str]:
     told += f" · {usage['turns']} turns" if usage["turns"] else ""
     yield told
     if usage["budget"]:
-        share = f"{usage['used_of_budget']:.0%} of the budget of {usage['budget']['text']} are spoken for"
-        below = usage["children"]
+        share, below = f"{usage['used_of_budget']:.0%} of the budget, {usage['budget']['text']}", usage["children"]
         if below["tokens"] or below["usd"]:
-            held = f", {len(below['held'])} at work" if below["held"] else ""
-            share += f" (by tasks below: {say_tokens(below['tokens'])} tokens, {say_usd(below['usd'])}{held})"
+            held = f", held by {len(below['held'])} at work" if below["held"] else ""
+            share += f"; of it {say_tokens(below['tokens'])} tokens, {say_usd(below['usd'])} by what it delegated{held}"
         yield share
     if len(usage["runs"]) > 1:
         for run in usage["runs"][-3:]:

@@ -44,6 +44,11 @@ def _brief_one(payload: Payload) -> Iterator[str]:
         if problem["level"] == "error":
             form = "form: " if problem.get("of") == "form" else ""
             yield f"   ! {form}{printable(problem['message'])}"
+    for one in payload["questions"]:
+        if one["answered"] is None:
+            options = f" ({' / '.join(one_line(option, 60) for option in one['options'])})" if one["options"] else ""
+            yield f"   ? {one_line(one['question'], 500)}{options}"
+            yield f"     overhand answer {payload['handle']} {one['seq']} TEXT"
     if payload.get("output"):
         yield f"   {payload['output']}"
     yield f"   receipt: overhand show {payload['handle']}"

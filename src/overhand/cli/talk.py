@@ -34,8 +34,7 @@ def _question(one: Payload) -> Iterator[str]:
     yield f"{colour(str(one['handle'] or '-'), 'bold')}  {one_line(one['title'], width() - 8)}"
     path = " → ".join(one["path"])
     yield f"   {one['seq']}. {printable(one['question'])}   {colour(path, 'dim')}"
-    for number, option in enumerate(one["options"], 1):
-        yield f"      {number}) {printable(option)}"
+    yield from (f"      - {printable(option)}" for option in one["options"])
     yield f"   {one['command']}"
 
 

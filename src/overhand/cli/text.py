@@ -68,7 +68,9 @@ def _list(payload: Payload) -> Iterator[str]:
     if payload.get("live"):
         yield from _live(payload)
         return
-    if not payload["tasks"]:
+    if payload.get("resumable") and not payload["tasks"]:
+        yield "Nothing ended short: there is nothing to resume."
+    elif not payload["tasks"]:
         yield 'No task yet. Make one: overhand delegate "what to do"'
     elif payload.get("cost"):
         from overhand.cli import cost
@@ -120,7 +122,6 @@ def _event(item: Payload) -> str:
         "task",
         "handoff",
         "seal",
-        "output",
         "result",
         "machine",
         "pidns",
@@ -128,7 +129,7 @@ def _event(item: Payload) -> str:
     facts = " ".join(
         f"{key}={one_line(_flat(value), 80)}"
         for key, value in item.items()
-        if key not in skip and value not in (None, [], {})
+        if key not in skip and value not in (None, "", [], {}) and (key != "output" or name == "usage")
     )
     by = item.get("by", {})
     who = by.get("run") or by.get("user") or by.get("kind") or ""
@@ -141,6 +142,7 @@ def _stop(payload: Payload) -> Iterator[str]:
     for row in payload["tasks"]:
         what = {
             "queued": "taken out of the queue",
+            "waiting": "it waits no longer for what it delegated",
             "asked": "stopped",
             "leftovers ended": "its leftover processes were ended",
         }

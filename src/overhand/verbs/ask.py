@@ -168,7 +168,10 @@ def _carry_on(session: Session, state: State) -> None:
     from overhand.verbs.reconcile import needs_supervisor
 
     if needs_supervisor(state):
-        summon.call(session.store, [state["task_id"]])
+        try:
+            summon.call(session.store, [state["task_id"]])
+        except Refused as error:  # the answer is recorded all the same, and the next verb sees to it
+            session.tell(f"{error.message} {error.hint}")
 
 
 def _may_answer(session: Session, who: Caller, state: State) -> None:

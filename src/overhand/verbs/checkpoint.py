@@ -65,6 +65,8 @@ def _create(
     )
     text = checkpoints.text_of(session.store, task_id, made)
     tag = trees.tag(session.root, made, reason or made) if git_tag else None
+    if git_tag and tag is None:
+        session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
     words, tokens = count(text)
     handle = state["handle"]
     return {

@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, checks, guards, handles, machine, model, run, summon, trust, waiting
+from overhand import callers, checks, effects, guards, handles, machine, model, run, summon, trust, waiting
 from overhand import config as configs
 from overhand.agents import files
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
@@ -31,8 +31,11 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     else:
         task_ids = [session.store.resolve(handle) for handle in id or []]
     _only_own(session, who, task_ids)
+    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.state(task_id))))]
     said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in said.items() if what == "asked"]
+    if unbegun := [t for t, what in said.items() if what == "queued" and session.store.state(t)["cause"]]:
+        summon.call(session.store, unbegun)  # whoever delegated it is told
     if asked and not summon.call(session.store, asked):
         raise Refused(
             "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
@@ -77,6 +80,10 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
             )
             checks.end_all(session.store.folder(task_id))
             return "queued"
+        if current is None and (_awaited(state) or (state["status"] == "needs-input" and model.open_questions(state))):
+            summary = f"Stopped while it waited for {'what it had delegated' if _awaited(state) else 'an answer'}."
+            task.append({"e": "judged", "run": None, "status": "cancelled", "summary": summary}, sync=True)
+            return "waiting"
         if current is None:
             return _leftovers_ended(session, state)
         task.append({"e": "stop", "why": "now" if now else "stopped"})
@@ -84,6 +91,13 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     if being_checked:
         checks.end_all(session.store.folder(task_id))
     return "asked"
+
+
+def _awaited(state: State) -> list[str]:
+    """What a task delegated by CONTROL lines and waits for, to go on by itself."""
+    if state["status"] != "blocked" or not state["runs"]:
+        return []
+    return effects.pending(state, state["runs"][-1]["id"])
 
 
 def _leftovers_ended(session: Session, state: State) -> str:

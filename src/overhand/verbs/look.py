@@ -80,6 +80,7 @@ def list_tasks(
         rows = [shown for s in states if (shown := live_row(s))]
         return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
     payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
+    payload |= {"resumable": True} if resumable else {}
     payload["tasks"] = [row(s, places) for s in states]
     if cost:
         from overhand.verbs.cost import costs
@@ -149,7 +150,7 @@ def _report(session: Session, state: State, payload: dict[str, Any]) -> Answer:
     run = model.find_run(state, state["judged_run"])
     if run is None:
         raise NotFound("No run of this task was judged yet.", f"Wait for it: overhand wait {state['handle']}")
-    made = reports.report(session.store, state, run, payload)
+    made = reports.kept(session.store, state, run) or reports.report(session.store, state, run, payload)
     return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -99,18 +100,21 @@ class _Sign:
         """Sign, if nobody else has."""
         if self._lock.fd >= 0:
             return
-        try:
-            os.makedirs(self._ipc, exist_ok=True)
-            self._lock.__enter__()
-            os.ftruncate(self._lock.fd, _SIGNED)
-        except (OSError, Refused):
-            return  # another monitor is there, or the disk takes nothing: the waiting itself needs no file
+        with _undisturbed():
+            try:
+                os.makedirs(self._ipc, exist_ok=True)
+                self._lock.__enter__()
+                os.ftruncate(self._lock.fd, _SIGNED)
+            except (OSError, Refused):
+                return  # another monitor is there, or the disk takes nothing: the waiting itself needs no file
 
     def __enter__(self) -> _Sign:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock.fd >= 0:
+        if self._lock.fd < 0:
+            return
+        with _undisturbed():
             try:
                 os.unlink(self._lock.path)
             except OSError:
@@ -119,9 +123,18 @@ class _Sign:
 
 
 @contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A signal in between would leave a file behind that nobody takes down; it waits for a moment."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def _ended_by_signal() -> Iterator[None]:
     """SIGTERM ends it like Ctrl-C does: what it put up is taken down."""
-    import signal
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

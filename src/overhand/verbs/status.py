@@ -183,8 +183,13 @@ class Project:
         if not open_:
             return None
         store, first = self.session.store, open_[0]
-        path = store.relative(f"{store.folder(state['task_id'])}/ipc/{first['stem']}.question")
-        return {"seq": first["seq"], "question": first["question"], "options": first["options"], "path": path}
+        return {
+            "seq": first["seq"],
+            "question": first["question"],
+            "options": first["options"],
+            "path": state["path"],
+            "file": store.relative(f"{store.folder(state['task_id'])}/ipc/{first['stem']}.question"),
+        }
 
     def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
         """Seconds since a live run last showed that it is there."""

@@ -49,9 +49,10 @@ def step(
     with session.store.locked(task_id, who.by(session.via)) as task:
         _check_run(task.state, who)
         path = f"{task.folder}/HANDOFF.md"
-        marked = steps.mark(path, select, steps.STATES[wanted], suffix)
-        _record(task, path, marked, who)
         handle = task.state["handle"]
+        see = f"overhand step {handle or task_id}" if who.is_person else "overhand step"
+        marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
+        _record(task, path, marked, who)
     done, total, _ = steps.progress(read_file(path) or b"")
     return Answer(
         {
@@ -97,7 +98,7 @@ def _meant(words: list[str], who: Caller) -> tuple[str, str, list[str]]:
         at = words.index("error", 1) if "error" in words[1:] else -1
     usage = f"overhand step {'ID ' if who.is_person else ''}N|TEXT {'|'.join(steps.STATES)}"
     if at < 0:
-        raise BadInput(f"{words[-1]!r} is no state of a step.", usage)
+        raise BadInput(f"{words[-1]!r} is no state of a step: say which step, then what it is.", usage)
     if at == 0:
         raise BadInput(f"Which step is {words[0]}?", usage)
     if len(words) > at + 1 and words[at] != "error":

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.testing.model.scripts import Script, Turn, Usage
+    from overhand.testing.model.scripts import Script, Usage
 
 MARKER = re.compile(r"\bscript:([A-Za-z0-9][A-Za-z0-9_-]*)")
-# What a client adds to the user's words; it may repeat a file that holds a marker.
-REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+# What clients add to the user's words, also as messages of their own; it may repeat a file that holds a marker.
+ADDED = re.compile(r"<(system-reminder|info-msg|environment_context|session_context)>.*?</\1>", re.DOTALL)
 OUTPUT = re.compile(r"^[ \t]*(/.*OUTPUT\.md)[ \t]*$", re.MULTILINE)
+CALL = re.compile(r"_([0-9a-f]{20})\d{4}$")
 WHERE = re.compile(
     r"(?:<cwd>|[Ww]orking directory: |working in the directory: |Workspace Directories:\*\*\n\s*- )(/[^\n<]+)"
 )
@@ -36,6 +37,7 @@ class Event:
 
     kind: str
     text: str = ""
+    call: str = ""  # the id of (one of) the model's calls: it tells which answer it was part of
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,31 @@ class Place:
 def find(request: Request, scripts: Mapping[str, Script]) -> Place:
     """The last script the user named, and how many turns of the model came after it."""
     name, number, answering = "", 0, False
+    counted: set[str] = set()  # some clients tell the calls of one answer apart, each with its result
     for event in request.events:
-        if event.kind == "user":
-            said = REMINDER.sub("", event.text)
-            markers = MARKER.findall(said)
-            if markers:
-                name, number = _redirected(markers[-1], said, scripts), 0
-        if event.kind == "model" and not answering:
+        said = own_words(event)
+        if event.kind == "user" and not said:
+            continue  # a client may put such a message between the words and the calls of one turn
+        markers = MARKER.findall(said) if event.kind == "user" else []
+        if markers:
+            name, number = _redirected(markers[-1], said, scripts), 0
+        answer = CALL.search(event.call)
+        if event.kind == "model" and not answering and not (answer and answer[1] in counted):
             number += 1
+        if answer:
+            counted.add(answer[1])
         answering = event.kind == "model"
     return Place(name, number)
+
+
+def call_id(answer: str, number: int) -> str:
+    """The id of an answer's call, by which the answer is known again."""
+    return f"call_{answer[:20]}{number:04}"
+
+
+def own_words(event: Event) -> str:
+    """The text without what the client added."""
+    return ADDED.sub("", event.text).strip()
 
 
 def _redirected(name: str, said: str, scripts: Mapping[str, Script]) -> str:
@@ -98,26 +115,26 @@ def _redirected(name: str, said: str, scripts: Mapping[str, Script]) -> str:
     return next((other for phrase, other in scripts[name].when.items() if phrase in said), name)
 
 
-def turn_at(place: Place, scripts: Mapping[str, Script]) -> Turn | None:
-    """The turn at this place; none after the script's end."""
-    turns = scripts[place.name].turns
-    return turns[place.number] if place.number < len(turns) else None
-
-
 def last_said(request: Request) -> str:
     """The user's latest words, without what the client added."""
-    texts = (REMINDER.sub("", event.text).strip() for event in reversed(request.events) if event.kind == "user")
+    texts = (own_words(event) for event in reversed(request.events) if event.kind == "user")
     return next((text for text in texts if text), "")
 
 
 def last_results(request: Request) -> list[str]:
-    """What the tools of the latest turn returned."""
+    """What the tools of the latest turn returned, also where a client tells its calls apart."""
     results: list[str] = []
+    pending: list[str] = []
+    latest = None
     for event in reversed(request.events):
-        if event.kind == "model":
-            break
         if event.kind == "result":
-            results.insert(0, event.text)
+            pending.insert(0, event.text)
+        elif event.kind == "model":
+            found = CALL.search(event.call)
+            if latest is not None and (found is None or found[1] != latest):
+                break
+            results, pending = [*pending, *results], []
+            latest = found[1] if found else ""
     return results
 
 
@@ -128,7 +145,7 @@ def facts(request: Request) -> dict[str, str]:
     where = WHERE.findall(f"{request.system}\n{said}")
     if where:
         known["cwd"] = known["project"] = where[-1].strip()
-    outputs = OUTPUT.findall(REMINDER.sub("", said))
+    outputs = OUTPUT.findall(ADDED.sub("", said))
     if outputs:
         known["output"] = outputs[-1]
         known["workspace"] = outputs[-1].rpartition("/")[0]

@@ -83,7 +83,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 def load(data: object) -> dict[str, Script]:
     """Scripts by name; a ValueError says which turn is wrong and what it may hold."""
     if not isinstance(data, Mapping):
-        raise ValueError("Scripts are an object: names, each with a list of turns.")
+        raise ValueError("Scripts are an object: names, each with a list of turns.")  # noqa: TRY004 - data, not a call
     scripts = {str(name): _script(str(name), value) for name, value in data.items()}
     for name, script in scripts.items():
         missing = [other for other in script.when.values() if other not in scripts]
@@ -109,7 +109,7 @@ def _turns(name: str, value: object) -> tuple[Turn, ...]:
 
 def _turn(place: str, value: object) -> Turn:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{place}: a turn is an object.")
+        raise ValueError(f"{place}: a turn is an object.")  # noqa: TRY004 - data, not a call
     unknown = sorted(set(value) - TURN_KEYS)
     if unknown:
         raise ValueError(f"{place}: no key {unknown[0]!r}; there are {', '.join(sorted(TURN_KEYS))}.")

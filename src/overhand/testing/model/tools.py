@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import uuid
 from typing import TYPE_CHECKING, Any
 
-from overhand.testing.model.conversation import Call, Tool
+from overhand.testing.model.conversation import Call, Tool, call_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,17 +33,19 @@ class Impossible(Exception):
     """No offered tool can do it; the text says why."""
 
 
-def calls(ops: Sequence[Operation], tools: Sequence[Tool], known: Mapping[str, str]) -> tuple[list[Call], list[str]]:
-    """The tool calls that do these operations, and a sentence for each that cannot be done."""
+def calls(
+    ops: Sequence[Operation], tools: Sequence[Tool], known: Mapping[str, str], answer: str
+) -> tuple[list[Call], list[str]]:
+    """The tool calls of this answer that do these operations, and a sentence for each that cannot be done."""
     possible, impossible = [], []
-    for op in ops:
+    for number, op in enumerate(ops):
         try:
             tool, arguments = _call(op.kind, filled(op.given, known), tools, known)
         except Impossible as why:
             impossible.append(f"I cannot {op.kind}: {why}")
             continue
         extra = {key: value for key, value in op.extra.items() if key in _properties(tool)}
-        possible.append(Call(f"call_{uuid.uuid4().hex[:24]}", tool, {**arguments, **extra}))
+        possible.append(Call(call_id(answer, number), tool, {**arguments, **extra}))
     return possible, impossible
 
 
@@ -134,7 +135,11 @@ def _mcp(server: str, name: str, tools: Sequence[Tool]) -> Tool:
     for tool in tools:
         if _flat(f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name) in wanted:
             return tool
-    raise Impossible(f"no tool {name} of a server {server} is offered.")
+    # Goose names a server after its command: then the only tool of that name is meant.
+    alike = [tool for tool in tools if "__" in tool.name and tool.name.rpartition("__")[2] == name]
+    if len(alike) != 1:
+        raise Impossible(f"no tool {name} of a server {server} is offered.")
+    return alike[0]
 
 
 def _flat(name: str) -> str:

@@ -1,0 +1,86 @@
+"""Driver `codex`: Codex, headless, by its JSON events."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, Launch
+from overhand.agents.programs import require
+from overhand.agents.stream import Event, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = "codex"
+RESUMES = True
+COMPACTS = True
+CUMULATIVE = True  # its usage counts the whole thread: what earlier runs used is taken off
+MAX_BLOCK = 100.0
+_SANDBOX = {"read": "workspace-write", "work": "workspace-write", "full": "danger-full-access"}
+
+
+def problems(_agent: Agent) -> list[str]:
+    """Nothing needs to be said in an agent file."""
+    return []
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """`codex exec --json -`, with the prompt on stdin."""
+    argv = [require(agent, PROGRAM), "exec", "--json", "--skip-git-repo-check", "-s", _SANDBOX[job.level]]
+    roots = json.dumps([job.place, f"{job.workspace}/ipc"])
+    settings = [
+        f"sandbox_workspace_write.writable_roots={roots}",
+        "sandbox_workspace_write.network_access=true",
+        "check_for_update_on_startup=false",
+        "analytics.enabled=false",
+        "features.plugins=false",
+    ]
+    if job.mcp:
+        settings += [
+            f"mcp_servers.overhand.command={json.dumps(job.mcp[0])}",
+            f"mcp_servers.overhand.args={json.dumps(list(job.mcp[1:]))}",
+            'mcp_servers.overhand.default_tools_approval_mode="approve"',
+            "mcp_servers.overhand.tool_timeout_sec=86400",
+        ]
+    for setting in settings:
+        argv += ["-c", setting]
+    if job.model:
+        argv += ["-m", job.model]
+    argv += [str(word) for word in agent.options.get("args", ())]
+    argv += ["resume", job.session, "-"] if job.session else ["-"]
+    return Launch(tuple(argv))
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line of the stream."""
+    kind = line.get("type")
+    if kind == "thread.started":
+        yield Event("session", str(line.get("thread_id", "")))
+    elif kind == "item.completed":
+        yield from _item(line.get("item") or {})
+    elif kind == "turn.completed":
+        usage = line.get("usage") or {}
+        used = {"input": usage.get("input_tokens", 0), "output": usage.get("output_tokens", 0)}
+        yield Event("used", data={**used, "turns": 1})
+        yield Event("ended", data={"how": "clean"})
+    elif kind in ("turn.failed", "error"):
+        error = line.get("error")
+        text = str(error.get("message") if isinstance(error, dict) else error or line.get("message") or "")
+        if kind == "turn.failed" or text:
+            yield Event("ended", text[:500], {"how": failure(None, text)})
+
+
+def _item(item: dict[str, Any]) -> Iterator[Event]:
+    kind = item.get("type")
+    if kind == "agent_message":
+        yield Event("said", str(item.get("text", "")))
+    elif kind == "command_execution":
+        yield Event("did", "shell", {"command": item.get("command"), "exit": item.get("exit_code")})
+    elif kind == "mcp_tool_call":
+        name = f"{item.get('server')}.{item.get('tool')}"
+        yield Event("did", name, item.get("arguments") or {})
+        if "requires approval" in str(item.get("error") or ""):
+            yield Event("denied", name)
+    elif kind in ("file_change", "web_search", "todo_list"):
+        yield Event("did", str(kind), {})

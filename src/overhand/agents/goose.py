@@ -1,0 +1,62 @@
+"""Driver `goose`: Goose, headless, by its JSON stream; its sessions have the names we give them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, Launch
+from overhand.agents.programs import require
+from overhand.agents.stream import Event, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = "goose"
+RESUMES = True
+COMPACTS = True
+NAMED = True  # the session is named by us: its stream has no id
+MAX_BLOCK = 100.0
+
+
+def problems(_agent: Agent) -> list[str]:
+    """Nothing needs to be said in an agent file."""
+    return []
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """`goose run -i -`, with the prompt on stdin."""
+    name = job.session or f"overhand-{job.run}"
+    argv = [require(agent, PROGRAM), "run", "-n", name, *(["--resume"] if job.session else []), "-i", "-"]
+    argv += ["--output-format", "stream-json", "--with-builtin", "developer", "--no-profile"]
+    if job.mcp:
+        argv += ["--with-extension", shlex.join(job.mcp)]
+    argv += [str(word) for word in agent.options.get("args", ())]
+    env = {"GOOSE_MODE": "auto", "GOOSE_DISABLE_KEYRING": "1"}
+    if job.model:
+        env["GOOSE_MODEL"] = job.model
+    return Launch(tuple(argv), env=env)
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line of the stream; text comes word by word."""
+    kind = line.get("type")
+    if kind == "message":
+        message = line.get("message") or {}
+        for block in message.get("content") or ():
+            yield from _block(block, message.get("role"))
+    elif kind == "complete":
+        total = line.get("total_tokens")
+        yield Event("used", data={"input": line.get("input_tokens") or 0, "output": line.get("output_tokens") or 0})
+        yield Event("ended", data={"how": "clean" if total is not None else "api-error"})
+    elif kind == "error":
+        text = str(line.get("error") or line.get("message") or "")
+        yield Event("ended", text[:500], {"how": failure(None, text)})
+
+
+def _block(block: dict[str, Any], role: Any) -> Iterator[Event]:
+    if block.get("type") == "text" and role == "assistant":
+        yield Event("said", str(block.get("text", "")))
+    elif block.get("type") == "toolRequest":
+        call = (block.get("toolCall") or {}).get("value") or {}
+        yield Event("did", str(call.get("name", "")), call.get("arguments") or {})

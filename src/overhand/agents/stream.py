@@ -1,0 +1,105 @@
+"""What a real agent's JSON lines say, in one vocabulary; each driver translates its own.
+
+Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
+money of this run so far), `denied` (something it wanted and was not allowed), `ended` (how its last turn ended).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+ENDS = {
+    "clean": "its last turn ended as it should",
+    "api-error": "the model's service answered with an error",
+    "rate-limit": "the model's service wants a pause",
+    "auth": "it is not logged in, or its key is not accepted",
+    "max-turns": "it was cut off after its largest number of turns",
+    "budget": "its own budget was used up",
+    "refused": "the model refused",
+    "aborted": "it was interrupted",
+    "none": "it ended without saying how",
+}
+
+
+class Event(NamedTuple):
+    """One thing that happened in a run."""
+
+    kind: str
+    text: str = ""
+    data: Mapping[str, Any] = {}  # noqa: RUF012 -- never changed
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a whole stream adds up to."""
+
+    session: str = ""
+    text: list[str] = field(default_factory=list)
+    tools: int = 0
+    usage: dict[str, Any] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
+    end: str = "none"
+    why: str = ""
+    retry_at: float | None = None
+
+    def take(self, event: Event) -> None:
+        """Add one event."""
+        if event.kind == "session":
+            self.session = event.text
+        elif event.kind == "said":
+            self.text.append(event.text)
+        elif event.kind == "did":
+            self.tools += 1
+        elif event.kind == "used":
+            self.usage.update(event.data)
+        elif event.kind == "denied":
+            self.denied.append(event.text)
+        elif event.kind == "ended":
+            self.end, self.why = event.data.get("how", "clean"), event.text
+            self.retry_at = event.data.get("retry_at", self.retry_at)
+
+    @property
+    def last_words(self) -> str:
+        """What it said last: a return may stand there."""
+        return self.text[-1] if self.text else ""
+
+
+Translate = "Callable[[dict[str, Any]], Iterable[Event]]"
+
+
+def objects(raw: bytes) -> Iterable[dict[str, Any]]:
+    """The JSON objects of complete lines; what is no JSON is passed over, as agents print other things too."""
+    for line in raw.split(b"\n"):
+        at = line.find(b"{")
+        if at < 0:
+            continue
+        try:
+            found = json.loads(line[at:])
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> Heard:
+    """A whole stream."""
+    heard = Heard()
+    for found in objects(raw):
+        for event in translate(found):
+            heard.take(event)
+    return heard
+
+
+def failure(status: int | None, text: str) -> str:
+    """Which kind of failure an error of the model's service is."""
+    low = text.lower()
+    if status == 429 or "rate limit" in low or "rate_limit" in low or "usage limit" in low or "quota" in low:
+        return "rate-limit"
+    if status in (401, 403) or "unauthorized" in low or "invalid api key" in low or "not logged in" in low:
+        return "auth"
+    return "api-error"

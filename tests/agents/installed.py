@@ -1,0 +1,84 @@
+"""The real agents that `make agents` has installed, each run bare: private HOME, a scripted model, no other host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overhand.testing.model import scripted_model
+from overhand.testing.model.clients import CLIENTS, point
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIMIT = 90  # seconds; the slowest needs ten on a busy machine
+
+
+def program(name: str) -> Path:
+    """Where `make agents` puts this agent's command, whether it is there or not."""
+    here = Path(__file__).resolve().parents[2] / ".agents"
+    return Path(os.environ.get("OVERHAND_AGENTS") or here) / "bin" / name
+
+
+def command(name: str, prompt: str, *flags: str) -> list[str]:
+    """The headless command line; flags go in front of the last word, which may belong to the prompt (-p, -t)."""
+    words = CLIENTS[name].headless
+    last = [words[-1]] if words[-1] in ("-p", "-t") else []
+    return [str(program(name)), *words[1 : len(words) - len(last)], *flags, *last, prompt]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of one run of an agent."""
+
+    code: int
+    out: str
+    err: str
+    log: list[dict[str, Any]]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON lines of its stream; some agents print other lines too."""
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+
+    def turns(self, script: str) -> list[int]:
+        """The turns of the script that it asked for, without requests that offer no tools (titles)."""
+        return [row["turn"] for row in self.log if row.get("script") == script and row["tools"]]
+
+
+def run_bare(name: str, scripts: Mapping[str, object], prompt: str, folder: Path, *flags: str) -> Ran:
+    """Run the agent in `folder/work` with `folder/home` as its HOME; nothing of it is left running."""
+    home, work = folder / "home", folder / "work"
+    home.mkdir(parents=True, exist_ok=True)
+    work.mkdir(exist_ok=True)
+    with scripted_model(scripts) as model:
+        environ = point(name, model.url, str(home))
+        argv = command(name, prompt, *flags)
+        process = subprocess.Popen(
+            argv,
+            cwd=work,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        finally:
+            _end_group(process.pid)
+            process.wait()
+        return Ran(process.returncode, out, err, model.log())
+
+
+def _end_group(leader: int) -> None:
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,165 @@
+"""Each CONTROL line is carried out once, whoever dies while it is, and however many hear it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from overhand import finish, proc, run
+from overhand.config import Config
+from runtime.scene import QUICK, until
+from runtime.test_control import answer_files, children, commands, ended, says
+
+if TYPE_CHECKING:
+    from runtime.scene import Scene
+
+EVERYTHING = (
+    "CONTROL: CHECKPOINT REASON: one\nCONTROL: PAUSE REASON: two?\nCONTROL: RESUME\n\nCONTROL: ESCALATE REASON: three\n"
+)
+POINTS = 50
+KILLED_AT = [sys.executable, str(Path(__file__).parent / "killed_at.py")]
+
+
+def unheard(scene: Scene, count: int = 1) -> list[str]:
+    """Tasks whose runs have printed everything and ended while nobody watched."""
+    tasks = [scene.delegate(f"task {n}") for n in range(count)]
+    shims = [scene.pid(task, "shim") for task in tasks]
+    scene.kill_supervisor()
+    (scene.path / "go").touch()
+    until(lambda: all(proc.start_time(shim) is None for shim in shims), "the end of the runs")
+    return tasks
+
+
+def step(scene: Scene, task: str, name: str, point: int = 10_000) -> int:
+    env = scene.project.environment()
+    return subprocess.run([*KILLED_AT, str(scene.path), task, name, str(point)], env=env, check=False).returncode
+
+
+def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
+    says(scene, EVERYTHING)
+    scene.shell("worker", "until test -e go; do sleep 0.5; done; cat worker.said", control=True)  # there are many
+    scene.project.config(f"[limits]\nmax_parallel = {POINTS}\n")
+    work = run.Work(scene.store, Config(), {"kind": "overhand", "via": "test"})
+    codes = []
+    for number, task in enumerate(unheard(scene, POINTS // 2)):
+        codes.append(step(scene, task, "hear", number * 2))  # behind one write is before the next one
+        run.settle(work, task)
+        state = finish.finish(work, task)
+        assert state["status"] == "blocked"
+        assert commands(scene, task) == [(w, True) for w in ("CHECKPOINT", "PAUSE", "RESUME", "ESCALATE")]
+        assert [q["via"] for q in state["questions"]] in (["pause", "control"], ["file", "control"])
+        assert [c["reason"] for c in state["checkpoints"]] == ["one", "three"]
+        latest = Path(scene.store.folder(task)) / "checkpoints/latest"
+        assert latest.read_text() == f"{state['checkpoints'][-1]['id']}\n"
+    assert -9 in codes
+    assert codes[-1] == 0, "there are more points than were tried"
+
+
+@pytest.mark.parametrize("point", range(14))
+def test_a_supervisor_that_dies_at_any_point_of_a_delegation(scene: Scene, point: int) -> None:
+    scene.shell("helper", QUICK)
+    (scene.path / "said").write_text("CONTROL: DELEGATE helper REASON: Do a part.\n")
+    script = f"if test -e seen; then {QUICK}\nelse touch seen; until test -e go; do sleep 0.02; done; cat said; fi"
+    scene.shell("worker", script, control=True)
+    (task,) = unheard(scene)
+    step(scene, task, "hear", point)
+    scene.json("show", task)
+    assert ended(scene, task, 2)["status"] == "completed"
+    assert len(children(scene, task)) == 1
+    assert commands(scene, task) == [("DELEGATE", True)]
+
+
+def test_many_who_hear_the_same_line_at_once_make_one_child(scene: Scene) -> None:
+    scene.shell("helper", QUICK)
+    says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n")
+    scene.shell("worker", f"until test -e go; do sleep 0.02; done; cat worker.said; {QUICK}", control=True)
+    (task,) = unheard(scene)
+    words = [*KILLED_AT, str(scene.path), task, "hear", "10000"]
+    at_once = [subprocess.Popen(words, env=scene.project.environment()) for _ in range(4)]
+    assert [one.wait() for one in at_once] == [0] * 4
+    assert ended(scene, task)["status"] == "completed"
+    (child,) = children(scene, task)
+    assert commands(scene, task) == [("DELEGATE", True)]
+    assert ended(scene, child["task_id"])["status"] == "completed"
+
+
+@pytest.mark.parametrize("verb", ["show", "list"])
+def test_a_live_run_that_is_adopted_is_heard_once(scene: Scene, verb: str) -> None:
+    script = """cat worker.said; until test -e more; do sleep 0.02; done; echo 'CONTROL: PAUSE REASON: after?'
+    until test -e go; do sleep 0.02; done;"""
+    says(scene, "")
+    (scene.path / "worker.said").write_text("CONTROL: CHECKPOINT REASON: x\nCONTROL: PAUSE REASON: before?\n")
+    scene.shell("worker", script + QUICK, control=True)
+    task = scene.delegate()
+    until(lambda: scene.state(task)["questions"], "the first question")
+    scene.kill_supervisor()
+    (scene.path / "more").touch()
+    scene.json(verb, *([task] if verb == "show" else []))
+    until(lambda: len(scene.state(task)["questions"]) == 2, "the second question")
+    scene.kill_supervisor()
+    (scene.path / "go").touch()
+    scene.json(verb, *([task] if verb == "show" else []))
+    assert ended(scene, task)["status"] == "needs-input"
+    assert [q["question"] for q in scene.state(task)["questions"]] == ["before?", "after?"]
+    assert len(scene.state(task)["checkpoints"]) == 1
+
+
+def test_a_parent_goes_on_although_the_supervisor_died_between_verdict_and_report(scene: Scene) -> None:
+    scene.shell("helper", f"until test -e done; do sleep 0.02; done; {QUICK}")
+    (scene.path / "said").write_text("CONTROL: DELEGATE helper REASON: Do a part.\n")
+    scene.shell("worker", f"if test -e seen; then {QUICK}\nelse touch seen; cat said; fi", control=True)
+    task = scene.delegate()
+    assert ended(scene, task)["status"] == "blocked"
+    (child,) = children(scene, task)
+    shim = scene.pid(child["task_id"], "shim")
+    scene.kill_supervisor()
+    (scene.path / "done").touch()
+    until(lambda: proc.start_time(shim) is None, "the end of the child")
+    assert step(scene, child["task_id"], "settle") == 0
+    assert step(scene, child["task_id"], "finish") == 0
+    assert scene.state(child["task_id"])["status"] == "completed"
+    assert not scene.state(task)["queued"]
+    scene.project.agent("other", "output")
+    scene.delegate("anything", "--agent", "other", "--wait")
+    assert ended(scene, task, 2)["status"] == "completed"
+
+
+def test_a_child_whose_parent_was_removed_keeps_nobody_from_work(scene: Scene) -> None:
+    scene.shell("helper", f"until test -e done; do sleep 0.02; done; {QUICK}")
+    says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n")
+    task = scene.delegate()
+    assert ended(scene, task)["status"] == "blocked"
+    (child,) = children(scene, task)
+    scene.kill_supervisor()
+    shutil.rmtree(scene.store.folder(task))
+    (scene.path / "done").touch()
+    assert scene.json("wait", child["task_id"])["status"] == "completed"
+    scene.project.agent("other", "output")
+    assert scene.json("delegate", "anything", "--agent", "other", "--wait")["status"] == "completed"
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, attempt: int) -> None:
+    """The delegation outlives it, and the next supervisor reads the same line again."""
+    scene.shell("helper", QUICK)
+    says(
+        scene,
+        "CONTROL: DELEGATE helper REASON: Do a part.\nNothing more.\n",
+        f"until test -e go; do sleep 0.02; done; {QUICK}",
+    )
+    task = scene.delegate(f"attempt {attempt}")
+    until(lambda: any("delegate --json --agent=helper" in line for line in scene.left().values()), "the delegation")
+    scene.kill_supervisor()
+    scene.json("list")
+    (scene.path / "go").touch()
+    assert ended(scene, task)["status"] == "completed"
+    (child,) = children(scene, task)
+    assert commands(scene, task) == [("DELEGATE", True)]
+    assert ended(scene, child["task_id"])["status"] == "completed"
+    until(lambda: answer_files(scene, task), "the result")
+    until(lambda: not scene.agents_left(), "the end of whoever started a second supervisor")
