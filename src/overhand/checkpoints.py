@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import closing, machine, model, phases, steps, trees
+from overhand import budget, closing, machine, model, phases, steps, trees
 from overhand.documents import checkpoint as documents
 from overhand.documents import full
 from overhand.documents.quick import Quick, done, render_quick, upcoming
@@ -133,8 +133,8 @@ def snapshot(store: Store, state: State, run: str | None, checkpoint_id: str, re
 
 
 def _spent(state: State) -> documents.Budget | None:
-    used = sum(run["usage"]["input"] + run["usage"]["output"] for run in state["runs"] if run["usage"])
-    return documents.Budget(used) if used else None
+    used, limit = budget.own(state)["tokens"], budget.explicit(state)["tokens"]
+    return documents.Budget(used, limit or None) if used else None
 
 
 def _delegations(store: Store, state: State) -> list[documents.Delegation]:

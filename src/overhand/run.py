@@ -219,7 +219,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
-        "max_block": float(prepared.agent.options.get("max_block", limits.max_block)),
+        "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
         "handoff": prepared.text,
     }
     write_new(f"{place}/spec.json", dumps(spec))

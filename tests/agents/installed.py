@@ -51,34 +51,42 @@ class Ran:
         return [row["turn"] for row in self.log if row.get("script") == script and row["tools"]]
 
 
-def run_bare(name: str, scripts: Mapping[str, object], prompt: str, folder: Path, *flags: str) -> Ran:
-    """Run the agent in `folder/work` with `folder/home` as its HOME; nothing of it is left running."""
+def start(name: str, url: str, prompt: str, folder: Path, *flags: str) -> subprocess.Popen[str]:
+    """Start the agent in `folder/work` with `folder/home` as its HOME, in a session of its own."""
     home, work = folder / "home", folder / "work"
     home.mkdir(parents=True, exist_ok=True)
     work.mkdir(exist_ok=True)
-    with scripted_model(scripts) as model:
-        environ = point(name, model.url, str(home))
-        argv = command(name, prompt, *flags)
-        process = subprocess.Popen(
-            argv,
-            cwd=work,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            out, err = process.communicate(timeout=LIMIT)
-        finally:
-            _end_group(process.pid)
-            process.wait()
-        return Ran(process.returncode, out, err, model.log())
+    return subprocess.Popen(
+        command(name, prompt, *flags),
+        cwd=work,
+        env=point(name, url, str(home)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
-def _end_group(leader: int) -> None:
+def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it printed until its end; nothing of it is left running."""
     try:
-        os.killpg(leader, signal.SIGKILL)
+        return process.communicate(timeout=LIMIT)
+    finally:
+        kill(process)
+        process.communicate()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+
+
+def run_bare(name: str, scripts: Mapping[str, object], prompt: str, folder: Path, *flags: str) -> Ran:
+    """Run the agent to its end, against a model of its own."""
+    with scripted_model(scripts) as model:
+        process = start(name, model.url, prompt, folder, *flags)
+        out, err = finish(process)
+        return Ran(process.returncode, out, err, model.log())

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.installed import LIMIT, Ran, program, run_bare
+from agents.installed import LIMIT, Ran, finish, kill, program, run_bare, start
+from overhand.testing.model import scripted_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +131,26 @@ def test_a_resumed_session_goes_on_with_the_next_turn(agent: str, tmp_path: Path
     assert first.turns("parts") == [0]
     again = run_bare(agent, SCRIPTS, "And now the rest.", tmp_path, *RESUME[agent](first.events[0]))
     assert again.turns("parts") == [1, 2], again.err
+    assert (tmp_path / "work/two.txt").read_text() == "two\n"
+
+
+@pytest.mark.parametrize("agent", RESUME, indirect=True)
+def test_killed_while_the_model_thinks_then_resumed(agent: str, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    late = {"hang": str(go), "ops": [{"bash": {"command": "echo two > two.txt"}}]}
+    scripts = {"late": [{"ops": [{"bash": {"command": "echo one > one.txt"}}]}, late, {"text": "There."}]}
+    named = ("--name", "one") if agent == "goose" else ()
+    with scripted_model(scripts) as model:
+        first = start(agent, model.url, "script:late", tmp_path, *named)
+        rows = model.log()
+        while not any(row.get("hang") for row in rows):
+            rows = model.wait_for(len(rows) + 1, timeout=LIMIT)
+        kill(first)
+        begun = Ran(-9, *finish(first), model.log())
+        go.touch()
+        second = start(agent, model.url, "Go on.", tmp_path, *RESUME[agent](begun.events[0]))
+        again = Ran(0, *finish(second), model.log()[len(begun.log) :])
+    assert again.turns("late") == [1, 2], again.err
     assert (tmp_path / "work/two.txt").read_text() == "two\n"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import finish, proc, run
+from overhand import finish, members, proc, run
 from overhand.config import Config
 from runtime.scene import QUICK, until
 from runtime.test_control import answer_files, children, commands, ended, says
@@ -33,6 +33,12 @@ def unheard(scene: Scene, count: int = 1) -> list[str]:
     (scene.path / "go").touch()
     until(lambda: all(proc.start_time(shim) is None for shim in shims), "the end of the runs")
     return tasks
+
+
+def supervisors(scene: Scene) -> list[int]:
+    """Also those that have only begun."""
+    words = ("overhand.supervisor", str(scene.path))
+    return [pid for pid in members.table() if all(proc.command_line_has(pid, word) for word in words)]
 
 
 def step(scene: Scene, task: str, name: str, point: int = 10_000) -> int:
@@ -162,4 +168,5 @@ def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, 
     assert commands(scene, task) == [("DELEGATE", True)]
     assert ended(scene, child["task_id"])["status"] == "completed"
     until(lambda: answer_files(scene, task), "the result")
-    until(lambda: not scene.agents_left(), "the end of whoever started a second supervisor")
+    until(lambda: not scene.agents_left(), "the end of whoever starts supervisors")
+    until(lambda: len(supervisors(scene)) == 1, "the end of the one that came second")

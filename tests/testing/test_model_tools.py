@@ -107,6 +107,13 @@ def test_a_server_that_is_named_after_its_command() -> None:
     assert ask([OPS["mcp"]], [tool("python__ask"), tool("node__ask")]).answer.calls == ()
 
 
+def test_words_that_clients_put_into_the_models_mouth_are_no_turn() -> None:
+    scripts = load({"s": [{"text": "zero"}, {"text": "one"}]})
+    for invented in ("No response requested.", "Ran into this error: Server error (500).\n\nPlease retry"):
+        events = (Event("user", "script:s"), Event("model", invented), Event("user", "Go on."))
+        assert reply(Request("m", False, "", events, ()), scripts).answer.text == "zero"
+
+
 def test_extra_arguments_go_where_the_tool_has_them() -> None:
     op = {"bash": {"command": "ls", "extra": {"justification": "why", "unheard": 1}}}
     offered = [Tool("exec_command", {"properties": {"cmd": {}, "justification": {}}, "required": ["cmd"]})]

@@ -121,11 +121,25 @@ def load(root: str, name: str, path: str, config: Config) -> Agent:
         digest=hashlib.sha256(raw).hexdigest(),
         warnings=tuple(warnings),
     )
+    problems += _options(merged)
     if chosen in DRIVERS:
         problems += driver(str(chosen)).problems(agent)
     if problems:
         raise BadInput(f"{source}: " + " ".join(problems), f"Mend it, then look: overhand check {source}")
     return agent
+
+
+def _options(options: dict[str, Any]) -> list[str]:
+    """What is wrong with the part that every driver has."""
+    switches = ("reentrant", "can_delegate", "control", "exclusive", "compacts")
+    wrong = [
+        f"overhand.{key} must be true or false." for key in switches if not isinstance(options.get(key, False), bool)
+    ]
+    try:
+        model.duration(options.get("max_block", 0))
+    except (TypeError, ValueError):
+        wrong.append("overhand.max_block must be a duration, such as 30s.")
+    return wrong
 
 
 def parse_yaml(text: str, source: str, problems: list[str]) -> dict[str, Any]:

@@ -197,4 +197,7 @@ def _what_next(payload: Payload) -> list[str]:
         return [f"overhand show {handle} --output" + (f" · overhand check {handle}" if payload["checks"] else "")]
     if any(one["answered"] is None for one in payload["questions"]):
         return [f"overhand answer {handle}"]
-    return [f"overhand log {handle} -o · overhand resume {handle}"]
+    if payload["cause"] == "budget":
+        return [f"overhand resume {handle} --budget AMOUNT"]
+    more = " --budget AMOUNT" if payload["cause"] == "budget" else ""
+    return [f"overhand log {handle} -o · overhand resume {handle}{more}"]

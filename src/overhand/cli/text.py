@@ -47,7 +47,7 @@ def _delegate(payload: Payload) -> Iterator[str]:
     prepared = payload["state"] == "prepared"
     yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])}"
     limits = f"in {payload['tree']} · level {payload['level']} · at most {say_duration(payload['timeout'])}"
-    limits += f" · {printable(payload['budget'])}" if payload["budget"] else ""
+    limits += f" · budget {printable(payload['budget'])}" if payload["budget"] else ""
     yield f"   {payload['agent']} · {'prepared, not started' if prepared else 'accepted'} · {limits}"
     if payload["checks"]:
         yield "   checks: " + "; ".join(printable(c["command"]) for c in payload["checks"])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MARKER = re.compile(r"\bscript:([A-Za-z0-9][A-Za-z0-9_-]*)")
 # What clients add to the user's words, also as messages of their own; it may repeat a file that holds a marker.
 ADDED = re.compile(r"<(system-reminder|info-msg|environment_context|session_context)>.*?</\1>", re.DOTALL)
+# What clients put into the model's mouth when a session broke off; the model never said it.
+INVENTED = re.compile(r"No response requested\.$|Ran into this error: ")
 OUTPUT = re.compile(r"^[ \t]*(/.*OUTPUT\.md)[ \t]*$", re.MULTILINE)
 CALL = re.compile(r"_([0-9a-f]{20})\d{4}$")
 WHERE = re.compile(
@@ -83,10 +85,8 @@ def find(request: Request, scripts: Mapping[str, Script]) -> Place:
     """The last script the user named, and how many turns of the model came after it."""
     name, number, answering = "", 0, False
     counted: set[str] = set()  # some clients tell the calls of one answer apart, each with its result
-    for event in request.events:
+    for event in genuine(request):
         said = own_words(event)
-        if event.kind == "user" and not said:
-            continue  # a client may put such a message between the words and the calls of one turn
         markers = MARKER.findall(said) if event.kind == "user" else []
         if markers:
             name, number = _redirected(markers[-1], said, scripts), 0
@@ -102,6 +102,17 @@ def find(request: Request, scripts: Mapping[str, Script]) -> Place:
 def call_id(answer: str, number: int) -> str:
     """The id of an answer's call, by which the answer is known again."""
     return f"call_{answer[:20]}{number:04}"
+
+
+def genuine(request: Request) -> list[Event]:
+    """The events without messages that are the client's own, which may even stand inside one turn of the model."""
+    return [event for event in request.events if not _is_clients(event)]
+
+
+def _is_clients(event: Event) -> bool:
+    if event.kind == "user":
+        return not own_words(event)
+    return event.kind == "model" and not event.call and INVENTED.match(event.text) is not None
 
 
 def own_words(event: Event) -> str:
@@ -126,7 +137,7 @@ def last_results(request: Request) -> list[str]:
     results: list[str] = []
     pending: list[str] = []
     latest = None
-    for event in reversed(request.events):
+    for event in reversed(genuine(request)):
         if event.kind == "result":
             pending.insert(0, event.text)
         elif event.kind == "model":
