@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
 from overhand import guards, inprocess, model, trust
+from overhand.agents import Agent
 from overhand.errors import BadInput, Refused, TimedOut
 from overhand.pool import Pool
 from overhand.store import find_root
@@ -144,8 +145,10 @@ class Project:
         if not model.is_name(name):
             raise BadInput(f"{name!r} is no agent name.", "Use small letters, digits and -, such as code-reviewer.")
 
+        agent = Agent(name, "function", options={"reentrant": reentrant, "can_delegate": can_delegate})
+
         def register(function: Callable[[Call], object]) -> Callable[[Call], object]:
-            self._functions[name] = inprocess.FunctionAgent(name, function, reentrant, can_delegate)
+            self._functions[name] = inprocess.FunctionAgent(agent, function)
             return function
 
         return register
@@ -174,12 +177,15 @@ class Project:
                 state = batch.accept(request_of(one), function)
                 made.append((state["task_id"], state["handle"], function))
         batch.all_accepted()
-        return [
-            Task(self, task_id, handle)
-            if function is None or one.get("no_start")
-            else self._submit(batch, task_id, handle, function)
-            for (task_id, handle, function), one in zip(made, wanted, strict=True)
-        ]
+        running = self._submit(
+            batch,
+            {
+                task_id: function
+                for (task_id, _, function), one in zip(made, wanted, strict=True)
+                if function is not None and not one.get("no_start")
+            },
+        )
+        return [Task(self, task_id, handle, running.get(task_id)) for task_id, handle, _ in made]
 
     def _settings(self) -> configs.Config:
         """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
@@ -220,16 +226,16 @@ class Project:
             self.session, configs.load(self.session.root), guards.caller(self.session.store), shared=False
         )
         batch.take(state)
-        return self._submit(batch, state["task_id"], state["handle"], function)
+        task_id = state["task_id"]
+        return Task(self, task_id, state["handle"], self._submit(batch, {task_id: function})[task_id])
 
-    def _submit(
-        self, batch: inprocess.Batch, task_id: str, handle: int | None, function: inprocess.FunctionAgent
-    ) -> Task:
-        do = partial(inprocess.perform, batch, task_id, function, self.pool)
-        batch.at_work(1)
-        future = self.pool.submit(do)
-        future.add_done_callback(lambda _: batch.at_work(-1))
-        return Task(self, task_id, handle, (batch, future))
+    def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
+        """Have them called when there is room."""
+        batch.at_work(len(functions))
+        futures = self.pool.submit(partial(inprocess.perform, batch, *one, self.pool) for one in functions.items())
+        for future in futures:
+            future.add_done_callback(lambda _: batch.at_work(-1))
+        return {task_id: (batch, future) for task_id, future in zip(functions, futures, strict=True)}
 
     def close(self) -> None:
         """Wait for the functions that are still at work."""

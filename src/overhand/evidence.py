@@ -80,12 +80,12 @@ def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]
 
 def _from_output(place: str) -> Returned | None:
     path = f"{place}/OUTPUT.md"
+    if not os.path.lexists(path):
+        return None
     raw = read_file(path)
     if raw is None:
-        if os.path.lexists(path):
-            text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
-            return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
-        return None
+        text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
+        return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
     text, problems = decode(raw)
     output, more = outputs.parse(text)
     problems = [*problems, *more]

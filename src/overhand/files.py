@@ -12,7 +12,7 @@ MAX_DOCUMENT = 16 * 1024 * 1024
 def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
     """Write a whole file: readers see the old bytes or the new ones, never a part."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    temporary = f"{path}.{os.getpid()}-{random_text(4)}.tmp"
+    temporary = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.tmp"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:

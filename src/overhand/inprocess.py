@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from overhand.verbs import Session
     from overhand.verbs.request import Request
 
-# Paperwork of a hundred threads at once is a fight for the interpreter: ten times the thread switches, half the speed.
-_desks = threading.BoundedSemaphore(2)
 _MOMENT = 0.1
 
 
@@ -42,14 +40,8 @@ _MOMENT = 0.1
 class FunctionAgent:
     """A function under a name."""
 
-    name: str
+    agent: Agent  # as the guards see it
     function: Callable[[Call], object]
-    reentrant: bool = False
-    can_delegate: bool = True
-
-    def agent(self) -> Agent:
-        """As the guards see it."""
-        return Agent(self.name, "function", options={"reentrant": self.reentrant, "can_delegate": self.can_delegate})
 
 
 class Batch:
@@ -60,6 +52,7 @@ class Batch:
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
         self.accepted: dict[str, tuple[State, str]] = {}  # and the HANDOFF; what is true later is read under the lock
         self.results: dict[str, tuple[State, dict[str, Any]]] = {}  # as recorded, for whoever waits in this process
+        self.in_repository = trees.repository(session.root) is not None
         self._open = 0  # started and not judged
         self._unsynced: list[str] = []
         self._changed = threading.Condition()
@@ -68,11 +61,12 @@ class Batch:
         """The same checks and the same events as any delegation."""
         try:
             only_from_people(self.who, request)
-            agent = function.agent()
             settings = dict(configs.setting(text) for text in request.settings)
             config = configs.of_task(self.session.root, self.config, settings)
             sync = not self.shared
-            state, _, text = make(self.session, request, self.who, agent, config, settings, start=False, sync=sync)
+            state, _, text = make(
+                self.session, request, self.who, function.agent, config, settings, start=False, sync=sync
+            )
         except Refused as error:
             note_refusal(self.session, self.who, request, error)
             raise
@@ -127,14 +121,14 @@ class Begun:
 
 def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
-    begun = _begin(batch, task_id, function)
+    begun = _begin(batch, task_id, function, pool)
     if begun is None:
         return
 
     def past_deadline() -> None:
         """The thread goes on, unheard; its run is over."""
         try:
-            _end(batch, begun, None, "timeout")
+            _end(batch, begun, None, "timeout", pool)
             settle(future)
         except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
             settle(future, error)
@@ -143,12 +137,12 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
         number = pool.watchdog.watch(begun.state["timeout"], past_deadline)
         value, cause = _outcome(function, _call(begun, batch.session.root), pool)
         pool.watchdog.take_back(number)
-        _end(batch, begun, value, cause)
+        _end(batch, begun, value, cause, pool)
     finally:
         os.close(begun.life)
 
 
-def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
+def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
     state, text = batch.accepted.pop(task_id)
@@ -156,8 +150,10 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
     run.take_baseline(work.store, state, handoff)
     if state["checks"]:
         run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
-    prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root))
-    with _desks, work.store.locked(task_id, work.by, known=state) as task:
+    prepared = run.Prepared(
+        function.agent, handoff, text, trees.snapshot(work.store.root) if batch.in_repository else None
+    )
+    with pool.desk, work.store.locked(task_id, work.by, known=state) as task:
         if task.state["status"] is not None or task.state["runs"] or task.state["queued"] or task.state["stop"]:
             return None
         run_id = new_run_id()
@@ -165,7 +161,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
         job, spec = run.lay_out(work, task, run_id, prepared)
         life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
-        made = {**run.created(run_id, function.name, "function", state["timeout"]), "attached": True}
+        made = {**run.created(run_id, function.agent.name, "function", state["timeout"]), "attached": True}
         task.append({"e": "accepted"}, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
         quick = not state["checks"] and prepared.tree is None and not handoff.plan
         quick = quick and not any(deliverable.path for deliverable in handoff.deliverables)
@@ -202,14 +198,14 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str) -> None:
+def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
     work = batch.work
     try:
         raw = encode(value) if value is not None else None
     except OverhandError as error:
         raw, cause = encode(failure(error)), "error"
-    with _desks if begun.quick else nullcontext():
+    with pool.desk if begun.quick else nullcontext():
         with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
             current = model.find_run(task.state, begun.run_id)
             if current is None or current["state"] == "ended":

@@ -56,7 +56,17 @@ _encode: list[Callable[[object], str]] = []
 def dumps(value: object) -> str:
     """One line without blanks; the encoder is made once, when something is written for the first time."""
     if not _encode:
-        from json import JSONEncoder
-
-        _encode.append(JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode)
+        _encode.append(_encoder())
     return _encode[0](value)
+
+
+def _encoder() -> Callable[[object], str]:
+    from json import JSONEncoder, encoder
+
+    slow = JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    make: Any = getattr(encoder, "c_make_encoder", None)
+    if make is None:  # another Python than CPython
+        return slow.encode
+    # what JSONEncoder makes anew for every value
+    fast = make(None, slow.default, encoder.encode_basestring, None, ":", ",", False, False, True)
+    return lambda value: "".join(fast(value, 0))

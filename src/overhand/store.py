@@ -324,7 +324,7 @@ class Locked:
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            if self._known is not None and self._known["size"] == self._log.size():
+            if self._known is not None and self._known["size"] == self._log.size:
                 self.state = self._known
             else:
                 self.state = model.fold(self.task_id, self._log.read())
@@ -340,7 +340,7 @@ class Locked:
         self._wrote = True
         for event in whole:
             model.apply(self.state, event)
-        self.state["size"] = self._log.size()
+        self.state["size"] = self._log.size
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
