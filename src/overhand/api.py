@@ -168,24 +168,20 @@ class Project:
         first_use(self.session)
         who = guards.caller(self.session.store)
         batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
-        made: list[tuple[str, int | None, inprocess.FunctionAgent | None]] = []
-        for one, function in zip(wanted, functions, strict=True):
-            if function is None:
-                task = self._detached(one)
-                made.append((task.id, task.handle, None))
-            else:
-                state = batch.accept(request_of(one), function)
-                made.append((state["task_id"], state["handle"], function))
-        batch.all_accepted()
-        running = self._submit(
-            batch,
-            {
-                task_id: function
-                for (task_id, _, function), one in zip(made, wanted, strict=True)
-                if function is not None and not one.get("no_start")
-            },
-        )
-        return [Task(self, task_id, handle, running.get(task_id)) for task_id, handle, _ in made]
+        ours = [(request_of(one), function) for one, function in zip(wanted, functions, strict=True) if function]
+        states = batch.accept(ours)
+        others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
+        started = {
+            state["task_id"]: function
+            for state, (request, function) in zip(states, ours, strict=True)
+            if not request.no_start
+        }
+        running = self._submit(batch, started)
+        tasks = {
+            True: iter([Task(self, one["task_id"], one["handle"], running.get(one["task_id"])) for one in states]),
+            False: iter(others),
+        }
+        return [next(tasks[function is not None]) for function in functions]
 
     def _settings(self) -> configs.Config:
         """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
@@ -226,8 +222,8 @@ class Project:
             self.session, configs.load(self.session.root), guards.caller(self.session.store), shared=False
         )
         batch.take(state)
-        task_id = state["task_id"]
-        return Task(self, task_id, state["handle"], self._submit(batch, {task_id: function})[task_id])
+        running = self._submit(batch, {state["task_id"]: function})
+        return Task(self, state["task_id"], state["handle"], running[state["task_id"]])
 
     def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
         """Have them called when there is room."""

@@ -41,8 +41,8 @@ class Returned:
 def collect(state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None) -> Returned:
     """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
     problems = _take_top_level(state, task_folder, place)
-    as_json = _from_json("result.json", given) if given is not None else _from_result(place)
-    found = [r for r in (_from_output(place), as_json, _from_stdout(place)) if r is not None]
+    doors = (_from_json("result.json", given),) if given is not None else (_from_result(place), _from_stdout(place))
+    found = [r for r in (_from_output(place), *doors) if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
     first = next((r for r in found if r.value and r.value.status), found[0])

@@ -20,16 +20,16 @@ from overhand.files import write_file
 from overhand.judge import judge
 from overhand.pool import Pool, settle
 from overhand.store import new_run_id
-from overhand.verbs.delegate import make, note_refusal, only_from_people
+from overhand.verbs.delegate import draft, note_refusal, only_from_people
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from overhand.config import Config
     from overhand.guards import Caller
     from overhand.model import Event, Run, State
-    from overhand.store import Locked
+    from overhand.store import Draft, Locked
     from overhand.verbs import Session
     from overhand.verbs.request import Request
 
@@ -57,30 +57,28 @@ class Batch:
         self._unsynced: list[str] = []
         self._changed = threading.Condition()
 
-    def accept(self, request: Request, function: FunctionAgent) -> State:
-        """The same checks and the same events as any delegation."""
+    def accept(self, wanted: Sequence[tuple[Request, FunctionAgent]]) -> list[State]:
+        """The same checks and the same events as any delegation; all are on disk before anything starts."""
+        drafts = [self._draft(*one) for one in wanted]
+        states = self.session.store.new_tasks(drafts, self.work.by, start=False, sync=not self.shared)
+        self.accepted |= {state["task_id"]: (state, text) for state, (_, text, *_) in zip(states, drafts, strict=True)}
+        if self.shared:
+            log.sync([self.session.store.folder(task_id) for task_id in self.accepted])
+        return states
+
+    def _draft(self, request: Request, function: FunctionAgent) -> Draft:
         try:
             only_from_people(self.who, request)
             settings = dict(configs.setting(text) for text in request.settings)
             config = configs.of_task(self.session.root, self.config, settings)
-            sync = not self.shared
-            state, _, text = make(
-                self.session, request, self.who, function.agent, config, settings, start=False, sync=sync
-            )
+            return draft(self.session, request, self.who, function.agent, config, settings)[0]
         except Refused as error:
             note_refusal(self.session, self.who, request, error)
             raise
-        self.accepted[state["task_id"]] = state, text
-        return state
 
     def take(self, state: State) -> None:
         """A task that was prepared earlier."""
         self.accepted[state["task_id"]] = state, run.read_handoff(self.work.store, state["task_id"])[0]
-
-    def all_accepted(self) -> None:
-        """Everything accepted is on disk before anything starts."""
-        if self.shared:
-            log.sync([self.session.store.folder(task_id) for task_id in self.accepted])
 
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""
@@ -201,18 +199,19 @@ async def _awaited(value: Any) -> object:
 def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
     work = batch.work
+    plain = begun.quick and value is not None and _is_plain(value)  # then it is kept whole in OUTPUT.md
     try:
-        raw = encode(value) if value is not None else None
+        raw = encode(value) if value is not None and not plain else None
     except OverhandError as error:
         raw, cause = encode(failure(error)), "error"
     with pool.desk if begun.quick else nullcontext():
         with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
             current = model.find_run(task.state, begun.run_id)
             if current is None or current["state"] == "ended":
-                _refuse(task, begun, raw)
+                _refuse(task, begun, encode(value) if value is not None and plain else raw)
                 return
-            if raw is not None and not (begun.quick and value and set(value) <= {"status", "summary"}):
-                write_file(f"{begun.place}/result.json", raw)  # a plain text is kept whole in OUTPUT.md
+            if raw is not None:
+                write_file(f"{begun.place}/result.json", raw)
             code = None if cause == "timeout" else 0 if cause == "exit" else 1
             ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
             if begun.quick:
@@ -222,6 +221,11 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         if not begun.quick:
             finish.finish(work, begun.task_id, patient=True)
     batch.judged(begun.task_id)
+
+
+def _is_plain(value: Mapping[str, Any]) -> bool:
+    """Whether a return is a status and a text, and nothing else."""
+    return value.keys() <= {"status", "summary"} and all(isinstance(one, str) for one in value.values())
 
 
 def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:

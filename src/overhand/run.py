@@ -210,6 +210,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
             "reruns": prepared.agent.reruns,
         },
         "contract": contract,
+        "tree": prepared.tree is not None,
         "level": state["level"],
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
         "grace": limits.stop_grace,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from overhand.documents.problems import Problem
     from overhand.guards import Caller
     from overhand.model import State
+    from overhand.store import Draft
 
 
 def delegate(session: Session, **given: Any) -> Answer:
@@ -72,22 +73,15 @@ def _accept(
     trust.require(session.root, agent.trusted_with)
     for warning in agent.warnings:
         session.tell(f"{agent.source}: {warning}")
-    state, problems, _ = make(session, request, who, agent, config, settings, start=start, sync=sync)
+    drafted, problems = draft(session, request, who, agent, config, settings)
+    (state,) = session.store.new_tasks([drafted], who.by(session.via), start=start, sync=sync)
     return state, agent, problems
 
 
-def make(
-    session: Session,
-    request: Request,
-    who: Caller,
-    agent: Agent,
-    config: Config,
-    settings: dict[str, Any],
-    *,
-    start: bool,
-    sync: bool,
-) -> tuple[State, list[Problem], str]:
-    """The task's folder and its first events; with the problems of its HANDOFF, and that itself."""
+def draft(
+    session: Session, request: Request, who: Caller, agent: Agent, config: Config, settings: dict[str, Any]
+) -> tuple[Draft, list[Problem]]:
+    """The task as it would be made, if no guard refuses it; with the problems of its HANDOFF."""
     if request.kind is not None and not model.is_name(request.kind):
         raise BadInput(
             f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
@@ -123,8 +117,7 @@ def make(
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
-    by = who.by(session.via)
-    return session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema), problems, text
+    return (agent.name, text, created, schema), problems
 
 
 def only_from_people(who: Caller, request: Request) -> None:
