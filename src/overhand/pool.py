@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Job = Callable[[Future[None]], None]
 
 _MOST_THREADS = 1000
-_MOMENT = 0.001
+_MOMENT = 0.005
 _LINGER = 0.05
 
 
@@ -98,7 +98,7 @@ class Pool:
             self._idle -= 1
 
     def _hurry(self) -> None:
-        """While functions wait: where none has ended for a moment, the workers are held up, and one more is called.
+        """While functions wait: where none has ended for a moment, the workers are held up, and as many more come.
 
         While the desk is taken another one could only queue for it.
         """
@@ -109,8 +109,10 @@ class Pool:
                     self._hurrying = False
                     return
                 if turns == self._turns and self._threads and not self.desk.locked():
-                    self._workers += 1
-                    self._threads.submit(self._drain)
+                    more = min(max(self._workers, 1), len(self._queue), self._most - self._active)
+                    self._workers += more
+                    for _ in range(more):
+                        self._threads.submit(self._drain)
                 turns = self._turns
             time.sleep(_MOMENT)
 
