@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand import config, finish, handles, members, model, run, trust
+from overhand import config, finish, handles, members, model, proc, run, trust
 from overhand.store import Store
 from overhand.testing.project import ProjectDir, make_project
 
@@ -74,7 +74,7 @@ def shim_of(work: run.Work, task: str) -> int | None:
     current = model.current_run(work.store.state(task))
     if current is None:
         return None
-    marked = (p for p in members.table() if members.environment_of(p, run.MARKER) == current["id"])
+    marked = (p for p in members.table() if proc.environment_of(p, run.MARKER) == current["id"])
     return handles.shim_pid(work.store.run_folder(task, current["id"])) or next(marked, None)
 
 
@@ -88,7 +88,7 @@ def one(work: run.Work, task: str, took: float, *, shim_too: bool) -> str:
     if shim_too:  # while the adopters are at work, somewhere on its way from the spawn to the agent's end
         time.sleep(random.uniform(0.0, _WAY))
         if shim := shim_of(work, task):
-            members.send(shim, members.start_time(shim), signal.SIGKILL)
+            members.send(shim, proc.start_time(shim), signal.SIGKILL)
     for pid in adopters:
         os.waitpid(pid, 0)
     state = work.store.state(task)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from overhand.channels import SCREEN
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -90,8 +92,8 @@ def new_file(place: Path) -> float:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """The environment of a person who is in no run, with settings of their own."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
+    """The environment of a person who is in no run, with settings of their own and no screen for notes."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN))}
     return {**outside, "XDG_CONFIG_HOME": str(place / "config")}
 
 

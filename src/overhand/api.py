@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand import callers, inprocess, model, trust
 from overhand import config as configs
-from overhand import guards, inprocess, model, trust
 from overhand.agents import Agent
 from overhand.errors import BadInput, Refused, TimedOut
 from overhand.pool import Pool
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from overhand.agents.function import Call
-    from overhand.model import State
+    from overhand.shapes import State
 
     Running = tuple[inprocess.Batch, Future[None]]
 
@@ -166,7 +166,7 @@ class Project:
         if not any(functions):
             return [self._detached(one) for one in wanted]
         first_use(self.session)
-        who = guards.caller(self.session.store)
+        who = callers.caller(self.session.store)
         batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
         ours = [(request_of(one), function) for one, function in zip(wanted, functions, strict=True) if function]
         states = batch.accept(ours)
@@ -219,7 +219,7 @@ class Project:
         if state["status"] is not None or state["runs"]:
             raise Refused(f"Task {state['handle']} has run already.", "Delegate what is still to do as a new task.")
         batch = inprocess.Batch(
-            self.session, configs.load(self.session.root), guards.caller(self.session.store), shared=False
+            self.session, configs.load(self.session.root), callers.caller(self.session.store), shared=False
         )
         batch.take(state)
         running = self._submit(batch, {state["task_id"]: function})

@@ -13,7 +13,7 @@ from overhand.judge import CheckFact
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from overhand.model import Check
+    from overhand.shapes import Check
 
 _OURS = "OVERHAND_"
 

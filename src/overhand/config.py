@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from overhand import model
+from overhand import model, notes
 from overhand.errors import BadInput
 from overhand.files import read_file
 
@@ -25,6 +25,8 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "limits.stop_grace": ("10s", "between SIGTERM and SIGKILL"),
     "limits.stall": ("10m", "without any sign of life before a notice is raised; 0 = never"),
     "limits.check_timeout": ("10m", "for one check"),
+    "limits.answer_wait": ("3m", "that a blocked run waits for an answer before it is parked; 0 = for ever"),
+    "limits.max_block": ("100s", "that one `overhand ask` blocks before it says to call again"),
     "limits.idle": ("60s", "until a supervisor with nothing to do ends"),
     "limits.agents.NAME": (0, "runs of one agent at the same time"),
     "limits.kinds.KIND": (0, "runs of one kind at the same time"),
@@ -34,6 +36,12 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "kinds.KIND.contract": ("", "the output contract of this kind"),
     "checks.NAME": ("", "a command that verifies every result of this project"),
     "drivers.NAME": ({}, "what an agent file's `overhand:` part starts from"),
+    "notify.desktop": ("auto", "notes on your screen: true, false, or `auto`: where there is a screen and no CI"),
+    "notify.command": ([], "a program, as a list of words, that is given each note as JSON"),
+    "notify.webhook": ("", "an http(s) address that each note is sent to as JSON, or `env:NAME`"),
+    "notify.ntfy": ("", "the address of an ntfy topic, or `env:NAME`"),
+    "notify.slack": ("", "the address of a Slack incoming webhook, or `env:NAME`"),
+    "notify.on": (list(notes.KINDS), "what is told"),
 }
 
 
@@ -45,6 +53,18 @@ class Kind:
     max_timeout: float
     level: str
     contract: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Whom to tell, and of what."""
+
+    desktop: bool | str = "auto"
+    command: tuple[str, ...] = ()
+    webhook: str = ""
+    ntfy: str = ""
+    slack: str = ""
+    on: tuple[str, ...] = notes.KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +81,13 @@ class Config:
     stop_grace: float = 10.0
     stall: float = 600.0
     check_timeout: float = 600.0
+    answer_wait: float = 180.0
+    max_block: float = 100.0
     idle: float = 60.0
     checks: tuple[tuple[str, str], ...] = ()
     drivers: dict[str, dict[str, Any]] = field(default_factory=dict)
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notify: Notify = Notify()
 
     def kind(self, name: str | None) -> Kind:
         """Times, level and contract of a kind."""
@@ -103,11 +126,11 @@ def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
     return found
 
 
-def load(root: str, settings: dict[str, Any] | None = None) -> Config:
-    """Read every level and report all problems at once."""
+def load(root: str, settings: dict[str, Any] | None = None, *, project: bool = True) -> Config:
+    """Read every level and report all problems at once; `project` is false where its own files do not count."""
     merged: dict[str, Any] = {}
     problems: list[str] = []
-    for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES)):
+    for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES if project)):
         _merge(merged, _read(path, problems))
     for key, value in (settings or {}).items():
         _merge(merged, _nest(key, value))
@@ -169,7 +192,7 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
         _take(values, merged, name, read_text, problems, name)
     takers = {
         "max_parallel": _count, "max_output": _size, "stop_grace": model.duration, "stall": model.duration,
-        "check_timeout": model.duration, "idle": model.duration,
+        "check_timeout": model.duration, "idle": model.duration, "answer_wait": model.duration, "max_block": model.duration,
     }  # fmt: skip
     for name, read in takers.items():
         _take(values, limits, name, read, problems, f"limits.{name}")
@@ -178,9 +201,9 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values["checks"] = _checks(_table(merged, "checks", problems), problems)
     values["drivers"] = _tables(merged, "drivers", problems)
     values["kinds"] = _kinds(_tables(merged, "kinds", problems), problems)
-    _unknown(
-        merged, ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers"), "", problems
-    )
+    values["notify"] = _notify(_table(merged, "notify", problems), problems)
+    known = ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers", "notify")
+    _unknown(merged, known, "", problems)
     _unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
     return Config(**values)
 
@@ -259,6 +282,49 @@ def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, 
             problems.append(f"kinds.{kind}.level must be one of {', '.join(model.LEVELS)}.")
         _unknown(table, ("timeout", "max_timeout", "level", "contract"), f"kinds.{kind}.", problems)
     return tables
+
+
+def _notify(table: dict[str, Any], problems: list[str]) -> Notify:
+    values: dict[str, Any] = {}
+    takers = {
+        "desktop": _desktop, "command": _words, "webhook": _address, "ntfy": _address, "slack": _address, "on": _told,
+    }  # fmt: skip
+    for name, read in takers.items():
+        try:
+            if name in table:
+                values[name] = read(table[name])
+        except (ValueError, TypeError) as error:  # without the value: an address may hold a token
+            problems.append(f"notify.{name}: {error}.")
+    _unknown(table, tuple(takers), "notify.", problems)
+    return Notify(**values)
+
+
+def _desktop(value: Any) -> bool | str:
+    if value is True or value is False or value == "auto":
+        return value  # type: ignore[no-any-return] # one of these three
+    raise ValueError('true, false or "auto" was needed')
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
+        raise TypeError('a list of words such as ["notify-me", "--loud"] was needed')
+    if value and not value[0]:
+        raise ValueError("the first word must name a program")
+    return tuple(value)
+
+
+def _address(value: Any) -> str:
+    text = _text(value)
+    name = text.removeprefix("env:")
+    if text and not (name != text and name.isidentifier()) and not text.lower().startswith(("http://", "https://")):
+        raise ValueError("an http:// or https:// address, or env:NAME for one in a variable, was needed")
+    return text
+
+
+def _told(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or any(word not in notes.KINDS for word in value):
+        raise ValueError(f"a list of {', '.join(notes.KINDS)} was needed")
+    return tuple(value)
 
 
 def _unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str, problems: list[str]) -> None:

@@ -21,7 +21,7 @@ from overhand.markdown import lines
 if TYPE_CHECKING:
     from overhand.documents.output import Output
     from overhand.documents.returns import Return
-    from overhand.model import State
+    from overhand.shapes import State
 
 _STDOUT_TAIL = 1_000_000
 

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import evidence, log, machine, model, run, trees, trust
-from overhand.documents import context as contexts
+from overhand import closing, doors, evidence, log, machine, model, questions, run, trees, trust
 from overhand.documents import handoff as handoffs
 from overhand.documents import output as outputs
 from overhand.documents import returns
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.evidence import Returned
-    from overhand.model import Event, Run, State
     from overhand.run import Work
+    from overhand.shapes import Event, Run, State
 
 MAX_REPAIRS = 2
 
@@ -38,6 +37,7 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
     ended = unjudged(state)
     if ended is None:
         return state
+    state, _ = doors.take(work.store, state, work.by)
     place = work.store.run_folder(task_id, ended["id"])
     with _only_one(place, patient) as mine:
         state = work.store.state(task_id)
@@ -52,10 +52,31 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
         if _wants_repair(state, verdict, spec):
             return _send_back(work, task_id, ended["id"], place, verdict)
         _, event = put_documents(case, verdict)
+        if verdict.status == "needs-input" and not model.open_questions(state) and verdict.claimed == "needs-input":
+            _ask_for_it(case, verdict)
         with work.store.locked(task_id, work.by) as task:
             if unjudged(task.state) is not None:
                 task.append(event, sync=work.sync_results)
+                if _was_answered_meanwhile(task.state, ended):
+                    task.append(questions.go_on(task.state))
             return task.state
+
+
+def _ask_for_it(case: Case, verdict: Verdict) -> None:
+    """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
+    said = case.returned.output.for_primary if case.returned.output else ""
+    text = said or (case.returned.value.next_steps if case.returned.value else "") or verdict.summary
+    questions.ask(case.work.store, case.state["task_id"], case.ended["id"], case.work.by, text, via="return")
+
+
+def _was_answered_meanwhile(state: State, ended: Run) -> bool:
+    """Whether what the run waited for was answered while it was being ended: then it goes on at once."""
+    waited = ended["cause"] == "answer-timeout" or _paused(state, ended)
+    return waited and state["status"] == "needs-input" and questions.is_due(state)
+
+
+def _paused(state: State, ended: Run) -> bool:
+    return any(q["via"] == "pause" and q["run"] == ended["id"] for q in state["questions"])
 
 
 def unjudged(state: State) -> Run | None:
@@ -129,7 +150,8 @@ def gather(
         named=tuple(trees.named_facts(root, _named(returned))),
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
         steps=evidence.live_steps(folder) if handoff.plan else (),
-        open_questions=_open_questions(folder),
+        open_questions=len(model.open_questions(state)),
+        paused=_paused(state, ended),
         changed=tuple(changed or ()) if alone else (),
         read_only=state["level"] == "read",
         strict=state["strict"],
@@ -184,14 +206,6 @@ def _named(returned: Returned) -> list[tuple[str, str]]:
     return [(path, note) for path, note in notes.items() if path and "://" not in path]
 
 
-def _open_questions(folder: str) -> int:
-    try:
-        names = set(os.listdir(f"{folder}/ipc"))
-    except OSError:
-        return 0
-    return sum(name.endswith(".question") and name.replace(".question", ".answer") not in names for name in names)
-
-
 def _wants_repair(state: State, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = model.current_run(state)
     if not (verdict.errors and current and current["cause"] in ("exit", "killed")):
@@ -218,7 +232,7 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
     if output is not None:
         result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        put_file(f"{folder}/CONTEXT.md", context_document(work, state, ended, verdict, case.place))
+        put_file(f"{folder}/CONTEXT.md", closing.context_document(work.store, state, ended, verdict))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
@@ -324,40 +338,6 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
     body = "\n".join(f"- {p.message}" for p in verdict.errors)
     section = Section("Judged By Overhand", f"Claimed completed, judged partial:\n\n{body}")
     return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
-
-
-def context_document(work: Work, state: State, ended: Run, verdict: Verdict, place: str) -> str:
-    """CONTEXT.md, from the log, the checklist and the last output."""
-    folder = work.store.folder(state["task_id"])
-    kept = read_file(f"{folder}/CONTEXT.md")
-    if kept is not None and not kept.endswith(b"<!-- overhand -->\n"):
-        return kept.decode("utf-8", "replace")  # the agent's own is better than ours
-    steps = evidence.live_steps(folder)
-    done = sum(marker == "x" for marker, _ in steps)
-    progress = f"{done} of {len(steps)} steps are done." if steps else "The task has no plan to measure progress by."
-    changed = [fact.message for fact in verdict.errors]
-    tail = _tail(f"{place}/stdout")
-    document = contexts.Context(
-        task_id=state["task_id"],
-        dumped=machine.now(),
-        reason=ended["cause"] or "exit",
-        progress=progress,
-        state=f"Run {ended['id']} by {ended['agent']} ended ({ended['cause']}), judged {verdict.status}."
-        + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
-        blocking="\n".join(f"- {line}" for line in changed) or verdict.summary,
-        resume=f"Look at it: overhand show {state['handle']}\nStart it again: overhand run {state['handle']}",
-    )
-    return contexts.render(document).rstrip() + "\n\n<!-- overhand -->\n"
-
-
-def _tail(path: str, size: int = 1500) -> str:
-    try:
-        with open(path, "rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - size))
-            return file.read().decode("utf-8", "replace").replace("```", "'''").strip()
-    except OSError:
-        return ""
 
 
 def collect_decisions(work: Work, state: State, decisions: list[dict[str, str]]) -> None:

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand import log, members
+from overhand import log, members, proc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,7 +165,7 @@ def _forbid_start(place: str) -> bool:
 def shim_pid(place: str, recorded: int | None = None) -> int | None:
     """The living shim of this place; a recycled pid does not carry the place in its command line."""
     pid = _number(f"{place}/shim") or recorded
-    return pid if pid and members.command_line_has(pid, place) else None
+    return pid if pid and proc.command_line_has(pid, place) else None
 
 
 def wait(place: str, shim: int | None, seconds: float) -> bool:
@@ -253,9 +253,9 @@ def _end_shim(place: str) -> None:
     if shim is None:
         return
     deadline = time.monotonic() + 1.0
-    while exit_code(place) is None and time.monotonic() < deadline and members.start_time(shim) is not None:
+    while exit_code(place) is None and time.monotonic() < deadline and proc.start_time(shim) is not None:
         time.sleep(0.005)
-    started = members.start_time(shim)
+    started = proc.start_time(shim)
     members.send(shim, started, signal.SIGSTOP)  # so that it begins no other pause
     pauses = members.pauses(shim)
     members.send(shim, started, signal.SIGKILL)
@@ -280,7 +280,7 @@ def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset()) -> l
 def wait_gone(pid: int, seconds: float) -> bool:
     """Whether the process ends within this time (a zombie has ended)."""
     deadline = time.monotonic() + seconds
-    while members.start_time(pid) is not None:
+    while proc.start_time(pid) is not None:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)

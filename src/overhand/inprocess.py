@@ -10,8 +10,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from overhand import callers, finish, handles, log, model, run, trees
 from overhand import config as configs
-from overhand import finish, guards, handles, log, model, run, trees
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
 from overhand.documents import handoff as handoffs
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from overhand.callers import Caller
     from overhand.config import Config
-    from overhand.guards import Caller
-    from overhand.model import Event, Run, State
+    from overhand.shapes import Event, Run, State
     from overhand.store import Draft, Locked
     from overhand.verbs import Session
     from overhand.verbs.request import Request
@@ -180,7 +180,7 @@ def _call(begun: Begun, root: str) -> Call:
 
 def _outcome(function: FunctionAgent, call: Call, pool: Pool) -> tuple[Mapping[str, Any] | None, str]:
     """What the function returned or raised, and how it ended."""
-    token = guards.inside_run.set((call.root, call.task_id, call.run_id))
+    token = callers.inside_run.set((call.root, call.task_id, call.run_id))
     try:
         value = function.function(call)
         if inspect.isawaitable(value):
@@ -189,7 +189,7 @@ def _outcome(function: FunctionAgent, call: Call, pool: Pool) -> tuple[Mapping[s
     except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
         return failure(error), "error"
     finally:
-        guards.inside_run.reset(token)
+        callers.inside_run.reset(token)
 
 
 async def _awaited(value: Any) -> object:

@@ -61,12 +61,15 @@ def dumps(value: object) -> str:
 
 
 def _encoder() -> Callable[[object], str]:
-    from json import JSONEncoder, encoder
+    try:
+        from _json import encode_basestring, make_encoder
+    except ImportError:  # another Python than CPython: take the slow road
+        from json import JSONEncoder
 
-    slow = JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-    make: Any = getattr(encoder, "c_make_encoder", None)
-    if make is None:  # another Python than CPython
-        return slow.encode
-    # what JSONEncoder makes anew for every value
-    fast = make(None, slow.default, encoder.encode_basestring, None, ":", ",", False, False, True)
-    return lambda value: "".join(fast(value, 0))
+        return JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    parts = make_encoder(None, _refuse, encode_basestring, None, ":", ",", False, False, True)
+    return lambda value: "".join(parts(value, 0))
+
+
+def _refuse(value: object) -> object:
+    raise TypeError(f"{type(value).__name__} has no word in JSON")

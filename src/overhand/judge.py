@@ -94,6 +94,8 @@ class Evidence:
     checks: tuple[CheckFact, ...] = ()
     steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps
     open_questions: int = 0
+    paused: bool = False  # it asked by CONTROL: PAUSE, which ends its turn
+    escalated: str = ""  # why it called for a person
     changed: tuple[str, ...] = ()  # files this run changed, where it can be told
     read_only: bool = False
     strict: bool = False
@@ -122,7 +124,8 @@ def judge(evidence: Evidence) -> Verdict:
     if evidence.strict:
         problems = list(strict(problems))
     claim = evidence.returned.status if evidence.returned and evidence.returned.status in CLAIMS else None
-    if claim is None and evidence.cause != "cancelled":
+    waits = evidence.open_questions or evidence.paused or evidence.escalated
+    if claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
     status = _status(evidence, claim, problems)
     return Verdict(status, claim, _verified(evidence), _summary(evidence, status), tuple(problems))
@@ -133,6 +136,10 @@ def _status(evidence: Evidence, claim: str | None, problems: list[Problem]) -> s
     held = [fact for fact in evidence.deliverables if fact.holds]
     if evidence.cause == "cancelled":
         return "cancelled"
+    if evidence.escalated:
+        return "blocked"
+    if claim is None and (evidence.open_questions or evidence.paused):
+        return "needs-input"
     if claim is None:
         return "partial" if held and len(held) == len(evidence.deliverables) and not check_failed else "failed"
     if claim != "completed":
@@ -157,11 +164,17 @@ def _summary(evidence: Evidence, status: str) -> str:
         return evidence.returned.summary
     if evidence.returned and evidence.returned.status:
         return "The agent gave no summary."
+    if evidence.escalated:
+        return f"It called for a person: {evidence.escalated}"
+    if status == "needs-input":
+        return "It waits for an answer." if evidence.open_questions else "It asked, and was answered."
     return f"The run ended ({evidence.cause}) without a return; judged {status}."
 
 
 def _no_return(evidence: Evidence) -> str:
     ends = {
+        "answer-timeout": "Nobody answered in time.",
+        "budget": "The run used up its budget.",
         "timeout": "The run reached its deadline without a return.",
         "lost": "The run was lost and left no return.",
         "killed": "The agent's program was killed and left no return.",
@@ -177,7 +190,7 @@ def _ending(evidence: Evidence) -> list[Problem]:
     """How the program ended; for a return written before our own signal or the crash, the form must be whole."""
     if evidence.cause == "cancelled":
         return []
-    if evidence.cause in ("lost", "timeout") or evidence.exit is None:
+    if evidence.cause in ("lost", "timeout", "answer-timeout", "budget") or evidence.exit is None:
         if evidence.returned is None:
             return []  # that there is no return says it all
         if evidence.complete_form:

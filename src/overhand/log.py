@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
     from types import TracebackType
 
-    from overhand.model import Event
+    from overhand.shapes import Event
 
 LOG = "log.jsonl"
 PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up

@@ -17,9 +17,10 @@ def epoch(stamp: str | None) -> float:
     """Seconds since 1970 of a stamp that `now` made; 0 for none."""
     if not stamp:
         return 0.0
-    import calendar
-
-    return calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(f"0{stamp[19:-1]}")
+    year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
+    year -= month < 3  # years that begin in March: a leap day is the last day of one
+    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
+    return days * 86400.0 + int(stamp[11:13]) * 3600 + int(stamp[14:16]) * 60 + float(stamp[17:-1])
 
 
 _known: dict[str, str] = {}

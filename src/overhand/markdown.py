@@ -139,7 +139,7 @@ def _item(rest: str, indent: int, in_paragraph: bool) -> _Item | None:
     return _Item(columns, first, "", rest[first:].rstrip(" \t"), opener, bool(content) and not opener)
 
 
-class _State:
+class Scanner:
     """What earlier lines decide about the next one."""
 
     __slots__ = ("hidden", "inner", "paragraph", "stack")
@@ -149,6 +149,15 @@ class _State:
         self.hidden = ""  # what opened the fence or comment we are in
         self.inner = 0  # the column our container begins at
         self.paragraph = False  # could this line continue a paragraph?
+
+    def line(self, text: str, number: int) -> Line | None:
+        """Classify the next line of a stream, given without its end; None if it is blank."""
+        rest = text.lstrip(" \t")
+        if not rest.strip(" \t\r"):
+            self.paragraph = False
+            return None
+        pad = text[: len(text) - len(rest)]
+        return self.read(rest, len(pad.expandtabs(4)), 0, len(pad), number)
 
     def read(self, rest: str, indent: int, start: int, at: int, number: int) -> Line:
         """Classify one line, `rest` being what follows its indent at `at`."""
@@ -205,7 +214,7 @@ def _kind(opener: str) -> str:
 
 def lines(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[Line]:
     """The non-blank lines of `text[start:end]`, classified; `number` is the number of the first line."""
-    state = _State()
+    state = Scanner()
     for match in _LINE.finditer(text, start, len(text) if end is None else end):
         blank, pad, rest = match.groups()
         if blank:

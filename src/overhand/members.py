@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from dataclasses import dataclass, field
 
-LINUX = sys.platform == "linux"
-SHIM_NAME = b"overhand-shim"
+from overhand.proc import (
+    LINUX,
+    SHIM_NAME,
+    Process,
+    command_line_has,
+    environment_of,
+    known_sessions,
+    read,
+    shim_place,
+    start_time,
+    stat,
+    stat_fields,
+)
+
 _PAUSE = b"sleep\x001\x00"
-
-
-@dataclass(slots=True)
-class Process:
-    """One row of the process table."""
-
-    parent: int
-    session: int
-    started: float
 
 
 class SharedTable:
@@ -62,24 +64,9 @@ def table() -> dict[int, Process]:
 def _read_table() -> dict[int, Process]:
     found = {}
     for name in os.listdir("/proc"):
-        if name.isdigit() and (row := _stat(int(name))):
+        if name.isdigit() and (row := stat(int(name))):
             found[int(name)] = row
     return found
-
-
-def _stat_fields(pid: int) -> list[bytes] | None:
-    """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if not fields or fields[0] in b"ZX" else fields
-
-
-def _stat(pid: int) -> Process | None:
-    fields = _stat_fields(pid)
-    return Process(int(fields[1]), int(fields[3]), float(fields[19])) if fields else None
 
 
 def _table_from_psutil() -> dict[int, Process]:
@@ -94,52 +81,6 @@ def _table_from_psutil() -> dict[int, Process]:
         except (psutil.Error, OSError):
             continue
     return found
-
-
-def start_time(pid: int) -> float | None:
-    """When the process began, in the system's own unit; None if it is gone or a zombie."""
-    if LINUX:
-        row = _stat(pid)
-        return row.started if row else None
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
-        return None
-
-
-def _read(pid: int, what: str) -> bytes:
-    """`cmdline` or `environ` of a process, NUL-separated; empty if it is gone or not ours."""
-    if LINUX:
-        try:
-            with open(f"/proc/{pid}/{what}", "rb") as file:
-                return file.read()
-        except OSError:
-            return b""
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        parts = process.cmdline() if what == "cmdline" else [f"{k}={v}" for k, v in process.environ().items()]
-    except (psutil.Error, OSError):
-        return b""
-    return b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)
-
-
-def command_line_has(pid: int, word: str) -> bool:
-    """Whether this is one of the process's arguments."""
-    return word.encode("utf-8", "surrogateescape") in _read(pid, "cmdline").split(b"\0")
-
-
-def environment_of(pid: int, name: str) -> str | None:
-    """A variable of the environment a process was started with."""
-    wanted = name.encode() + b"="
-    for entry in _read(pid, "environ").split(b"\0"):
-        if entry.startswith(wanted):
-            return entry[len(wanted) :].decode("utf-8", "replace")
-    return None
 
 
 def _marker(pid: int, started: float, name: str) -> str | None:
@@ -157,29 +98,6 @@ def _marker(pid: int, started: float, name: str) -> str | None:
 
 _markers: dict[int, tuple[tuple[float, str], str]] = {}
 _MOST_MARKERS = 100_000
-
-
-def ancestors(pid: int) -> list[int]:
-    """The process itself, its parent, and so on up."""
-    chain: list[int] = []
-    while pid > 1 and pid not in chain:
-        chain.append(pid)
-        row = _stat(pid) if LINUX else table().get(pid)
-        pid = row.parent if row else 0
-    return chain
-
-
-def shim_place(pid: int) -> str | None:
-    """The folder of the run whose shim this is."""
-    words = _read(pid, "cmdline").split(b"\0")
-    if SHIM_NAME not in words[:-1]:
-        return None
-    place = words[words.index(SHIM_NAME) + 1].decode("utf-8", "surrogateescape")
-    try:
-        with open(f"{place}/shim", "rb") as file:
-            return place if file.read(32) == b"%d\n" % pid else None
-    except OSError:
-        return None
 
 
 def _holds(pid: int, path: str) -> bool:
@@ -297,7 +215,7 @@ class Members:
         """Our shim was killed: what now hangs below its subreaper, and is in no other run's session, is ours."""
         taken = {session for place in others for session in known_sessions(place)} | {os.getsid(parent)}
         for pid in _children(parent):
-            row = _stat(pid)
+            row = stat(pid)
             if row and row.session not in taken and not _looks_like_shim(pid):
                 self._remember({row.session: start_time(row.session) or 0.0})
 
@@ -325,7 +243,7 @@ def descendants(shim: int, spare: frozenset[int]) -> dict[int, tuple[int, float,
     while todo:
         pid = todo.pop()
         for child in _children(pid):
-            row = _stat_fields(child) if child not in spare else None
+            row = stat_fields(child) if child not in spare else None
             if row and int(row[3]) == child and _looks_like_shim(child):
                 continue
             if row and child not in found:
@@ -369,7 +287,7 @@ def dead_orphans(started: set[int]) -> list[int]:
 
 def _looks_like_shim(pid: int) -> bool:
     """Also one that has not written its pid yet."""
-    return SHIM_NAME in _read(pid, "cmdline").split(b"\0")
+    return SHIM_NAME in read(pid, "cmdline").split(b"\0")
 
 
 def _leader_start(rows: dict[int, Process], session: int) -> float:
@@ -378,25 +296,11 @@ def _leader_start(rows: dict[int, Process], session: int) -> float:
 
 def _is_shims_pause(pid: int, row: Process, shim: int | None) -> bool:
     """The `sleep 1` between two looks of the shim itself."""
-    return row.parent == shim and _read(pid, "cmdline") == _PAUSE
+    return row.parent == shim and read(pid, "cmdline") == _PAUSE
 
 
 def pauses(shim: int) -> dict[int, float]:
     """The shim's own `sleep`, which would hold `life` for a second longer: pid and start time; Linux only."""
-    looks = (_PAUSE, _read(shim, "cmdline"))  # it looks like the shim until it is exec'd
-    found = {pid: start_time(pid) for pid in _children(shim) if _read(pid, "cmdline") in looks}
+    looks = (_PAUSE, read(shim, "cmdline"))  # it looks like the shim until it is exec'd
+    found = {pid: start_time(pid) for pid in _children(shim) if read(pid, "cmdline") in looks}
     return {pid: started for pid, started in found.items() if started is not None}
-
-
-def known_sessions(place: str) -> dict[int, float]:
-    """Sessions in which members of this run were seen, with the start time of their leader."""
-    known: dict[int, float] = {}
-    try:
-        with open(f"{place}/sessions", encoding="ascii", errors="replace") as file:
-            for line in file.read().splitlines():
-                session, _, leader = line.partition(" ")
-                if session.isdigit():
-                    known[int(session)] = float(leader or 0)
-    except (OSError, ValueError):
-        return known
-    return known

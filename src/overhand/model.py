@@ -1,90 +1,15 @@
 """The words of Overhand and the fold: what a task's events mean.
 
-Values here are plain dictionaries with declared keys (`TypedDict`, for the type checker only): they go to JSON
-as they are, and no light verb pays for `dataclasses` or `typing` when it starts.
+Values here are plain dictionaries whose keys shapes.py declares.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, TypedDict
+    from collections.abc import Callable, Iterable
 
-    Event = dict[str, Any]
-
-    class Parent(TypedDict):
-        """The recorded run that delegated a task."""
-
-        task: str
-        run: str
-
-    class Check(TypedDict):
-        """A command that Overhand runs to verify a result."""
-
-        name: str
-        command: str
-
-    class Run(TypedDict):
-        """One attempt at a task by one agent."""
-
-        id: str
-        agent: str
-        driver: str
-        attached: bool
-        state: str
-        cause: str | None
-        exit: int | None
-        created: str
-        mono: float
-        boot: str
-        machine: str
-        pidns: str
-        timeout: float
-        shim: int | None
-        ended: str | None
-        status: str | None
-        leftovers: list[int]
-
-    class State(TypedDict):
-        """What a task's log says."""
-
-        task_id: str
-        handle: int | None
-        title: str
-        agent: str
-        kind: str | None
-        priority: str
-        parent: Parent | None
-        path: list[str]
-        depth: int
-        created: str | None
-        level: str
-        timeout: float
-        contract: str | None
-        checks: list[Check]
-        after: str | None
-        settings: dict[str, Any]
-        model: str | None
-        budget: str | None
-        strict: bool
-        handoff: str | None
-        seal: str
-        queued: bool
-        queued_at: str | None
-        runs: list[Run]
-        status: str | None
-        verified: str
-        summary: str
-        judged_run: str | None
-        judged: str | None
-        output: str | None
-        seen: bool
-        stop: str | None
-        repairs: int
-        notices: list[str]
-        size: int  # of the log, where it is known that nothing was appended since
-
+    from overhand.shapes import Event, Question, Run, State
 
 STATUSES = {
     "completed": "the work is done and nothing we checked speaks against it",
@@ -127,6 +52,7 @@ _DIGITS = "0123456789"
 _NAME = frozenset(_LOWER + _DIGITS + "-")
 _FOLDER = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "._-")
 _RUN = frozenset(_LOWER + _DIGITS)
+_CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
 
 
 def is_name(text: str) -> bool:
@@ -150,6 +76,11 @@ def is_run_id(text: str) -> bool:
         and len(parts[2]) == 6
         and _RUN.issuperset(parts[2])
     )
+
+
+def is_checkpoint_id(text: str) -> bool:
+    """Whether this is `ckpt_` and letters, digits, `_` or `-`, at most 120 characters; it names files."""
+    return text.startswith("ckpt_") and 5 < len(text) <= 120 and _CHECKPOINT.issuperset(text)
 
 
 def slug(title: str) -> str:
@@ -194,7 +125,9 @@ def new_state(task_id: str) -> State:
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
         "strict": False, "handoff": None, "seal": "", "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
-        "seen": False, "stop": None, "repairs": 0, "notices": [], "size": -1,
+        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None,
+        "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
+        "settled": {"tokens": 0, "usd": 0.0}, "phase": None, "phases": [], "size": -1,
     }  # fmt: skip
 
 
@@ -213,38 +146,53 @@ def fold(task_id: str, events: Iterable[Event]) -> State:
 def apply(state: State, event: Event) -> None:
     """Take one event into the state, in place."""
     name = event.get("e")
-    if name == "created":
-        state["created"] = event.get("t")
-        for key in _CREATED:
-            if key in event:
-                state[key] = event[key]  # type: ignore[literal-required] # the keys are listed in _CREATED
-    elif name == "accepted":
-        state["queued"], state["queued_at"] = True, event.get("t")
-        state["status"] = state["judged"] = state["stop"] = None
-        state["seen"] = False
-        if event.get("repair"):
-            state["repairs"] += 1
-            state["runs"][-1]["status"] = "repair"
-        else:
-            state["repairs"] = 0
-            state["agent"] = event.get("agent") or state["agent"]
-    elif name == "run.created":
-        state["queued"], state["queued_at"] = False, None
-        state["runs"].append(_new_run(event))
-    elif name == "run.started":
-        run = find_run(state, event.get("run"))
-        if run and run["state"] == "starting":
-            run["state"], run["shim"] = "running", event.get("shim")
-    elif name == "run.ended":
-        _end_run(state, event)
-    elif name == "judged":
-        _judge(state, event)
-    elif name == "stop":
-        state["stop"] = event.get("why") or "stopped"
-    elif name == "seen":
-        state["seen"] = True
-    elif name == "notice":
-        state["notices"] = [*state["notices"], str(event.get("text", ""))][-20:]
+    if name in _FOLDS:
+        _FOLDS[name](state, event)
+        if "cause" in event and name != "run.ended":  # an effect of output: carried out once
+            state["causes"][event["cause"]] = str(name)
+
+
+def _created(state: State, event: Event) -> None:
+    state["created"] = event.get("t")
+    for key in _CREATED:
+        if key in event:
+            state[key] = event[key]  # type: ignore[literal-required] # the keys are listed in _CREATED
+
+
+def _accepted(state: State, event: Event) -> None:
+    state["queued"], state["queued_at"] = True, event.get("t")
+    state["status"] = state["judged"] = state["stop"] = None
+    state["seen"] = False
+    state["resume"] = event.get("resume")
+    if event.get("repair"):
+        state["repairs"] += 1
+        state["runs"][-1]["status"] = "repair"
+    else:
+        state["repairs"] = 0
+        state["agent"] = event.get("agent") or state["agent"]
+
+
+def _run_created(state: State, event: Event) -> None:
+    state["queued"], state["queued_at"] = False, None
+    state["runs"].append(_new_run(event))
+
+
+def _run_started(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run and run["state"] == "starting":
+        run["state"], run["shim"] = "running", event.get("shim")
+
+
+def _stop(state: State, event: Event) -> None:
+    state["stop"] = event.get("why") or "stopped"
+
+
+def _seen(state: State, _event: Event) -> None:
+    state["seen"] = True
+
+
+def _notice(state: State, event: Event) -> None:
+    state["notices"] = [*state["notices"], str(event.get("text", ""))][-20:]
 
 
 def _new_run(event: Event) -> Run:
@@ -254,6 +202,7 @@ def _new_run(event: Event) -> Run:
         "created": event.get("t", ""), "mono": event.get("mono", 0.0), "boot": event.get("boot", ""),
         "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
         "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
+        "waiting": None, "waited": 0.0, "usage": None,
     }  # fmt: skip
 
 
@@ -280,6 +229,109 @@ def _judge(state: State, event: Event) -> None:
     state["queued"], state["queued_at"], state["stop"] = False, None, None
 
 
+def _asked(state: State, event: Event) -> None:
+    known = find_question(state, event.get("seq"))
+    if known is not None:  # asked again by a later run: the same record
+        known["run"] = event.get("run")
+        return
+    state["questions"].append(
+        {
+            "seq": event["seq"],
+            "stem": event.get("stem") or f"{event['seq']:03d}",
+            "question": event.get("question", ""),
+            "options": event.get("options", []),
+            "closed": bool(event.get("closed")),
+            "step": event.get("step", ""),
+            "via": event.get("via", "file"),
+            "run": event.get("run"),
+            "asked": event.get("t", ""),
+            "answered": None,
+            "answer": None,
+            "blob": None,
+            "sha": event.get("sha", ""),
+        }
+    )
+
+
+def _answered(state: State, event: Event) -> None:
+    known = find_question(state, event.get("seq"))
+    if known is not None and known["answered"] is None:
+        known["answered"], known["answer"] = event.get("t", ""), event.get("answer")
+        known["blob"] = event.get("blob")
+
+
+def _waiting(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run and run["state"] != "ended" and run["waiting"] is None:
+        run["waiting"] = event.get("mono", 0.0)
+
+
+def _going(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run and run["waiting"] is not None:
+        run["waited"] += max(0.0, event.get("mono", 0.0) - run["waiting"])
+        run["waiting"] = None
+
+
+def _usage(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run:
+        run["usage"] = {
+            "input": event.get("input", 0), "output": event.get("output", 0), "usd": event.get("usd", 0.0),
+            "turns": event.get("turns", 0), "context": event.get("context", 0), "window": event.get("window", 0),
+            "estimated": bool(event.get("estimated")),
+        }  # fmt: skip
+
+
+def _reserved(state: State, event: Event) -> None:
+    state["reserved"][event["child"]] = {"tokens": event.get("tokens", 0), "usd": event.get("usd", 0.0)}
+
+
+def _settled(state: State, event: Event) -> None:
+    if state["reserved"].pop(event["child"], None) is not None:
+        state["settled"]["tokens"] += event.get("tokens", 0)
+        state["settled"]["usd"] += event.get("usd", 0.0)
+
+
+def _phase(state: State, event: Event) -> None:
+    state["phase"] = event.get("phase")
+    state["phases"].append(event)
+
+
+_FOLDS: dict[object, Callable[[State, Event], None]] = {
+    "created": _created,
+    "accepted": _accepted,
+    "run.created": _run_created,
+    "run.started": _run_started,
+    "run.ended": _end_run,
+    "judged": _judge,
+    "stop": _stop,
+    "seen": _seen,
+    "notice": _notice,
+    "asked": _asked,
+    "answered": _answered,
+    "run.waiting": _waiting,
+    "run.going": _going,
+    "usage": _usage,
+    "reserved": _reserved,
+    "settled": _settled,
+    "phase": _phase,
+    "checkpoint": lambda state, event: state["checkpoints"].append(event),
+    "control": lambda state, event: state["controls"].append(event),
+    "limit": lambda state, event: state["limits"].append(str(event.get("key"))),
+}
+
+
+def find_question(state: State, seq: object) -> Question | None:
+    """The question of this number."""
+    return next((question for question in state["questions"] if question["seq"] == seq), None)
+
+
+def open_questions(state: State) -> list[Question]:
+    """What is asked and not answered."""
+    return [question for question in state["questions"] if question["answered"] is None]
+
+
 def find_run(state: State, run_id: object) -> Run | None:
     """The run of this id, newest first."""
     return next((run for run in reversed(state["runs"]) if run["id"] == run_id), None)
@@ -297,13 +349,18 @@ def run_state(state: State) -> str | None:
     """`queued`, the state of the newest run, or None for a folder that nobody started."""
     if state["queued"]:
         return "queued"
-    return state["runs"][-1]["state"] if state["runs"] else None
+    if not state["runs"]:
+        return None
+    run = state["runs"][-1]
+    return "waiting" if run["state"] == "running" and open_questions(state) else run["state"]
 
 
 def headline(state: State) -> str:
     """The one grouping people see."""
     status = state["status"]
     if status in ("needs-input", "blocked"):
+        return "needs you"
+    if status not in ("completed", "cancelled", "rejected") and not state["queued"] and open_questions(state):
         return "needs you"
     if status == "completed":
         return "done" if state["seen"] else "ready"

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from overhand import guards
+from overhand import callers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,7 +125,7 @@ class Pool:
     @contextmanager
     def without_slot(self) -> Iterator[None]:
         """A function that waits for a task it delegated makes room; afterwards it may exceed the cap by itself."""
-        if guards.inside_run.get() is None:
+        if callers.inside_run.get() is None:
             yield
             return
         self._leave()

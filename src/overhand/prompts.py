@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.model import State
+    from overhand.shapes import State
     from overhand.store import Store
 
 MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts

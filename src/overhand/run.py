@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from overhand import checks, handles, machine, model, prompts, trees, trust
+from overhand import checks, handles, machine, model, prompts, resuming, trees, trust
 from overhand import config as configs
 from overhand.agents import Agent, Job, driver, files
 from overhand.documents import handoff as handoffs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.config import Config
     from overhand.documents.handoff import Handoff
-    from overhand.model import Event, Run, State
+    from overhand.shapes import Event, Run, State
 
 MARKER = prompts.MARKER
 
@@ -59,6 +59,7 @@ def prepare(work: Work, state: State) -> Prepared:
     trust.require_seal(state)
     agent = files.find(work.store.root, state["agent"], work.config_of(state))
     trust.require(work.store.root, agent.trusted_with)
+    resuming.write_previous(work.store, state)
     text, handoff = read_handoff(work.store, state["task_id"])
     take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:
@@ -215,6 +216,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
+        "max_block": float(prepared.agent.options.get("max_block", limits.max_block)),
         "handoff": prepared.text,
     }
     write_new(f"{place}/spec.json", dumps(spec))
@@ -320,7 +322,8 @@ def stop_children(work: Work, state: State) -> list[str]:
 def _takes_children_along(store: Store, task_id: str, ended: Run) -> bool:
     """Whether somebody ended this run; one that ended by itself, or was lost, leaves its children at work."""
     place = store.run_folder(task_id, ended["id"])
-    return ended["cause"] in ("cancelled", "timeout", "budget") or stop_cause(place) is not None
+    why = stop_cause(place)
+    return ended["cause"] in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
 
 
 def stop_cause(place: str) -> str | None:

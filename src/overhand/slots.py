@@ -6,12 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from overhand import log, model
+from overhand.errors import OverhandError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from overhand.config import Config
-    from overhand.model import State
+    from overhand.shapes import State
     from overhand.store import Store
 
 
@@ -33,6 +34,19 @@ def fits(state: State, holding: dict[str, State], config: Config) -> bool:
         return False
     cap = config.per_kind.get(state["kind"] or "", 0)
     return not (cap and sum(s["kind"] == state["kind"] for s in holding.values()) >= cap)
+
+
+def waits_for(store: Store, state: State) -> str | None:
+    """`--after`: None once that task is judged completed; why this one never can start, or "" while it may yet."""
+    if not state["after"]:
+        return None
+    try:
+        status = store.state(state["after"])["status"]
+    except OverhandError:
+        status = "failed"
+    if status == "completed":
+        return None
+    return "" if status is None else f"It was to start after {state['after']}, which was judged {status}."
 
 
 def waits_for_child(store: Store, state: State) -> bool:

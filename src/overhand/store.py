@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from overhand.model import Event, State
+    from overhand.shapes import Event, State
 
     Draft = tuple[str, str, Event, bytes]  # agent, HANDOFF.md, what `created` is to say, contract.json or nothing
 

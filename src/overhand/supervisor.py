@@ -14,24 +14,28 @@ import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from overhand import config as configs
-from overhand import finish, handles, log, machine, members, model, run, summon, trust
+from overhand import finish, handles, log, machine, members, model, parking, run, summon, trust
 from overhand.desk import Desk
 from overhand.errors import Busy, OverhandError
-from overhand.slots import fits, in_order, waits_for_child
+from overhand.jobs import Jobs
+from overhand.notify import Notifier, note_of
+from overhand.slots import fits, in_order, waits_for, waits_for_child
 from overhand.store import Store, open_states
 from overhand.watching import Watch, Watches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from overhand.model import State
+    from overhand.shapes import State
 
 _JOBS = 16
 _LOOK_EVERY = 1.0
 _SIZE_EVERY = 3.0
+_ATTEND_EVERY = 5.0  # seconds between looks at a run that waits, should nothing wake us
 _AGAIN = 5.0  # seconds after which a stop that did not work is tried again
 
 
@@ -41,23 +45,24 @@ class Supervisor:
 
     store: Store
     desk: Desk
-    pool: ThreadPoolExecutor
+    jobs: Jobs
     queue: dict[str, State] = field(default_factory=dict)
     slots: dict[str, State] = field(default_factory=dict)  # live or starting, by task: what the caps count
-    busy: set[str] = field(default_factory=set)
     later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
     called: deque[str] = field(default_factory=deque)  # tasks that a job of another one changed
     poll: select.poll = field(default_factory=select.poll)
     watches: Watches = field(init=False)
+    notifier: Notifier = field(init=False)
+    seen: dict[str, State] = field(default_factory=dict)  # each task as it was last looked at
     config: configs.Config = field(default_factory=configs.Config)
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
 
     def __post_init__(self) -> None:
         self.watches = Watches(self.poll)
+        self.notifier = Notifier(self.config, self.env, say, memory=f"{self.store.own}/told")
 
     def serve(self) -> None:
         """Until there has been nothing to do for a while."""
@@ -72,11 +77,14 @@ class Supervisor:
                     self.receive()
                 elif fd == self.desk.bell:
                     self.desk.silence()
+                elif fd == self.watches.news.fd:
+                    self.stirred()
                 elif fd in self.watches.by_fd:
                     self.look(self.watches.shim_ended(fd))
             self.after_jobs()
             self.tick()
             self.fill()
+        self.notifier.close(10.0)
 
     def receive(self) -> None:
         """Tasks that a verb hands over, to be run in that verb's environment."""
@@ -92,37 +100,46 @@ class Supervisor:
     def look(self, task_id: str) -> None:
         """Read the task's log and do the next thing it calls for."""
         self.idle_since = time.monotonic()
-        if task_id in self.busy:
+        if task_id in self.jobs.busy:
             return  # it is looked at again when its job is done
         try:
             state = self.store.state(task_id)
         except OverhandError:
             self.forget(task_id)
             return
+        self.tell(state)
         current = model.current_run(state)
         if state["queued"]:
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
             self.queue[task_id] = state
             if state["stop"]:
-                self.job(task_id, lambda: self.cancel(task_id))
+                self.jobs.start(task_id, lambda: self.cancel(task_id))
         elif current is None:
             self.forget(task_id)
+            self.stir_parent(state)
         elif current["state"] == "ended":
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
-            self.job(task_id, lambda: self.close(task_id))
+            self.jobs.start(task_id, lambda: self.close(task_id))
         elif current["machine"] not in ("", machine.machine()):
             self.forget(task_id)  # only a person settles it
         elif current["attached"]:
             self.forget(task_id)
             if state["stop"]:
-                self.job(task_id, lambda: self.end(task_id, "cancelled", 0.0))
+                self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", 0.0))
             elif not handles.lives(self.store.run_folder(task_id, current["id"])):
-                self.job(task_id, lambda: self.close(task_id))
+                self.jobs.start(task_id, lambda: self.close(task_id))
         else:
             self.slots[task_id] = state
             self.watch(state)
+
+    def tell(self, state: State) -> None:
+        """A person hears of what is new and matters."""
+        note = note_of(self.seen.get(state["task_id"]), state, self.store.root)
+        self.seen[state["task_id"]] = state
+        if note is not None:
+            self.notifier.tell(note)
 
     def watch(self, state: State) -> None:
         """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
@@ -132,14 +149,20 @@ class Supervisor:
         place = self.store.run_folder(task_id, current["id"])
         if handles.exit_code(place) is not None or not handles.lives(place):
             self.watches.drop(task_id)
-            self.job(task_id, lambda: self.close(task_id))
+            self.jobs.start(task_id, lambda: self.close(task_id))
             return
         if state["stop"]:
             grace = 0.0 if state["stop"] == "now" else self.limits(state).stop_grace
-            self.job(task_id, lambda: self.end(task_id, "cancelled", grace))
+            self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", grace))
             return
         limits = self.limits(state)
         self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
+        known = self.watches.live[task_id]
+        self.stir_parent(state)
+        known.asked = parking.has_file_question(state, current)
+        known.park_at = float("inf")
+        if known.waiting is not None and limits.answer_wait and model.open_questions(state):
+            known.park_at = known.waiting + limits.answer_wait
 
     def limits(self, state: State) -> configs.Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
@@ -152,7 +175,7 @@ class Supervisor:
     def forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
         self.watches.drop(task_id)
-        for table in (self.queue, self.slots, self.later, self.envs):
+        for table in (self.queue, self.slots, self.later, self.envs, self.seen):
             table.pop(task_id, None)
 
     # jobs
@@ -163,28 +186,9 @@ class Supervisor:
         env = self.envs.get(task_id, self.env)
         return run.Work(self.store, self.config, by, env, spare=frozenset({os.getpid()}))
 
-    def job(self, task_id: str, do: Callable[[], object]) -> None:
-        """Do something slow for a task, beside the loop."""
-        if task_id in self.busy:
-            return
-        self.busy.add(task_id)
-
-        def whole() -> None:
-            error: BaseException | None = None
-            try:
-                do()
-            except BaseException as caught:  # noqa: BLE001 -- it is told in after_jobs; one task must not end the others
-                error = caught
-            self.done.append((task_id, error))
-            self.desk.ring()
-
-        self.pool.submit(whole)
-
     def after_jobs(self) -> None:
         """Look at each task again whose job is done."""
-        while self.done:
-            task_id, error = self.done.popleft()
-            self.busy.discard(task_id)
+        for task_id, error in self.jobs.finished():
             if error is None:
                 self.look(task_id)
             else:
@@ -199,6 +203,10 @@ class Supervisor:
             say("".join(traceback.format_exception(error)))
         self.queue.pop(task_id, None)
         self.later[task_id] = time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0)
+
+    def start(self, task_id: str) -> None:
+        """The task's next run."""
+        run.start(self.work(task_id), task_id)
 
     def close(self, task_id: str) -> None:
         """A run that seems to be over: find out how it ended, stop what a stopped one delegated, judge it."""
@@ -220,7 +228,7 @@ class Supervisor:
     def timeout(self) -> float:
         """Seconds until something must be looked at."""
         now = time.monotonic()
-        if self.watches.live or self.later or self.busy:
+        if self.watches.live or self.later or self.jobs.busy:
             return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now))
         return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
 
@@ -228,10 +236,15 @@ class Supervisor:
         """Deadlines and notes when they are due; sizes and leftovers about every second."""
         now = time.monotonic()
         for task_id, known in list(self.watches.live.items()):
-            if known.deadline is not None and now >= known.deadline and known.ours and task_id not in self.busy:
+            late = known.deadline is not None and known.waiting is None and now >= known.deadline
+            if late and known.ours and task_id not in self.jobs.busy:
                 known.deadline = now + _AGAIN
                 grace = (known.own or self.config).stop_grace
-                self.job(task_id, lambda t=task_id, g=grace: self.end(t, "timeout", g))  # type: ignore[misc] # bound now
+                self.jobs.start(task_id, partial(self.end, task_id, "timeout", grace))
+            if now >= known.park_at and known.ours and task_id not in self.jobs.busy:
+                known.park_at = now + _AGAIN
+                grace = (known.own or self.config).stop_grace
+                self.jobs.start(task_id, partial(self.park, task_id, grace))
             if now >= known.note_at:
                 self.note(task_id, known, now)
         if now - self.looked < _LOOK_EVERY:
@@ -242,7 +255,7 @@ class Supervisor:
             del self.later[task_id]
             self.look(task_id)
         for task_id, known in list(self.watches.live.items()):
-            if task_id not in self.busy:
+            if task_id not in self.jobs.busy:
                 self.examine(task_id, known, now)
 
     def note(self, task_id: str, known: Watch, now: float) -> None:
@@ -261,13 +274,17 @@ class Supervisor:
                 self.look(task_id)
                 return
             self.watches.watch_shim(task_id, known)
+        blocked = known.asked or known.waiting is not None
+        if (touched and self.watches.has_talk(known)) or (blocked and now - known.attended >= _ATTEND_EVERY):
+            self.attend(task_id, known, now)
+            return
         if not touched and now - known.sized < _SIZE_EVERY:
             return
         known.sized = now
         size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
         most = (known.own or self.config).max_output
         if size > most:
-            self.job(task_id, lambda: self.stop_flood(task_id, most))
+            self.jobs.start(task_id, lambda: self.stop_flood(task_id, most))
         if size != known.size:
             known.size, known.sign = size, now
 
@@ -284,17 +301,62 @@ class Supervisor:
         self.notice(task_id, f"It printed more than {most} bytes and was stopped.")
         self.end(task_id, "error", 0.0)
 
+    # waiting
+
+    def stirred(self) -> None:
+        """Something appeared in the folders of these runs."""
+        now = time.monotonic()
+        for task_id in self.watches.stirred():
+            known = self.watches.live.get(task_id)
+            if known is not None and task_id not in self.jobs.busy and self.watches.has_talk(known):
+                known.stirred = False  # whether it ended is told by its shim, or seen at the next look
+                self.attend(task_id, known, now)
+
+    def attend(self, task_id: str, known: Watch, now: float) -> None:
+        """It may have asked something, or be blocked, or no longer be."""
+        known.attended = now
+        quiet = known.asked and self.watches.is_quiet(known, now, parking.QUIET)
+        child_waits = not any(self.works(s) for s in self.children(known.run))
+        work = self.work(task_id)
+
+        def do() -> None:
+            if parking.attend(work, task_id, quiet=quiet, child_waits=child_waits):
+                known.attended = 0.0  # a file was half-written: soon again
+                known.stirred = True
+
+        self.jobs.start(task_id, do)
+
+    def children(self, run_id: str) -> list[State]:
+        """Tasks at work or queued that this run delegated."""
+        at_work = (*self.slots.values(), *self.queue.values())
+        return [s for s in at_work if s["parent"] and s["parent"]["run"] == run_id]
+
+    def stir_parent(self, state: State) -> None:
+        """Whoever waits for this task may be blocked by it now, or no longer be."""
+        parent = self.watches.live.get(state["parent"]["task"]) if state["parent"] else None
+        if parent is not None:
+            parent.stirred = True
+
+    def works(self, state: State) -> bool:
+        """Whether a child is doing something, so that its parent does not wait for a person."""
+        known = self.watches.live.get(state["task_id"])
+        return known is None or known.waiting is None
+
+    def park(self, task_id: str, grace: float) -> None:
+        """Nobody answered: the run ends, the question stays open, and its answer will start the next run."""
+        work = self.work(task_id)
+        if parking.may_park(work, task_id):
+            run.stop(work, task_id, "answer-timeout", grace)
+
     # the queue
 
     def load_config(self) -> None:
         """Settings as they are now; those of a project nobody trusts do not count."""
         try:
-            trusted = not trust.untrusted(
-                self.store.root, [f for f in configs.FILES if os.path.lexists(f"{self.store.root}/{f}")]
-            )
-            self.config = configs.load(self.store.root) if trusted else configs.Config()
+            self.config = trust.settings(self.store.root)
         except OverhandError as error:
             say(str(error))
+        self.notifier.use(self.config, self.env)
 
     def fill(self) -> None:
         """Start what the caps allow, the most urgent first."""
@@ -303,30 +365,20 @@ class Supervisor:
         holding = {t: s for t, s in self.slots.items() if not waits_for_child(self.store, s)}
         for state in in_order(self.queue.values()):
             task_id = state["task_id"]
-            if task_id in self.busy or state["stop"] or not self.dependency_met(state):
+            if task_id in self.jobs.busy or state["stop"]:
+                continue
+            if (why := waits_for(self.store, state)) is not None:
+                if why:
+                    self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
                 continue
             if fits(state, holding, self.config):
                 del self.queue[task_id]
                 self.slots[task_id] = holding[task_id] = state
-                self.job(task_id, lambda t=task_id: run.start(self.work(t), t))  # type: ignore[misc] # bound now
-
-    def dependency_met(self, state: State) -> bool:
-        """`--after`: starts when that one is judged completed; anything else blocks it."""
-        if not state["after"]:
-            return True
-        try:
-            other = self.store.state(state["after"])
-            status = other["status"]
-        except OverhandError:
-            status = "failed"
-        if status not in (None, "completed"):
-            task_id, text = state["task_id"], f"It was to start after {state['after']}, which was judged {status}."
-            self.job(task_id, lambda: run.cancel_queued(self.work(task_id), task_id, text, "blocked"))
-        return status == "completed"
+                self.jobs.start(task_id, partial(self.start, task_id))
 
     def is_idle(self) -> bool:
         """Nothing runs, nothing can start, and it has been so for a while."""
-        if self.watches.live or self.busy or self.later or self.slots:
+        if self.watches.live or self.jobs.busy or self.later or self.slots:
             self.idle_since = time.monotonic()
             return False
         return time.monotonic() - self.idle_since >= self.config.idle
@@ -360,7 +412,7 @@ def main(argv: list[str]) -> int:
                 Desk(summon.address(store, summon.own_folder(store)), f"{store.own}/sock") as desk,
                 ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool,
             ):
-                Supervisor(store, desk, pool).serve()
+                Supervisor(store, desk, Jobs(pool, desk.ring)).serve()
     except OverhandError as error:
         say(error.message)
         return error.exit_status

@@ -15,7 +15,7 @@ from overhand.files import read_file, write_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from overhand.model import State
+    from overhand.shapes import State
 
 AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
 
@@ -135,3 +135,8 @@ def require(root: str, names: Iterable[str]) -> None:
             "Read them, then: overhand trust",
             files=missing,
         )
+
+
+def settings(root: str) -> config.Config:
+    """The settings in force; those of a project that nobody trusts do not count."""
+    return config.load(root, project=not untrusted(root, config.present(root)))

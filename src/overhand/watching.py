@@ -8,11 +8,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from overhand import handles, machine, members, run
+from overhand import handles, machine, members, proc, run
+from overhand.inotify import Inotify
 
 if TYPE_CHECKING:
     from overhand.config import Config
-    from overhand.model import Run
+    from overhand.shapes import Run
 
 # Seconds after the start at which the sessions of a run are noted: what hides does so early. Then ever more rarely.
 _NOTE_AT = (0.1, 0.5, 2.0)
@@ -34,7 +35,14 @@ class Watch:
     orphan: bool = False  # its shim is gone
     size: int = -1
     sized: float = 0.0  # when the size was looked at
-    touch: int = 0  # when something was last made in its folder
+    touch: tuple[int, ...] = ()  # when something was last made in its folders
+    stirred: bool = True  # something may have been made there since
+    folders: tuple[int, ...] = ()  # what wakes us for it
+    waiting: float | None = None  # since when it is known to be blocked
+    park_at: float = float("inf")  # when it is ended for want of an answer
+    attended: float = 0.0  # when it was last looked at whether it waits
+    asked: bool = False  # an open question lies in a file: its silence is measured
+    quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
     ticks: int = -1
     stalled: bool = False
     own: Config | None = None  # where the task has settings of its own
@@ -52,6 +60,12 @@ class Watches:
     poll: select.poll
     live: dict[str, Watch] = field(default_factory=dict)
     by_fd: dict[int, str] = field(default_factory=dict)
+    news: Inotify = field(default_factory=Inotify)
+    by_folder: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.news.fd >= 0:
+            self.poll.register(self.news.fd, select.POLLIN)
 
     def keep(self, task_id: str, current: Run, place: str, own: Config | None) -> None:
         """Keep an eye on a run."""
@@ -66,7 +80,28 @@ class Watches:
                 current["id"], place, began, deadline, now + _NOTE_AT[0], now, run.same_pid_world(current), own=own
             )
             self.live[task_id] = known
+        known.waiting = current["waiting"]
+        if known.deadline is not None:
+            known.deadline = current["mono"] + current["timeout"] + current["waited"]
+        self._listen(task_id, known)
         self.watch_shim(task_id, known, current["shim"])
+
+    def _listen(self, task_id: str, known: Watch) -> None:
+        """Be woken when something appears in the run's folder, among its questions, or among those who wait."""
+        task_folder = os.path.dirname(os.path.dirname(known.place))
+        wanted = [known.place, f"{task_folder}/ipc", f"{known.place}/waiting"]
+        numbers = tuple(number for path in wanted if (number := self.news.add(path)) is not None)
+        self.by_folder.update(dict.fromkeys(numbers, task_id))
+        known.folders = numbers
+
+    def stirred(self) -> list[str]:
+        """Tasks in whose folders something happened."""
+        numbers = self.news.read()
+        tasks = list(self.live) if numbers is None else [self.by_folder[n] for n in numbers if n in self.by_folder]
+        for task_id in tasks:
+            if task_id in self.live:
+                self.live[task_id].stirred = True
+        return list(dict.fromkeys(tasks))
 
     def watch_shim(self, task_id: str, known: Watch, recorded: int | None = None) -> None:
         """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
@@ -88,7 +123,7 @@ class Watches:
         known = self.live[task_id]
         self._close(known)
         known.orphan = True
-        if members.LINUX and handles.exit_code(known.place) is None:
+        if proc.LINUX and handles.exit_code(known.place) is None:
             others = [other.place for other in self.live.values() if other is not known]
             known.members.take_orphans(os.getpid(), others)
         return task_id
@@ -106,28 +141,80 @@ class Watches:
         known = self.live.pop(task_id, None)
         if known:
             self._close(known)
+            for number in known.folders:
+                if self.by_folder.pop(number, None):
+                    self.news.remove(number)
 
     def touched(self, known: Watch) -> bool:
-        """Whether something was made in the run's folder since the last look."""
-        try:
-            touch = os.stat(known.place).st_mtime_ns
-        except OSError:
-            return True
+        """Whether something was made in the run's folders since the last look."""
+        if known.folders:
+            known.stirred, stirred = False, known.stirred
+            return stirred
+        task_folder = os.path.dirname(os.path.dirname(known.place))
+        touch = tuple(_touch(path) for path in (known.place, f"{task_folder}/ipc", f"{known.place}/waiting"))
         known.touch, before = touch, known.touch
-        return touch != before
+        return touch != before or touch[0] == 0
+
+    def has_talk(self, known: Watch) -> bool:
+        """Whether it has asked something, or one of its processes waits."""
+        task_folder = os.path.dirname(os.path.dirname(known.place))
+        return any(_has_entries(path) for path in (f"{task_folder}/ipc", f"{known.place}/waiting"))
 
     def next_due(self) -> float:
         """When the nearest deadline or note is."""
-        return min((min(w.deadline or w.note_at, w.note_at) for w in self.live.values()), default=float("inf"))
+        return min((_due(known) for known in self.live.values()), default=float("inf"))
 
     def note(self, known: Watch, now: float, stall: float) -> float:
         """Remember the sessions of its members; returns for how long it has shown no sign of life."""
         age = now - known.began
         later = now + min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY)
         known.note_at = next((known.began + at for at in _NOTE_AT if at > age), later)
-        shim = handles.shim_pid(known.place) if known.ours and members.LINUX else None
+        shim = handles.shim_pid(known.place) if known.ours and proc.LINUX else None
         if shim is not None:
             ticks = known.members.note(shim)
             if ticks != known.ticks:
                 known.ticks, known.sign = ticks, now
         return now - known.sign
+
+    def is_quiet(self, known: Watch, now: float, after: float) -> bool:
+        """Whether it has printed nothing for so long, and used no more of the processor than a loop that looks around."""
+        size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
+        shim = handles.shim_pid(known.place) if known.ours and proc.LINUX else None
+        ticks = known.members.note(shim) if shim is not None else 0
+        was_size, was_ticks, since = known.quiet
+        little = 5 + (now - since) * _HARDLY
+        if size != was_size or ticks - was_ticks > little or ticks < was_ticks:
+            known.quiet = (size, ticks, now)
+            return False
+        return now - since >= after
+
+
+_HARDLY = 2.0  # ticks of a hundredth of a second in a second: 2 % of a core
+
+
+def _due(known: Watch) -> float:
+    """When it must be looked at; while it is blocked its clock stands still."""
+    if known.deadline is None or known.waiting is not None:
+        return min(known.park_at, known.note_at)
+    return min(known.deadline, known.note_at)
+
+
+def _has_entries(path: str) -> bool:
+    try:
+        return bool(os.listdir(path))
+    except OSError:
+        return False
+
+
+def _touch(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

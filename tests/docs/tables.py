@@ -12,14 +12,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand import config, errors, judge, model
+from overhand import config, control, errors, judge, model
 from overhand.agents import command
 from overhand.agents import files as agent_files
 from overhand.agents.function import Call
 from overhand.cli import helps
 from overhand.documents import problems
 from overhand.testing import agent as scripted
-from overhand.verbs import ALIASES
+from overhand.verbs.table import ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,6 +75,10 @@ def verdict_codes() -> str:
     return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in judge.CODES.items()])
 
 
+def control_codes() -> str:
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in control.CODES.items()])
+
+
 def error_codes() -> str:
     """Every error that `--json` can name, by exit status."""
     found = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.OverhandError)]
@@ -118,6 +122,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "statuses": statuses,
     "problem-codes": problem_codes,
     "verdict-codes": verdict_codes,
+    "control-codes": control_codes,
     "error-codes": error_codes,
     "schemas": schemas,
     "placeholders": placeholders,

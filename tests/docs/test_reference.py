@@ -11,7 +11,7 @@ from docs import tables
 from docs.pages import DOCS, ROOT, blocks
 from overhand import config, model
 from overhand.documents.lint import lint_document
-from overhand.verbs import VERBS
+from overhand.verbs.table import VERBS
 
 PAGE = DOCS / "reference.md"
 SOURCE = sorted((ROOT / "src/overhand").rglob("*.py"))

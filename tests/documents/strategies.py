@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from overhand.contracts import CONTRACTS, SEVERITIES, ContractBlock
+from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation
 from overhand.documents.context import Context
+from overhand.documents.full import Full
 from overhand.documents.handoff import Deliverable, Handoff, KeyFile, Step
 from overhand.documents.ipc import Answer, Question
 from overhand.documents.layout import Section
 from overhand.documents.lists import FileNote
 from overhand.documents.output import Decision, Output
+from overhand.documents.quick import Quick
 from overhand.documents.returns import Artifact, Return, ReturnError
 from overhand.model import CAUSES, STATUSES
 
@@ -168,7 +172,46 @@ questions = st.builds(
     text,
 )
 answers = st.builds(Answer, st.integers(1, 999), stamp, text)
+_entries = st.lists(entry, max_size=3).map(tuple)
+_maybe = line | st.just("")
+quicks = st.builds(
+    Quick, session=_maybe, status=_maybe, next=_maybe, text=body, state=_entries, gotchas=_entries, extra=extra
+)
+fulls = st.builds(
+    Full,
+    title=_maybe,
+    status=_maybe,
+    context_usage=_maybe,
+    next=_maybe,
+    created=stamp | st.just(""),
+    checkpoint_id=st.sampled_from(["", "ckpt_a", "ckpt_-_B9"]),
+    # The sections beside a quick handoff are the document's own.
+    quick=quicks.map(lambda quick: replace(quick, extra=())),
+    completed=_entries,
+    remaining=_entries,
+    mental_model=body,
+    gotchas=_entries,
+    token_budget=body,
+    related_files=notes,
+    extra=extra,
+)
 _said = text.filter(lambda one: bool(one.strip()))
+checkpoints = st.builds(
+    Checkpoint,
+    checkpoint_id=st.from_regex(r"ckpt_[A-Za-z0-9_-]{1,20}", fullmatch=True),
+    task_id=_said,
+    created_at=stamp,
+    run_id=text,
+    control_commands_issued=st.lists(st.builds(Command, _said, text, text, text), max_size=2).map(tuple),
+    delegation_chain=st.lists(st.builds(Delegation, text, _said, text), max_size=2).map(tuple),
+    workflow_state=text,
+    token_budget=st.none() | st.builds(Budget, st.integers(0, 10**15), st.none() | st.integers(1, 10**15)),
+    iteration=st.integers(1, 12),
+    next_action=text,
+    resume_instructions=text | body,
+    commit=text,
+    changed_files=st.lists(path, max_size=3).map(tuple),
+)
 returns = st.builds(
     Return,
     status=st.sampled_from(list(STATUSES)),

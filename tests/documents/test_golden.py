@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from overhand import contracts
-from overhand.documents import agentfile, context, handoff, ipc, output, returns
+from overhand.documents import agentfile, checkpoint, context, full, handoff, ipc, output, quick, returns
 from overhand.documents.jsontext import dump
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
@@ -43,7 +44,8 @@ def find_problems(code: str) -> list[Problem]:
         raw = text * int(count)
     if code in PARSERS:
         return PARSERS[code](raw.decode())
-    return lint_document(path.name.removesuffix(".repeat"), raw, exists=lambda _: False)[1]
+    size_of = {"src/tiles.py": 60}.get
+    return lint_document(path.name.removesuffix(".repeat"), raw, exists=lambda _: False, size_of=size_of)[1]
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -141,7 +143,57 @@ BLOCKS: dict[str, dict[str, Any]] = {
         "inconsistencies": [{"says": "code allows 64 MB", "but": "docs allow 32 MB"}],
     },
 }
+QUICK = quick.Quick(
+    session="worker-20261115-191500",
+    status="2 of 5 steps",
+    next="src/tiles.py:40",
+    text="The cache is filled on start.\n\n**Next:** is a word that may stand here.",
+    state=(quick.done("Measure the pause (bench/pan.py:1-30)"), quick.upcoming("Choose the eviction rule")),
+    gotchas=("Keys are strings:\n`x|y`, not tuples", "No locks"),
+    extra=(handoff.Section("Glossary", "A tile is 256 pixels wide."),),
+)
+CHECKPOINT = checkpoint.Checkpoint(
+    checkpoint_id="ckpt_tiles_2",
+    task_id="worker-20261115-191500",
+    run_id="sess_1794770100_a1b2c3",
+    control_commands_issued=(
+        checkpoint.Command("DELEGATE", "scout", status="complete"),
+        checkpoint.Command("CHECKPOINT", reason="85 % of the window", status="complete"),
+    ),
+    delegation_chain=(
+        checkpoint.Delegation("worker", "scout", "15 files found"),
+        checkpoint.Delegation("worker", "reviewer"),
+    ),
+    workflow_state="SOLVE",
+    token_budget=checkpoint.Budget(136000, 160000),
+    iteration=2,
+    next_action="Choose the eviction rule in src/tiles.py:40",
+    resume_instructions="The cache is filled but never emptied. Begin with the second step.",
+    commit="3f2a9c1",
+    changed_files=("src/tiles.py", "src/atlas.py"),
+    created_at="2026-11-15T19:40:00Z",
+)
+FULL = full.Full(
+    title="Tiles",
+    status="2 of 5 steps",
+    context_usage="85 % (136000 tokens)",
+    next="src/tiles.py:40",
+    created="2026-11-15T19:40:00Z",
+    checkpoint_id="ckpt_tiles_2",
+    quick=replace(QUICK, extra=()),
+    completed=("**CACHE-1** - src/tiles.py:3,9 - filled on start",),
+    remaining=("**CACHE-2** (30 min)\nFile: src/tiles.py:40-60\n\n```python\ndef evict() -> None: ...\n```",),
+    mental_model="Pan → ask the cache → read the index.\n\n## looks like a heading",
+    gotchas=("No locks",),
+    token_budget="- Used: 136000 of 160000 tokens\n- Left: 24000 tokens",  # noqa: S106 - tokens that are counted
+    related_files=(FileNote("src/tiles.py", "the cache"), FileNote("docs/cache.md")),
+    extra=(handoff.Section("Timing", "Before 900 ms, after 40 ms."),),
+)
 RENDERED: dict[str, str] = {
+    "quick.md": quick.render_quick(QUICK),
+    "full.md": full.render_full(FULL),
+    "ckpt_tiles_2.json": checkpoint.render(CHECKPOINT),
+    "ckpt_tiles_2.md": checkpoint.markdown(CHECKPOINT),
     "HANDOFF.md": handoff.render(HANDOFF),
     "OUTPUT.md": output.render(OUTPUT),
     "CONTEXT.md": context.render(CONTEXT),

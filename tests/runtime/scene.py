@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overhand import log, members, model, summon, trust
+from overhand import log, members, model, proc, summon, trust
 from overhand.store import Store
 from overhand.testing import processes
 from overhand.testing.strays import SLEEP
@@ -19,7 +19,7 @@ from overhand.testing.strays import SLEEP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from overhand.model import Event, State
+    from overhand.shapes import Event, State
     from overhand.testing.project import ProjectDir
 
 PATIENCE = 40.0
@@ -49,7 +49,7 @@ def until(look: Callable[[], T | None], what: str) -> T:
 def kill(pid: int) -> None:
     """SIGKILL, and wait until the process is gone (a zombie is)."""
     os.kill(pid, signal.SIGKILL)
-    until(lambda: members.start_time(pid) is None, f"the end of process {pid}")
+    until(lambda: proc.start_time(pid) is None, f"the end of process {pid}")
 
 
 @dataclass(frozen=True)
@@ -173,14 +173,14 @@ class Scene:
     def is_quiet(self) -> bool:
         """Kill every supervisor, also one that is just starting; whether nobody is left then."""
         for pid in processes.supervisors(self.path):
-            members.send(pid, members.start_time(pid), signal.SIGKILL)
+            members.send(pid, proc.start_time(pid), signal.SIGKILL)
         return not self.left()
 
     def strays(self, task: str) -> list[int]:
         """Those that the scripted agent left behind and that live."""
         path = Path(self.store.folder(task)) / "pids"
         noted = [int(word) for word in path.read_text().split()] if path.exists() else []
-        return [p for p in noted if members.start_time(p) is not None and members.command_line_has(p, SLEEP[1])]
+        return [p for p in noted if proc.start_time(p) is not None and proc.command_line_has(p, SLEEP[1])]
 
     def agents_left(self) -> dict[int, str]:
         """Every living process of the project but its supervisor, with its command line."""
@@ -193,7 +193,7 @@ class Scene:
         return {pid: _command(pid) for pid in (*processes.of_project(self.path), *checks)}
 
     def _is_check(self, pid: int) -> bool:
-        return (members.environment_of(pid, "OVERHAND_CHECK") or "").startswith(f"{self.path}/")
+        return (proc.environment_of(pid, "OVERHAND_CHECK") or "").startswith(f"{self.path}/")
 
 
 def _command(pid: int) -> str:

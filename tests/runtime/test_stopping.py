@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import members
+from overhand import members, proc
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
 
     def look() -> bool:
         table = members.table()
-        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(members.known_sessions(place))
+        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(proc.known_sessions(place))
 
     until(look, "the supervisor noted the sessions of every stray")
 
@@ -188,6 +188,6 @@ def test_what_hid_before_the_shim_was_killed_comes_to_the_supervisor(scene: Scen
     task = scene.delegate()
     scene.appears("up")
     kill(scene.pid(task, "shim"))
-    until(lambda: members.start_time(scene.pid(task, "shim")) is None, "the shim gone")
+    until(lambda: proc.start_time(scene.pid(task, "shim")) is None, "the shim gone")
     scene.json("stop", task, "--now")
-    assert [pid for pid in scene.strays(task) if members.start_time(pid) is not None] == []
+    assert [pid for pid in scene.strays(task) if proc.start_time(pid) is not None] == []

@@ -9,8 +9,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from overhand import members, summon
+from overhand import members, proc, summon
 from overhand.desk import Desk
+from overhand.jobs import Jobs
 from overhand.supervisor import Supervisor
 from runtime.scene import QUICK, kill, until
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 def supervisors(scene: Scene) -> list[int]:
     """Every process that is or wants to be this project's supervisor."""
-    mine = [pid for pid in members.table() if members.command_line_has(pid, "overhand.supervisor")]
-    return [pid for pid in mine if members.command_line_has(pid, str(scene.path))]
+    mine = [pid for pid in members.table() if proc.command_line_has(pid, "overhand.supervisor")]
+    return [pid for pid in mine if proc.command_line_has(pid, str(scene.path))]
 
 
 def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
@@ -81,7 +82,7 @@ def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
     shim = scene.pid(task, "shim")
     scene.kill_supervisor()
     with Desk(f"{scene.path}/sock", f"{scene.path}/sock") as desk, ThreadPoolExecutor(1) as pool:
-        one = Supervisor(scene.store, desk, pool)
+        one = Supervisor(scene.store, desk, Jobs(pool, desk.ring))
         one.look(task)
         (pidfd,) = one.watches.by_fd
         kill(shim)

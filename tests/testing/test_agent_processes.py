@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import members
+from overhand import members, proc
 from overhand.testing import strays
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def appears(path: Path) -> None:
 
 def environ_of(pid: int) -> dict[str, str]:
     names = ("OVERHAND_RUN", "OVERHAND_PROJECT")
-    return {name: value for name in names if (value := members.environment_of(pid, name)) is not None}
+    return {name: value for name in names if (value := proc.environment_of(pid, name)) is not None}
 
 
 def test_hang_ends_by_a_signal_only(desk: Desk) -> None:

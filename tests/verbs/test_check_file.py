@@ -47,6 +47,16 @@ BROKEN: dict[str, tuple[bytes, str, list[tuple[int | None, str, str]]]] = {
         "context",
         [(1, "error", "context-field-missing"), (4, "warning", "reason-unknown")],
     ),
+    "handoff.md": (
+        b"## Quick Handoff\n**Session:** x\n**Status:** half\n\nSee noise.txt:1 and gone.py:3.\n",
+        "quick",
+        [(1, "error", "handoff-field-missing"), (5, "warning", "reference-missing")],
+    ),
+    "ckpt_x.json": (
+        b'{"checkpoint_id": "ckpt_x", "token_budget": {"used": 1, "limit": 2, "percentage": 5}}',
+        "checkpoint",
+        [(None, "error", "field-missing"), (None, "error", "budget-mismatch")],
+    ),
     "001.question": (b'{"seq": 2, "question": 3}', "question", [(None, "error", "field-type")]),
     "001.answer": (b'{"seq": 1', "answer", [(None, "error", "not-json")]),
     "result.json": (b'{"status": "completed"}', "return", [(None, "error", "field-missing")]),
@@ -100,6 +110,21 @@ def test_what_overhand_writes_itself_has_no_error(desk: ProjectDir) -> None:
     shown = desk.run("delegate", "Write it down", "--deliverable", "nothing.txt", "--wait", "--json").json
     for name in ("HANDOFF.md", "CONTEXT.md"):
         assert desk.run("check", f"{shown['folder']}/{name}").code == 0
+
+
+def test_references_are_looked_up_in_the_tree(desk: ProjectDir) -> None:
+    (desk.path / "src").mkdir()
+    (desk.path / "src/tiles.py").write_text("one\ntwo\nthree")
+    (desk.path / "notes").mkdir()
+    (desk.path / "notes/near.md").write_text("one\n")
+    text = "## Quick Handoff\n**Session:** x\n**Status:** half\n**Next:** src/tiles.py:3\n\n"
+    (desk.path / "notes/quick.md").write_text(f"{text}near.md:1 src/tiles.py:1-4\ngone.py:1 src:1\n")
+    ran = desk.run("check", "notes/quick.md", "--json")
+    assert [(one["line"], one["message"]) for one in ran.json["problems"]] == [
+        (6, "src/tiles.py:1-4 is beyond the end: the file has 3 lines."),
+        (7, "The file gone.py is not there."),
+    ]
+    assert ran.code == 0
 
 
 def test_strict_counts_warnings(desk: ProjectDir) -> None:

@@ -97,7 +97,7 @@ def test_context_says_why_and_how_to_go_on(yard: ProjectDir) -> None:
     text = (yard.path / shown["context"]).read_text()
     assert shown["task_id"] in text
     assert "timeout" in text
-    assert f"overhand run {shown['handle']}" in text
+    assert f"overhand resume {shown['handle']}" in text
     assert yard.run("check", str(yard.path / shown["context"])).code == 0
 
 

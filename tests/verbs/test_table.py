@@ -14,7 +14,7 @@ from overhand.cli import helps
 from overhand.cli.parse import parse
 from overhand.errors import BadInput
 from overhand.testing.project import make_project
-from overhand.verbs import ALIASES, VERBS
+from overhand.verbs.table import ALIASES, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,7 @@ CALLS: dict[str, list[list[str]]] = {
     "log": [["1"], ["1", "-o", "-f"]],
     "run": [["2", "--wait"]],
     "check": [["1"], [".overhand/agents/worker.md"]],
+    "step": [["1"], ["3", "1", "done"], ["3"]],
 }
 
 
@@ -49,6 +50,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     project = make_project(tmp_path_factory.mktemp("desk") / "project", agents, config='default_agent = "worker"\n')
     project.run("delegate", "First", "--verify", "true", "--wait", check=True)
     project.run("delegate", "Second", "--agent", "quitter", "--no-start", check=True)
+    project.run("delegate", "Third", "--step", "Read", "--step", "Write", "--no-start", check=True)
     try:
         yield project
     finally:
@@ -177,7 +179,7 @@ LIGHT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [["version"], ["list"], ["status"]])
+@pytest.mark.parametrize("words", [["version"], ["list"], ["status"], ["step", "3", "2", "done"]])
 def test_light_verbs_import_nothing_heavy(desk: ProjectDir, words: list[str]) -> None:
     code = (
         "import sys; from overhand.cli import main; code = main(sys.argv[1:]);"

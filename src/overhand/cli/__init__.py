@@ -11,6 +11,8 @@ from overhand.errors import OverhandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from overhand.verbs import Answer, Verb
 
 
@@ -58,7 +60,12 @@ def _run(words: list[str], *, as_json: bool) -> int:
         tell=_silent if as_json else _tell,
         progress=_silent if as_json and not sys.stderr.isatty() else _progress,
         confirm=_confirm if there else None,
+        read=_read if there else None,
     )
+    if there and verb.name == "status" and parsed.values.get("watch"):
+        from overhand.cli import screen
+
+        return screen.watch(session, all=parsed.values.get("all", False))
     answer = verb.function()(session, **parsed.values)
     _forget_progress()
     return _print(verb, answer, as_json=as_json)
@@ -74,6 +81,16 @@ def _confirm(question: str) -> bool:
     from overhand.cli.words import printable
 
     return input(f"{printable(question)} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _read(prompt: str) -> str | None:
+    """A line from a person; None at the end of input."""
+    from overhand.cli.words import printable
+
+    try:
+        return input(printable(prompt))
+    except EOFError:
+        return None
 
 
 _shown = [""]
@@ -129,14 +146,10 @@ def _forget_progress() -> None:
 
 def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
     if as_json:
-        import json
-
-        plain = not _writes_unicode()
-        if answer.stream is not None:
-            for item in answer.stream:
-                print(json.dumps({"schema": answer.payload["schema"], **item}, ensure_ascii=plain), flush=True)
-        else:
-            print(json.dumps(answer.payload, ensure_ascii=plain, indent=1 if sys.stdout.isatty() else None))
+        for item in answer.stream if answer.stream is not None else ():
+            print(_as_json({"schema": answer.payload["schema"], **item}), flush=True)
+        if answer.stream is None:
+            print(_as_json(answer.payload, indent=1 if sys.stdout.isatty() else None))
     else:
         from importlib import import_module
 
@@ -145,6 +158,20 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
             print(line, flush=answer.stream is not None)
     sys.stdout.flush()
     return answer.code
+
+
+def _as_json(value: dict[str, Any], indent: int | None = None) -> str:
+    """On one line it needs no `json`, which takes longer to import than many a verb to run."""
+    if indent is None and _writes_unicode():
+        from overhand.jsonline import dumps
+
+        try:
+            return dumps(value)
+        except TypeError:
+            pass  # a value that only the whole encoder knows
+    import json
+
+    return json.dumps(value, ensure_ascii=not _writes_unicode(), indent=indent)
 
 
 def _writes_unicode() -> bool:

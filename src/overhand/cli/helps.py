@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from overhand.verbs import ALIASES, GLOBAL, VERBS, Arg, Verb
+from overhand.verbs import Arg, Verb
+from overhand.verbs.table import ALIASES, GLOBAL, VERBS
 
 _WIDTH = 96
 

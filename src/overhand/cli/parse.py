@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from overhand.errors import BadInput
-from overhand.verbs import ALIASES, GLOBAL, VERBS, Arg, Verb, verb
+from overhand.verbs import Arg, Verb
+from overhand.verbs.table import ALIASES, GLOBAL, VERBS, verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ def parse(words: list[str]) -> Parsed:
     while rest and rest[0].startswith("-") and rest[0] != "-":
         if rest[0] == "--version":
             rest[0] = "version"
+            break
+        if any(rest[0] == option.name for option in VERBS[0].options):  # of the headline screen, which has no word
+            rest.insert(0, VERBS[0].name)
             break
         rest = _option(rest, GLOBAL, common, "overhand")
     bare = not rest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overhand.cli.words import colour, one_line, printable, state_word, width
-from overhand.model import HEADLINES, say_duration
+from overhand.model import say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ _TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "g
 def lines(verb: str, answer: Answer) -> Iterable[str]:
     """The answer as text."""
     payload = answer.payload
+    if verb == "status":
+        from overhand.cli import headline
+
+        return headline.text(answer)
     if answer.stream is not None:
         return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
     if payload.get("raw"):
@@ -86,40 +90,6 @@ def _live(payload: Payload) -> Iterator[str]:
         when = f"{say_duration(row['age']):>7}  until {row['deadline'] or '-'}"
         yield f"{who} {when}  depth {row['depth']}  {' → '.join(row['path'])}"
         yield f"       {one_line(row['title'], width() - 8)}"
-
-
-_NEXT = {
-    "needs you": "overhand show {handle}",
-    "working": "overhand log -f {handle}",
-    "queued": "overhand show {handle}",
-    "ready": "overhand show {handle}",
-    "stopped": "overhand show {handle}",
-    "done": "overhand show {handle}",
-}
-
-
-def _status(payload: Payload) -> Iterator[str]:
-    if not payload["tasks"]:
-        yield "No task yet in this project."
-        yield '  overhand delegate "what to do" --agent NAME      hand something over'
-        yield "  overhand agents                                  who is there to do it"
-        yield "  overhand demo                                    see it work in a minute"
-        return
-    for headline in HEADLINES:
-        rows = payload["groups"][headline]
-        if not rows:
-            continue
-        shown = rows if headline in ("needs you", "working") else rows[-10:]
-        yield colour(f"{headline} ({len(rows)})", "bold")
-        if len(shown) < len(rows):
-            yield f"       … {len(rows) - len(shown)} more: overhand list"
-        for row in shown:
-            handle = row["handle"] if row["handle"] is not None else "-"
-            age = say_duration(row["age"]) if "age" in row else ""
-            left = f"{handle:>5}  {one_line(row['title'], 34):<34} {row['agent'][:12]:<12} {state_word(row)[:22]} {age}"
-            yield f"{left:<{width() - 24}}{colour(_NEXT[headline].format(handle=handle), 'dim')}"
-            if row.get("notice"):
-                yield f"       {one_line(row['notice'], width() - 8)}"
 
 
 def _flat(value: object) -> str:
@@ -191,6 +161,17 @@ def _check(payload: Payload) -> Iterator[str]:
     yield f"{name}: {payload['document']}, {payload['errors']} errors, {payload['warnings']} warnings"
 
 
+def _step(payload: Payload) -> Iterator[str]:
+    rows = payload.get("steps", [payload["step"]] if "step" in payload else [])
+    for row in rows:
+        text = one_line(row["text"], width() - 8)
+        more = [f"(IPC: {row['question']})"] if "question" in row else []
+        more += [f"— {one_line(row['error'], width())}"] if "error" in row else []
+        yield " ".join([f"{row['n']:>3} [{row['marker']}] {text}", *more])
+    done, total = payload["progress"]["done"], payload["progress"]["total"]
+    yield f"{done} of {total} done" if total else "The HANDOFF.md has no steps under `## Plan`."
+
+
 def _clean(payload: Payload) -> Iterator[str]:
     verb = "would be removed" if payload["dry_run"] else "removed"
     for row in payload["tasks"]:
@@ -246,7 +227,20 @@ def _demo(item: Payload) -> str:
     return str(import_module("overhand.demo").as_text(item))
 
 
+def _talk(name: str) -> Callable[[Any], Iterator[str]]:
+    """A text of talk.py, which most verbs need not load."""
+
+    def told(payload: Payload) -> Iterator[str]:
+        from overhand.cli import talk
+
+        shown: Iterator[str] = getattr(talk, name)(payload)
+        return shown
+
+    return told
+
+
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
-    "version": _version, "delegate": _delegate, "run": _run, "list": _list, "status": _status, "stop": _stop,
+    "version": _version, "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
     "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
+    "ask": _talk("ask"), "answer": _talk("answer"), "resume": _run, "step": _step,
 }  # fmt: skip

@@ -60,8 +60,8 @@ _LINES_IN_FILE = re.compile(r":\d+(?:[-,]\d+)*$")
 _USE = re.compile(r"\bUse:?\s+`?([A-Za-z][\w -]*?)`?\s+contract\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
 _VAGUE = (
-    " a all and any better bug bugs clean cleanup code do error errors everything fix for good handle help"
-    " improve in issue issues it make me my nice of please problem problems refactor some something stuff"
+    " a all analyse analyze and any better bug bugs clean cleanup code do error errors everything fix for good"
+    " handle help improve in issue issues it make me my nice of please problem problems refactor some something stuff"
     " task that the them these thing things this to up update work working "
 )
 

@@ -37,6 +37,11 @@ class Answer:
     answer: str
 
 
+def is_timestamp(value: object) -> bool:
+    """Whether this is a moment in the form all documents use: `2026-02-25T11:30:00Z`."""
+    return isinstance(value, str) and bool(_TIMESTAMP.fullmatch(value))
+
+
 def file_name(seq: int, kind: str) -> str:
     """`001.question`, `001.answer`."""
     return f"{seq:03d}.{kind}"
@@ -123,7 +128,7 @@ def _common(value: Mapping[str, Any], seq: int | None, text: str) -> list[Proble
             message = f"seq is {number}, the file's name says {seq}."
             problems.append(Problem("seq-mismatch", message, fix="Make the two equal."))
     stamp = value.get("timestamp")
-    if stamp is not None and not (isinstance(stamp, str) and _TIMESTAMP.fullmatch(stamp)):
+    if stamp is not None and not is_timestamp(stamp):
         problems.append(_type("timestamp", "a string like 2026-02-25T11:30:00Z"))
     said = value.get(text)
     if said is not None and not (_is_text(said) and (text == "answer" or said.strip())):

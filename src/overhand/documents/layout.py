@@ -7,7 +7,7 @@ fence) is written with a backslash before each such line, and read without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from overhand.documents.problems import Problem, warning
@@ -55,18 +55,18 @@ def name_of(title: str) -> str:
     return _NUMBERED.sub("", name).replace("_", " ")
 
 
-def read_sheet(text: str, known: Mapping[str, str]) -> Sheet:
+def read_sheet(text: str, known: Mapping[str, str], *, naming: Callable[[str], str] = name_of) -> Sheet:
     """Cut `text` into the sections that `known` names (title in lower case → field)."""
     found = sections(text)
     sheet = Sheet()
-    if not any(part.level == 2 and (part.title.lower() in known or name_of(part.title) in known) for part in found):
-        found = _other_level(text, known, found, sheet.problems)
+    if not any(part.level == 2 and (part.title.lower() in known or naming(part.title) in known) for part in found):
+        found = _other_level(text, known, found, naming, sheet.problems)
     for index, part in enumerate(found):
         if part.level == 0:
             sheet.preamble = text[part.body : part.end]
             continue
         body = text[part.body : part.end]
-        name = known.get(part.title.lower()) or known.get(name_of(part.title))
+        name = known.get(part.title.lower()) or known.get(naming(part.title))
         if name is None:
             if part.level == 1 and sheet.title is None and index == 1:
                 sheet.title = part.title
@@ -84,14 +84,16 @@ def read_sheet(text: str, known: Mapping[str, str]) -> Sheet:
     return sheet
 
 
-def _other_level(text: str, known: Mapping[str, str], found: list[Part], problems: list[Problem]) -> list[Part]:
+def _other_level(
+    text: str, known: Mapping[str, str], found: list[Part], naming: Callable[[str], str], problems: list[Problem]
+) -> list[Part]:
     """Sections of a document whose author used another heading level than two."""
     deep = sections(text, 6)
-    levels = [part.level for part in deep if part.level and name_of(part.title) in known]
+    levels = [part.level for part in deep if part.level and naming(part.title) in known]
     if not levels:
         return found
     level = min(levels)
-    first = next(part for part in deep if part.level == level and name_of(part.title) in known)
+    first = next(part for part in deep if part.level == level and naming(part.title) in known)
     message = f"Sections are headings of level {level}; level 2 was expected."
     problems.append(warning("heading-level", message, first.number, "Write `## " + first.title + "`."))
     return sections(text, level)

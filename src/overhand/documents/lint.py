@@ -10,8 +10,9 @@ from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
 
 ACCEPTED = (
-    "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, an agent file (Markdown with"
-    " YAML front matter) or a contract block (=== NAME ===)"
+    "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a quick handoff, a checkpoint"
+    " (ckpt_NAME.json or its document), an agent file (Markdown with YAML front matter), a contract block"
+    " (=== NAME ===) or a text with CONTROL: lines"
 )
 _NAMES = {
     "handoff.md": "handoff",
@@ -25,24 +26,35 @@ _BLOCK = re.compile(r"^[ \t]*={3,}[ \t]*[A-Za-z][A-Za-z _]*={3,}[ \t]*$", re.MUL
 
 
 def lint_document(
-    name: str, raw: bytes, *, exists: Callable[[str], bool] | None = None, strict: bool = False
+    name: str,
+    raw: bytes,
+    *,
+    exists: Callable[[str], bool] | None = None,
+    size_of: Callable[[str], int | None] | None = None,
+    strict: bool = False,
 ) -> tuple[str, list[Problem]]:
-    """The kind of document `raw` is (`name` helps to tell) and everything that is wrong with it, by line."""
+    """The kind of document `raw` is (`name` helps to tell) and everything that is wrong with it, by line.
+
+    Files it names are looked for with `exists`, lines it refers to with `size_of` (how many a file has).
+    """
     text, problems = decode(raw)
     if any(one.level == "error" for one in problems):
         return "unknown", problems
     base = name.replace("\\", "/").rsplit("/", 1)[-1]
     kind = kind_of(base, text)
-    problems = by_line(problems + _check(kind, base, text, exists))
+    problems = by_line(problems + _check(kind, base, text, exists, size_of))
     return kind, as_strict(problems) if strict else problems
 
 
 def kind_of(base: str, text: str) -> str:
     """The kind of a document, by its file's name, else by what it begins with; `unknown` if neither tells."""
     if known := _NAMES.get(base.lower()):
-        return known
+        # A run's handoff.md is a quick one, whatever the file system makes of its name.
+        return "quick" if known == "handoff" and _heading_kind(text) == "quick" else known
     if match := _IPC.fullmatch(base):
         return match.group(2)
+    if base.startswith("ckpt_") and base.endswith(".json"):
+        return "checkpoint"
     start = text.lstrip()
     if start.startswith("{"):
         return _json_kind(start)
@@ -67,7 +79,9 @@ def _heading_kind(text: str) -> str:
         return "output"
     if "context dump" in title:
         return "context"
-    return "unknown"
+    if title.endswith("checkpoint"):
+        return "full"
+    return "quick" if "quick handoff" in title else "unknown"
 
 
 def _json_kind(text: str) -> str:
@@ -75,13 +89,20 @@ def _json_kind(text: str) -> str:
 
     value, _ = load(text)
     keys = value.keys() if isinstance(value, dict) else ()
-    for key, kind in (("answer", "answer"), ("question", "question"), ("status", "return")):
+    kinds = {"answer": "answer", "question": "question", "checkpoint_id": "checkpoint", "status": "return"}
+    for key, kind in kinds.items():
         if key in keys:
             return kind
     return "unknown"
 
 
-def _check(kind: str, base: str, text: str, exists: Callable[[str], bool] | None) -> list[Problem]:
+def _check(
+    kind: str,
+    base: str,
+    text: str,
+    exists: Callable[[str], bool] | None,
+    size_of: Callable[[str], int | None] | None,
+) -> list[Problem]:
     match kind:
         case "handoff":
             from overhand.documents import handoff
@@ -95,6 +116,8 @@ def _check(kind: str, base: str, text: str, exists: Callable[[str], bool] | None
             from overhand.documents import context
 
             return context.lint(text)
+        case "quick" | "full" | "checkpoint":
+            return _check_checkpoint(kind, text, size_of)
         case "question" | "answer":
             return _check_ipc(kind, base, text)
         case "return":
@@ -109,6 +132,17 @@ def _check(kind: str, base: str, text: str, exists: Callable[[str], bool] | None
             return agentfile.parse(text)[1]
     message = f"It cannot be told which document {base or 'this'} is."
     return [Problem("unknown-document", message, fix=f"Name or begin it like one of {ACCEPTED}.")]
+
+
+def _check_checkpoint(kind: str, text: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
+    if kind == "checkpoint":
+        from overhand.documents import checkpoint
+
+        return checkpoint.parse(text)[1]
+    from overhand.documents.full import lint_full
+    from overhand.documents.quick import lint_quick
+
+    return lint_quick(text, size_of=size_of) if kind == "quick" else lint_full(text, size_of=size_of)
 
 
 def _check_ipc(kind: str, base: str, text: str) -> list[Problem]:

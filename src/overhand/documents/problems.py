@@ -86,13 +86,22 @@ CODES: dict[str, str] = {
     "context-field-missing": "Task ID, Dumped or Reason is missing.",
     "context-section-missing": "A section that a successor needs is missing.",
     "reason-unknown": "The reason is not one of the causes a run ends with.",
-    # JSON: questions, answers, returns
+    # quick handoffs, checkpoint documents
+    "handoff-field-missing": "A field that a successor needs (Status, Next …) is missing.",
+    "handoff-long": "The quick handoff has more than 300 words.",
+    "handoff-too-long": "The handoff has more than 5,000 words.",
+    "handoff-code": "Code is pasted into the handoff instead of referred to.",
+    "reference-missing": "A file that is referred to is not there.",
+    "reference-beyond": "A line that is referred to is not in the file.",
+    # JSON: questions, answers, returns, checkpoints
     "not-json": "The text is not valid JSON.",
     "not-an-object": "A JSON object was needed.",
     "field-missing": "A required field is missing.",
     "field-type": "A field has the wrong type or form.",
     "field-unknown": "A field that is not part of the format was kept or ignored.",
     "seq-mismatch": "The number inside differs from the number in the file's name.",
+    "budget-mismatch": "The percentage does not fit what was used of the limit.",
+    "budget-exceeded": "More was used than the limit allows.",
     # output contracts
     "contract-missing": "There is no `=== NAME ===` block.",
     "contract-unknown": "The block's name is not one of the three contracts.",

@@ -7,6 +7,7 @@ from typing import Any
 _NAMES = (
     "agent",
     "answer",
+    "checkpoint",
     "context",
     "document_analysis",
     "event",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand.channels import SCREEN
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -91,8 +92,9 @@ class ProjectDir:
         )
 
     def environment(self) -> dict[str, str]:
-        """The environment of a person in this project: not inside a run, and with a private configuration."""
-        outside = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
+        """The environment of a person in this project: not inside a run, with a private configuration, and with no
+        screen on which notes of tests would appear."""
+        outside = {name: value for name, value in os.environ.items() if not name.startswith(("OVERHAND_", *SCREEN))}
         return {**outside, "XDG_CONFIG_HOME": str(self.config_home)}
 
     def cleanup(self) -> None:

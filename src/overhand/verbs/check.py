@@ -8,11 +8,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from overhand import callers, model, run, trust
 from overhand import config as configs
-from overhand import guards, model, run, trust
 from overhand.documents import agentfile
 from overhand.documents.lint import lint_document
-from overhand.documents.problems import wrong
+from overhand.documents.problems import by_line, wrong
+from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
 from overhand.errors import BadInput, NotFound, Refused
 from overhand.files import MAX_DOCUMENT, random_text, read_file, write_file
@@ -20,7 +21,7 @@ from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
-    from overhand.model import State
+    from overhand.shapes import State
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Answer:
@@ -51,7 +52,15 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
     def exists(path: str) -> bool:
         return any(os.path.exists(os.path.join(base, path)) for base in (session.root, folder))
 
-    kind, problems = lint_document(os.path.basename(name) if name != "-" else "", raw, exists=exists, strict=strict)
+    def size_of(path: str) -> int | None:
+        found = (read_file(os.path.realpath(os.path.join(base, path))) for base in (session.root, folder))
+        inside = next((one for one in found if one is not None), None)
+        return None if inside is None else inside.count(b"\n") + (inside[-1:] not in (b"", b"\n"))
+
+    called = os.path.basename(name) if name != "-" else ""
+    kind, problems = lint_document(called, raw, exists=exists, size_of=size_of, strict=strict)
+    if kind == "unknown" and (found := _control(session, raw, strict)) is not None:
+        kind, problems = "control", found
     if kind == "agent" and os.path.basename(folder) == "agents":
         problems = [*problems, *_agent_name(os.path.basename(name), raw)]
     errors = sum(p.level == "error" for p in problems)
@@ -64,6 +73,18 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
         "problems": [p.as_json() for p in problems],
     }
     return Answer(payload, 1 if errors else 0)
+
+
+def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None:
+    """The problems of a text with CONTROL lines; None if there are none in it."""
+    from overhand import control
+    from overhand.agents.files import names
+
+    text, problems = decode(raw)
+    if not control.is_control(text):
+        return None
+    found = [*problems, *control.lint(text, strict=strict, agents=names(session.root))]
+    return by_line(as_strict(found) if strict else found)
 
 
 def _agent_name(name: str, raw: bytes) -> list[Problem]:
@@ -79,7 +100,7 @@ def _agent_name(name: str, raw: bytes) -> list[Problem]:
 def check_task(session: Session, task_id: str) -> Answer:
     """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
     state = session.store.state(task_id)
-    guards.require_person(guards.caller(session.store), "Running checks")
+    callers.require_person(callers.caller(session.store), "Running checks")
     if state["status"] is None or state["judged_run"] is None:
         verb = "wait" if model.run_state(state) else "run"
         raise Refused(f"Task {state['handle']} has not been judged yet.", f"First: overhand {verb} {state['handle']}")
@@ -97,7 +118,7 @@ def check_task(session: Session, task_id: str) -> Answer:
 def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
     from overhand.finish import check_as_json, checks_after
 
-    who = guards.caller(session.store)
+    who = callers.caller(session.store)
     work = run.Work(session.store, config, who.by(session.via))
     place = session.store.run_folder(state["task_id"], state["judged_run"] or "")
     facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
@@ -116,7 +137,7 @@ def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
     return Answer(payload, 0 if passed == len(facts) else 1)
 
 
-def _note(session: Session, state: State, who: guards.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
+def _note(session: Session, state: State, who: callers.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
     """The receipt tells the newest run of the checks; the verdict of record stays as it was."""
     folder = session.store.folder(state["task_id"])
     with session.store.locked(state["task_id"], who.by(session.via)) as task:

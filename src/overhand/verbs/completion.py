@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from overhand.verbs import GLOBAL, VERBS, Verb
+from overhand.verbs import Verb
+from overhand.verbs.table import GLOBAL, VERBS
 
 
 def _options(verb: Verb) -> list[str]:

@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import checks, guards, handles, machine, model, run, summon, trust, waiting
+from overhand import callers, checks, guards, handles, machine, model, run, summon, trust, waiting
 from overhand import config as configs
 from overhand.agents import files
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
@@ -17,15 +17,15 @@ from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
-    from overhand.guards import Caller
-    from overhand.model import State
+    from overhand.callers import Caller
+    from overhand.shapes import Event, State
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
     """End tasks; returns when no member of their runs is left."""
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
-    who = guards.caller(session.store)
+    who = callers.caller(session.store)
     if all:
         task_ids = [s["task_id"] for s in open_states(session.store.states())]
     else:
@@ -127,7 +127,7 @@ def run_again(session: Session, id: str, agent: str | None = None, wait: bool = 
     from overhand.verbs.setup import first_use
 
     first_use(session)
-    who = guards.caller(session.store)
+    who = callers.caller(session.store)
     task_id = guards.workspace_of(id) if os.path.isdir(id) and os.sep in id else None
     if task_id is None:
         task_id = session.store.resolve(id)
@@ -145,23 +145,31 @@ def run_again(session: Session, id: str, agent: str | None = None, wait: bool = 
         _record_folder(session, who, state, chosen, config)
     else:
         trust.require_seal(state)
+    return queue_again(session, who, task_id, {"e": "accepted", "agent": chosen.name}, "run", wait=wait)
+
+
+def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, verb: str, *, wait: bool) -> Answer:
+    """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
     with session.store.locked(task_id, who.by(session.via)) as task:
-        _may_run(session, task.state)
-        task.append({"e": "accepted", "agent": chosen.name}, sync=True)
+        may_run(session, task.state)
+        if task.state["runs"]:
+            accepted.setdefault("resume", {})
+            accepted["resume"].setdefault("run", task.state["runs"][-1]["id"])
+        task.append(accepted, sync=True)
         state = task.state
     summon.call(session.store, [task_id])
     if wait:
         from overhand.verbs.look import wait_for
 
-        return wait_for(session, [task_id], None, verb="run")
+        return wait_for(session, [task_id], None, verb=verb)
     handle = state["handle"]
     return Answer(
         {
-            "schema": "overhand.run/1",
+            "schema": f"overhand.{verb}/1",
             "task_id": task_id,
             "handle": handle,
             "title": state["title"],
-            "agent": chosen.name,
+            "agent": state["agent"],
             "next": [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
         }
     )
@@ -204,7 +212,7 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     session.store.adopt_folder(state["task_id"], created, who.by(session.via))
 
 
-def _may_run(session: Session, state: State) -> None:
+def may_run(session: Session, state: State) -> None:
     """Exactly one run holds a task, and one with living leftovers is not run again."""
     handle = state["handle"]
     if state["queued"]:
@@ -223,7 +231,7 @@ def _may_run(session: Session, state: State) -> None:
 
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:
     """Remove whole tasks that ended long ago and that somebody has seen."""
-    guards.require_person(guards.caller(session.store), "Cleaning")
+    callers.require_person(callers.caller(session.store), "Cleaning")
     try:
         age = model.duration(older or "7d")
     except ValueError:

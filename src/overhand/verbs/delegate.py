@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from overhand import callers, guards, model, summon, trust
 from overhand import config as configs
-from overhand import guards, model, summon, trust
 from overhand.agents import Agent, driver, files
 from overhand.documents import handoff as handoffs
 from overhand.errors import BadInput, OverhandError, Refused
@@ -22,10 +22,10 @@ from overhand.verbs.request import (
 )
 
 if TYPE_CHECKING:
+    from overhand.callers import Caller
     from overhand.config import Config
     from overhand.documents.problems import Problem
-    from overhand.guards import Caller
-    from overhand.model import State
+    from overhand.shapes import State
     from overhand.store import Draft
 
 
@@ -53,7 +53,7 @@ def accept(
     if not request.title.strip() and request.handoff is None:
         raise nothing_to_do()
     first_use(session)
-    who = guards.caller(session.store)
+    who = callers.caller(session.store)
     try:
         return _accept(session, request, who, start=start and not request.no_start, sync=sync)
     except Refused as error:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from overhand import log, waiting
+from overhand.masking import mask
 from overhand.verbs.look import at_rest
 from overhand.verbs.reconcile import refresh
 
@@ -44,17 +45,6 @@ class Tail:
     def shown(self, line: bytes) -> dict[str, Any]:
         """A line as an object of the stream."""
         return {"e": self.name, "run": self.run, "text": mask(line.decode("utf-8", "replace"))}
-
-
-_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
-
-
-def mask(text: str) -> str:
-    """Values of variables that sound secret are not shown."""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and any(word in name.upper() for word in _SECRET_NAMES) and value in text:
-            text = text.replace(value, f"<{name}>")
-    return text
 
 
 def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterator[dict[str, Any]]:

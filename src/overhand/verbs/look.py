@@ -1,4 +1,4 @@
-"""Looking: the headline screen, `list`, `show`, `wait`, `log`. Nothing here changes a task, except that `show` on a
+"""Looking: `list`, `show`, `wait`, `log`. Nothing here changes a task, except that `show` on a
 terminal notes that a person has seen the result."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.model import Event, State
+    from overhand.shapes import Event, Run, State
 
 
 def all_states(session: Session) -> list[State]:
@@ -63,12 +63,16 @@ def queue(states: list[State]) -> dict[str, dict[str, Any]]:
     return places
 
 
-def list_tasks(session: Session, live: bool = False, delegated: bool = False) -> Answer:
+def list_tasks(session: Session, live: bool = False, delegated: bool = False, resumable: bool = False) -> Answer:
     """All tasks, newest last."""
     states = all_states(session)
     places = queue(states)
     if delegated:
         states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
+    if resumable:
+        from overhand.resuming import is_resumable
+
+        states = [s for s in states if is_resumable(s)]
     if live:
         rows = [shown for s in states if (shown := live_row(s))]
         return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
@@ -103,19 +107,6 @@ def _stamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def status(session: Session) -> Answer:
-    """The headline screen: what needs you, what works, what is ready."""
-    states = all_states(session)
-    places = queue(states)
-    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in model.HEADLINES}
-    for state in states:
-        shown = row(state, places)
-        if (live := live_row(state)) is not None:
-            shown["age"] = live["age"]
-        groups[shown["headline"]].append(shown)
-    return Answer({"schema": "overhand.status/1", "project": session.root, "groups": groups, "tasks": len(states)})
-
-
 def show(session: Session, id: str, output: bool = False) -> Answer:
     """Everything about one task."""
     task_id = session.store.resolve(id)
@@ -130,7 +121,7 @@ def show(session: Session, id: str, output: bool = False) -> Answer:
 
 
 def _mark_seen(session: Session, task_id: str) -> None:
-    from overhand.guards import caller
+    from overhand.callers import caller
 
     who = caller(session.store)
     if who.is_person:
@@ -195,7 +186,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         schema=f"overhand.{verb}/1",
         summary=result.get("summary") or state["summary"],
         runs=[_run(run) for run in state["runs"]],
-        questions=[],
+        questions=_questions(session, state),
         folder=session.store.relative(folder),
         level=state["level"],
         timeout=state["timeout"],
@@ -210,7 +201,24 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
     return shown
 
 
-def _run(run: model.Run) -> dict[str, Any]:
+def _questions(session: Session, state: State) -> list[dict[str, Any]]:
+    """Everything it asked, with the answers."""
+    if not state["questions"]:
+        return []
+    from overhand import questions
+
+    keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
+    return [
+        {
+            "question": questions.text_of(session.store, state["task_id"], one),
+            **{key: one[key] for key in keys},  # type: ignore[literal-required] # the keys are listed above
+            "path": state["path"],
+        }
+        for one in state["questions"]
+    ]
+
+
+def _run(run: Run) -> dict[str, Any]:
     keys = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
     return {key: run[key] for key in keys}  # type: ignore[literal-required] # the keys are listed above
 
@@ -259,7 +267,7 @@ def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
 def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
     """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
     from overhand import waiting
-    from overhand.guards import caller
+    from overhand.callers import caller
 
     until = waiting.deadline(seconds)
     who = caller(session.store)

@@ -8,7 +8,7 @@ from overhand import machine, model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.model import State
+    from overhand.shapes import State
     from overhand.verbs import Session
 
 
@@ -52,7 +52,7 @@ def _settle(session: Session, state: State) -> State:
     if summon.running(session.store) is not None:
         summon.call(session.store, [state["task_id"]])
         return session.store.state(state["task_id"])
-    from overhand.guards import caller
+    from overhand.callers import caller
 
     work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
     state = run.settle(work, state["task_id"])

@@ -7,6 +7,7 @@ import os
 import overhand
 from overhand.errors import NotTrusted, Refused
 from overhand.files import read_file, write_file
+from overhand.masking import address
 from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
@@ -80,7 +81,7 @@ def demo(session: Session, keep: bool = False) -> Answer:
 
 def init(session: Session) -> Answer:
     """Write the settings; what is there already stays as it is."""
-    from overhand.guards import caller, require_person
+    from overhand.callers import caller, require_person
 
     require_person(caller(session.store), "Setting up a project")
     wrote = set_up(session)
@@ -227,7 +228,7 @@ def example_file(name: str | None) -> str:
 def trust_project(session: Session, yes: bool = False) -> Answer:
     """Show what would be allowed to run, ask, remember its content."""
     from overhand import trust
-    from overhand.guards import caller, require_person
+    from overhand.callers import caller, require_person
 
     require_person(caller(session.store), "Trusting a project")
     waiting = trust.untrusted(session.root)
@@ -263,7 +264,7 @@ def _settings(name: str, value: Any) -> list[str]:
     """One setting, or a table of them, a line each."""
     if isinstance(value, dict):
         return [line for key, one in value.items() for line in _settings(f"{name}.{key}", one)]
-    return [f"{name}: {value}"]
+    return [f"{name}: {address(value) if name.startswith('notify.') else value}"]
 
 
 def what_it_runs(root: str, name: str) -> list[str]:
@@ -280,7 +281,7 @@ def what_it_runs(root: str, name: str) -> list[str]:
             keys = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             return [f"cannot be read: {error}"]
-        names = ("default_agent", "default_driver", "drivers", "checks")
+        names = ("default_agent", "default_driver", "drivers", "checks", "notify")
         return [line for name in names if name in keys for line in _settings(name, keys[name])]
     options = parse_yaml(front_matter(text)[0] or "", name, []).get("overhand", {})
     if not isinstance(options, dict):

@@ -1,0 +1,53 @@
+"""Folders that wake the supervisor when something appears in them; Linux only, elsewhere it looks by itself."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+
+CREATE, DELETE, MOVED_TO, MODIFY = 0x100, 0x200, 0x80, 0x2
+NEWS = CREATE | DELETE | MOVED_TO
+_IGNORED, _OVERFLOW = 0x8000, 0x4000
+_HEAD = struct.Struct("iIII")
+
+
+class Inotify:
+    """One descriptor for all of them; `fd` is -1 where the kernel has none to give."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        if sys.platform == "linux":
+            import ctypes
+
+            self._libc = ctypes.CDLL(None, use_errno=True)
+            self.fd = int(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+
+    def add(self, path: str, mask: int = NEWS) -> int | None:
+        """Watch a folder or file; None if that cannot be had."""
+        if self.fd < 0:
+            return None
+        number = int(self._libc.inotify_add_watch(self.fd, os.fsencode(path), mask))
+        return number if number >= 0 else None
+
+    def remove(self, number: int) -> None:
+        """Stop watching; what is gone needs no stopping."""
+        if self.fd >= 0:
+            self._libc.inotify_rm_watch(self.fd, number)
+
+    def read(self) -> set[int] | None:
+        """Everything that stirred; None if there was more than the kernel could hold: look at all of them."""
+        stirred: set[int] = set()
+        while True:
+            try:
+                raw = os.read(self.fd, 65536)
+            except BlockingIOError:
+                return stirred
+            at = 0
+            while at < len(raw):
+                number, mask, _, length = _HEAD.unpack_from(raw, at)
+                at += _HEAD.size + length
+                if mask & _OVERFLOW:
+                    return None
+                if not mask & _IGNORED:
+                    stirred.add(number)

@@ -1,0 +1,28 @@
+"""What must not be shown: values of variables that sound secret, and the part of an address that may be a key."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+
+
+def mask(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:
+    """Values of variables that sound secret, or are named in `also`, are not shown."""
+    for name, value in (os.environ if env is None else env).items():
+        if len(value) >= 8 and value in text and (name in also or any(word in name.upper() for word in _SECRET_NAMES)):
+            text = text.replace(value, f"<{name}>")
+    return text
+
+
+def address(url: object) -> str:
+    """An http address as it may be shown: who is called, not what is said there. Anything else stays as it is."""
+    scheme, found, rest = str(url).partition("://")
+    if not found or scheme.lower() not in ("http", "https"):
+        return str(url)
+    host = rest.replace("?", "/").replace("#", "/").replace("\\", "/").partition("/")[0].rpartition("@")[2]
+    return f"{scheme}://{host}/…"

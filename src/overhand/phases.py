@@ -1,0 +1,156 @@
+"""The phases a task may go through, which move is legal, and when going round is enough.
+
+A history is the list of the phases a task has been in, oldest first; a task without phases has an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+ORDER = ("INITIATE", "IDENTIFY", "DOCUMENT", "SOLVE", "CODE", "DEPLOY", "TEST", "VALIDATE", "COMPLETE")
+ASIDE = ("CHECKPOINT", "SUSPENDED")
+"""Left only to where the task was: the state is saved; nobody works on it."""
+ESCALATED = "ESCALATED"
+PHASES = (*ORDER, *ASIDE, ESCALATED)
+BACK = {
+    "SOLVE": ("IDENTIFY",),
+    "CODE": ("SOLVE",),
+    "DEPLOY": ("CODE",),
+    "TEST": ("IDENTIFY", "SOLVE", "CODE"),
+    "VALIDATE": ("IDENTIFY",),
+}
+TRACEBACKS = {
+    "implementation_error": "CODE",
+    "wrong_approach": "SOLVE",
+    "misidentified_issue": "IDENTIFY",
+    "missing_context": "DOCUMENT",
+    "deployment_failure": "DEPLOY",
+    "unknown": ESCALATED,
+}
+"""Why something failed, and the phase that has to be done again."""
+WARN_AFTER, MOST = 5, 10
+WINDOW = 3
+
+_WORKING = ORDER[1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A legal move and what it means."""
+
+    frm: str
+    to: str
+    """Where the task is now: ESCALATED if it would have gone round too often."""
+    iteration: int
+    """How often it has gone round, the first time counted."""
+    warnings: tuple[str, ...] = ()
+    escalate: bool = False
+    """A person has to decide how it goes on."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Illegal:
+    """A move that is not in the table, and those that are."""
+
+    frm: str
+    to: str
+    legal: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """What is so."""
+        if self.to not in PHASES:
+            return f"{self.to} is no phase."
+        if not self.frm:
+            return f"The task has no phase yet and cannot begin with {self.to}."
+        return f"The task is in {self.frm}" + (" already." if self.frm == self.to else f"; {self.to} cannot come next.")
+
+    @property
+    def hint(self) -> str:
+        """What may come next."""
+        return f"Next may be {', '.join(self.legal)}." if self.legal else f"{self.frm} is the end."
+
+
+def may_go(frm: str, to: str, why: str = "") -> bool:
+    """Whether the table has this move; one back from aside must also lead to where the task was."""
+    return to in _from(frm, (*ORDER[:-1], ESCALATED)) or _is_traceback(frm, to, why)
+
+
+def next_phases(history: Sequence[str]) -> tuple[str, ...]:
+    """The phases that may come next, without a traceback."""
+    return _from(history[-1] if history else "", _place(history))
+
+
+def _from(frm: str, place: tuple[str, ...]) -> tuple[str, ...]:
+    """The phases after `frm`; `place` is where a task that is aside may go back to."""
+    if not frm:
+        return ORDER[:1]
+    if frm == "CHECKPOINT":
+        return (*place, "SUSPENDED")
+    if frm == "SUSPENDED":
+        return place
+    if frm == ESCALATED:  # a person has looked at it, and knows where it has to go on
+        return (*_WORKING, "CHECKPOINT")
+    if frm not in ORDER[:-1]:
+        return ()
+    forward = ORDER[ORDER.index(frm) + 1]
+    up = (ESCALATED,) if frm == "IDENTIFY" else ()
+    return (forward, *BACK.get(frm, ()), *up, "CHECKPOINT")
+
+
+def _place(history: Sequence[str]) -> tuple[str, ...]:
+    """Where a task that is aside was."""
+    return next(((one,) for one in reversed(history) if one not in ASIDE), ())
+
+
+def _is_traceback(frm: str, to: str, why: str) -> bool:
+    """Whether a named cause leads back further, or elsewhere, than the table does."""
+    if TRACEBACKS.get(why) != to or frm not in _WORKING:
+        return False
+    return to == ESCALATED or ORDER.index(to) < ORDER.index(frm)
+
+
+def iteration(history: Sequence[str]) -> int:
+    """How often the work has been begun: once, and once more for each way back."""
+    if not history:
+        return 0
+    places = [ORDER.index(one) for one in history if one in ORDER]
+    return 1 + sum(after < before for before, after in pairwise(places))
+
+
+def move(history: Sequence[str], to: str, why: str = "") -> Move | Illegal:
+    """Go to a phase, or to the phase that a cause of failure (`wrong_approach`) leads back to."""
+    why = _cause(why) or why
+    if cause := _cause(to):
+        to, why = TRACEBACKS[cause], cause
+    to = to.strip().upper()
+    frm = history[-1] if history else ""
+    legal = next_phases(history)
+    if to not in legal and not _is_traceback(frm, to, why):
+        return Illegal(frm, to, legal)
+    so_far, count = iteration(history), iteration([*history, to])
+    if count > so_far and count >= MOST and frm != ESCALATED:
+        warned = f"Iteration {count} would begin: a person has to decide how it goes on."
+        return Move(frm, ESCALATED, so_far, (warned,), True, why)
+    if to in ASIDE or frm in ASIDE:  # to step aside and to come back tells nothing new
+        return Move(frm, to, count, (), False, why)
+    return Move(frm, to, count, _warnings([*history, to], count), to == ESCALATED, why)
+
+
+def _cause(text: str) -> str:
+    """The traceback that a text names, or nothing."""
+    word = "_".join(text.lower().replace("-", " ").split())
+    return word if word in TRACEBACKS else ""
+
+
+def _warnings(history: Sequence[str], count: int) -> tuple[str, ...]:
+    found: list[str] = []
+    if count > WARN_AFTER:
+        found.append(f"Iteration {count}: at {MOST} a person has to decide. A checkpoint, or a question, may help.")
+    last = [one for one in history if one not in ASIDE][-WINDOW:]
+    if len(last) == WINDOW and len(set(last)) < WINDOW:
+        found.append(f"The task goes round: {' → '.join(last)}.")
+    return tuple(found)

@@ -1,0 +1,127 @@
+"""What the system says about a process: parent, start, command line, environment."""
+
+from __future__ import annotations
+
+import sys
+
+LINUX = sys.platform == "linux"
+SHIM_NAME = b"overhand-shim"
+
+
+class Process:
+    """One row of the process table."""
+
+    __slots__ = ("parent", "session", "started")
+
+    def __init__(self, parent: int, session: int, started: float) -> None:
+        self.parent, self.session, self.started = parent, session, started
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if not fields or fields[0] in b"ZX" else fields
+
+
+def stat(pid: int) -> Process | None:
+    fields = stat_fields(pid)
+    return Process(int(fields[1]), int(fields[3]), float(fields[19])) if fields else None
+
+
+def start_time(pid: int) -> float | None:
+    """When the process began, in the system's own unit; None if it is gone or a zombie."""
+    if LINUX:
+        row = stat(pid)
+        return row.started if row else None
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None
+
+
+def read(pid: int, what: str) -> bytes:
+    """`cmdline` or `environ` of a process, NUL-separated; empty if it is gone or not ours."""
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/{what}", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        parts = process.cmdline() if what == "cmdline" else [f"{k}={v}" for k, v in process.environ().items()]
+    except (psutil.Error, OSError):
+        return b""
+    return b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)
+
+
+def command_line_has(pid: int, word: str) -> bool:
+    """Whether this is one of the process's arguments."""
+    return word.encode("utf-8", "surrogateescape") in read(pid, "cmdline").split(b"\0")
+
+
+def environment_of(pid: int, name: str) -> str | None:
+    """A variable of the environment a process was started with."""
+    wanted = name.encode() + b"="
+    for entry in read(pid, "environ").split(b"\0"):
+        if entry.startswith(wanted):
+            return entry[len(wanted) :].decode("utf-8", "replace")
+    return None
+
+
+def ancestors(pid: int) -> list[int]:
+    """The process itself, its parent, and so on up."""
+    chain: list[int] = []
+    while pid > 1 and pid not in chain:
+        chain.append(pid)
+        pid = parent(pid)
+    return chain
+
+
+def parent(pid: int) -> int:
+    """The parent of a process, 0 if it is gone."""
+    if LINUX:
+        row = stat(pid)
+        return row.parent if row else 0
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).ppid())
+    except psutil.Error:
+        return 0
+
+
+def shim_place(pid: int) -> str | None:
+    """The folder of the run whose shim this is."""
+    words = read(pid, "cmdline").split(b"\0")
+    if SHIM_NAME not in words[:-1]:
+        return None
+    place = words[words.index(SHIM_NAME) + 1].decode("utf-8", "surrogateescape")
+    try:
+        with open(f"{place}/shim", "rb") as file:
+            return place if file.read(32) == b"%d\n" % pid else None
+    except OSError:
+        return None
+
+
+def known_sessions(place: str) -> dict[int, float]:
+    """Sessions in which members of this run were seen, with the start time of their leader."""
+    known: dict[int, float] = {}
+    try:
+        with open(f"{place}/sessions", encoding="ascii", errors="replace") as file:
+            for line in file.read().splitlines():
+                session, _, leader = line.partition(" ")
+                if session.isdigit():
+                    known[int(session)] = float(leader or 0)
+    except (OSError, ValueError):
+        return known
+    return known

@@ -1,0 +1,113 @@
+"""Going on with a task: the next run's HANDOFF.md tells what the last one left, and which answers came."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from overhand import closing, model, questions, steps
+from overhand.documents import context as contexts
+from overhand.documents.layout import contain
+from overhand.documents.text import decode, shorten
+from overhand.edits import edit
+from overhand.files import read_file
+from overhand.markdown import sections
+
+if TYPE_CHECKING:
+    from overhand.shapes import State
+    from overhand.store import Store
+
+TITLE = "Previous Worker Context"
+_MOST = 6000  # characters of an earlier worker's words; the rest is one file away
+
+
+def write_previous(store: Store, state: State) -> None:
+    """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
+    if state["resume"] is None or not state["runs"]:
+        return
+    path = f"{store.folder(state['task_id'])}/HANDOFF.md"
+    body = previous(store, state)
+    edit(path, lambda raw: _section(raw, body))
+    edit(path, _reopened)
+
+
+def previous(store: Store, state: State) -> str:
+    """What is known from earlier runs, for the next worker."""
+    how = state["resume"] or {}
+    last = next((run for run in state["runs"] if run["id"] == how.get("run")), state["runs"][-1])
+    place = store.run_folder(state["task_id"], last["id"])
+    ended = f"Run {last['id']} by {last['agent']} ended ({last['cause']})"
+    parts = [f"{ended}, judged {last['status']}. Steps marked `[x]` are done; go on with the first that is not."]
+    if how.get("note"):
+        parts.append(f"**From the person:** {how['note']}")
+    if answers := [
+        f"- Question {q['seq']}: {questions.text_of(store, state['task_id'], q)}\n"
+        f"  **Answer:** {questions.whole_answer(store, state['task_id'], q)}"
+        for q in state["questions"]
+        if q["answered"] is not None
+    ]:
+        parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
+    if how.get("from"):
+        parts.append(_checkpoint(store, state, str(how["from"])))
+    parts.append(_left_behind(place, store.relative(place)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _checkpoint(store: Store, state: State, name: str) -> str:
+    raw = read_file(f"{store.folder(state['task_id'])}/checkpoints/{name}.md")
+    if raw is None:
+        return ""
+    return f"**Go on from checkpoint {name}:**\n\n" + shorten(contain(decode(raw)[0]), _MOST)
+
+
+def _left_behind(place: str, shown: str) -> str:
+    """The gist of the last CONTEXT.md, which was moved to its run's folder or still lies in the task's."""
+    folder = os.path.dirname(os.path.dirname(place))
+    raw = read_file(f"{place}/CONTEXT.md") or read_file(f"{folder}/CONTEXT.md")
+    if raw is None:
+        return ""
+    context, _ = contexts.parse(decode(raw.removesuffix(closing.OURS))[0])
+    told = [
+        f"**{title}:**\n\n{shorten(body, _MOST)}"
+        for title, body in (
+            ("Progress", context.progress),
+            ("Where it stood", context.state),
+            ("What stopped it", context.blocking),
+            ("Handoff", context.handoff),
+        )
+        if body.strip()
+    ]
+    return "\n\n".join([*told, f"The whole of it: `{shown}/CONTEXT.md`."])
+
+
+def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
+    """Where our section stands, or will stand, and what it is to say; the other bytes stay as they are."""
+    text = raw.decode("utf-8", "surrogateescape")
+    ending = "\r\n" if "\r\n" in text else "\n"
+    told = f"## {TITLE}\n\n{contain(body)}\n".replace("\n", ending)
+    ours = [part for part in sections(text) if part.title.strip().casefold() == TITLE.casefold()]
+    if ours:
+        start, end = ours[0].start, ours[0].end
+        behind = ending if end < len(text) else ""
+    else:
+        start = end = len(text)
+        told = ("" if text.endswith("\n") or not text else ending) + ending + told
+        behind = ""
+    new = (told + behind).encode("utf-8", "surrogateescape")
+    at = len(text[:start].encode("utf-8", "surrogateescape"))
+    until = len(text[:end].encode("utf-8", "surrogateescape"))
+    return None if raw[at:until] == new else (at, until, new)
+
+
+def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
+    """Steps that waited, failed or were under way are open again, without what stood behind them."""
+    new = raw
+    while stuck := next((item for item in steps.read(new) if item.marker in "?!~"), None):
+        new = steps.change(new, stuck, " ", "")
+    return None if new == raw else (0, len(raw), new)
+
+
+def is_resumable(state: State) -> bool:
+    """Whether a task ended short and nobody is at it."""
+    short = state["status"] in ("partial", "blocked", "needs-input", "failed", "cancelled")
+    return short and not state["queued"] and model.current_run(state) is None and bool(state["runs"])

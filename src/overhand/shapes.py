@@ -1,0 +1,136 @@
+"""What a task's state looks like: declared keys of plain dictionaries, for the type checker and the reader.
+
+They go to JSON as they are, and no light verb imports this: it would pay for `typing` when it starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+Event = dict[str, Any]
+
+
+class Parent(TypedDict):
+    """The recorded run that delegated a task."""
+
+    task: str
+    run: str
+
+
+class Check(TypedDict):
+    """A command that Overhand runs to verify a result."""
+
+    name: str
+    command: str
+
+
+class Run(TypedDict):
+    """One attempt at a task by one agent."""
+
+    id: str
+    agent: str
+    driver: str
+    attached: bool
+    state: str
+    cause: str | None
+    exit: int | None
+    created: str
+    mono: float
+    boot: str
+    machine: str
+    pidns: str
+    timeout: float
+    shim: int | None
+    ended: str | None
+    status: str | None
+    leftovers: list[int]
+    waiting: float | None  # since when it is known to be blocked, on the monotonic clock of its boot
+    waited: float  # seconds it was blocked before that: its deadline is later by as much
+    usage: Usage | None
+
+
+class Usage(TypedDict):
+    """What a run has used so far: its own latest report, or an estimate."""
+
+    input: int
+    output: int
+    usd: float
+    turns: int
+    context: int  # tokens of the latest turn
+    window: int  # what the model can hold; 0 if nobody said
+    estimated: bool
+
+
+class Question(TypedDict):
+    """What an agent asked; answered once."""
+
+    seq: int
+    stem: str  # of its files: NNN, unless an agent named them differently
+    question: str  # shortened; the whole of it is in ipc/NNN.question
+    options: list[str]
+    closed: bool  # only one of the options will do
+    step: str
+    via: str  # file, ask, pause, call or return
+    run: str | None
+    asked: str
+    answered: str | None
+    answer: str | None  # shortened, if `blob` names the file that has the whole of it
+    blob: str | None
+    sha: str  # of the question's file, where an agent wrote it
+
+
+class Amount(TypedDict):
+    """Tokens and money."""
+
+    tokens: int
+    usd: float
+
+
+class State(TypedDict):
+    """What a task's log says."""
+
+    task_id: str
+    handle: int | None
+    title: str
+    agent: str
+    kind: str | None
+    priority: str
+    parent: Parent | None
+    path: list[str]
+    depth: int
+    created: str | None
+    level: str
+    timeout: float
+    contract: str | None
+    checks: list[Check]
+    after: str | None
+    settings: dict[str, Any]
+    model: str | None
+    budget: str | None
+    strict: bool
+    handoff: str | None
+    seal: str
+    queued: bool
+    queued_at: str | None
+    runs: list[Run]
+    status: str | None
+    verified: str
+    summary: str
+    judged_run: str | None
+    judged: str | None
+    output: str | None
+    seen: bool
+    stop: str | None
+    repairs: int
+    notices: list[str]
+    questions: list[Question]
+    resume: Event | None  # how the queued run is to go on from an earlier one
+    checkpoints: list[Event]
+    controls: list[Event]
+    causes: dict[str, str]  # effects of output that were carried out: cause -> what
+    limits: list[str]  # budget levels that were acted on
+    reserved: dict[str, Amount]  # what children hold of this task's budget
+    settled: Amount  # what ended children used of it
+    phase: str | None
+    phases: list[Event]
+    size: int  # of the log, where it is known that nothing was appended since

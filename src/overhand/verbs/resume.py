@@ -1,0 +1,82 @@
+"""`resume`: the same task, a new run that goes on from where the last one stood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand import checkpoints, model, questions, trust
+from overhand import config as configs
+from overhand.agents import files
+from overhand.callers import caller
+from overhand.errors import BadInput, NotAllowed, Refused
+from overhand.verbs.ask import give
+from overhand.verbs.control import may_run, queue_again
+from overhand.verbs.reconcile import refresh
+
+if TYPE_CHECKING:
+    from overhand.callers import Caller
+    from overhand.shapes import Event, State
+    from overhand.verbs import Answer, Session
+
+
+def resume(
+    session: Session,
+    id: str,
+    answer: str | None = None,
+    from_: str | None = None,
+    agent: str | None = None,
+    wait: bool = False,
+) -> Answer:
+    """Start the next run of a task that ended short."""
+    from overhand.verbs.delegate import ask_for_trust
+
+    who = caller(session.store)
+    task_id = session.store.resolve(id)
+    state = refresh(session, session.store.state(task_id))
+    _may_resume(session, who, state)
+    ask_for_trust(session, who)
+    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
+    chosen = files.find(session.root, agent or state["agent"], config)
+    trust.require(session.root, chosen.trusted_with)
+    trust.require_seal(state)
+    how: dict[str, Any] = {"run": state["runs"][-1]["id"], "why": "resumed"}
+    if from_ is not None:
+        how["from"] = checkpoints.find(state, from_)
+    if answer is not None:
+        _take_answer(session, who, state, answer, how)
+    elif model.open_questions(state):
+        raise _unanswered(state)
+    accepted: Event = {"e": "accepted", "agent": chosen.name, "resume": how}
+    return queue_again(session, who, task_id, accepted, "resume", wait=wait)
+
+
+def _may_resume(session: Session, who: Caller, state: State) -> None:
+    handle = state["handle"] or state["task_id"]
+    if not who.is_person and not (state["parent"] and state["parent"]["run"] == who.run):
+        raise NotAllowed(
+            f"Task {handle} was not delegated by this run; it cannot resume it.", "Ask the person who started it."
+        )
+    if not state["runs"]:
+        raise Refused(f"Task {handle} has not run yet.", f"Start it: overhand run {handle}")
+    may_run(session, state)
+
+
+def _take_answer(session: Session, who: Caller, state: State, text: str, how: dict[str, Any]) -> None:
+    """`--answer`: the answer to the one open question, or a word to go on with."""
+    if not text.strip():
+        raise BadInput("--answer is empty.", "Write what the agent is to know.")
+    if model.open_questions(state):
+        questions.choose(state, None)  # says which are open, if there are several
+        give(session, who, state["task_id"], None, text, resume=False)
+    elif len(text) > 2000:
+        raise BadInput("--answer is too long for a note.", "Write it into a file and name the file.")
+    else:
+        how["note"] = text
+
+
+def _unanswered(state: State) -> Refused:
+    still_open = model.open_questions(state)
+    handle = state["handle"] or state["task_id"]
+    told = "; ".join(f"{q['seq']}: {questions.shorten(q['question'], 100)}" for q in still_open)
+    word = f"overhand answer {handle}" + (f" {still_open[0]['seq']}" if len(still_open) > 1 else "")
+    return Refused(f"Task {handle} waits for an answer ({told}).", f"Answer it, and it goes on by itself: {word} TEXT")

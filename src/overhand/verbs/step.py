@@ -1,0 +1,157 @@
+"""The plan's progress: `step` marks one of its steps, or shows them all."""
+
+from __future__ import annotations
+
+from overhand import model, steps
+from overhand.callers import caller
+from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
+from overhand.files import read_file
+from overhand.verbs import Answer, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overhand.callers import Caller
+    from overhand.shapes import Event, State
+    from overhand.steps import Item
+    from overhand.store import Locked
+
+_LONG = 200  # characters of a step's text in the log and of a reason in the file
+
+
+def step(
+    session: Session,
+    id: str | None = None,
+    step: str | None = None,
+    state: list[str] | None = None,
+    reason: str | None = None,
+    question: str | None = None,
+) -> Answer:
+    """Mark a step of the plan; without a step, show the plan."""
+    who = caller(session.store)
+    words = [word for word in (id, step, *(state or ())) if word is not None]
+    if who.is_person:
+        if not words:
+            raise BadInput("step needs ID outside a run.", "overhand step ID N done")
+        task_id = session.store.resolve(words.pop(0))
+    else:
+        task_id = str(who.task)
+    if not words:
+        return _show(session, task_id)
+    select, wanted, rest = _meant(words, who)
+    suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
+    with session.store.locked(task_id, who.by(session.via)) as task:
+        _check_run(task.state, who)
+        path = f"{task.folder}/HANDOFF.md"
+        marked = steps.mark(path, select, steps.STATES[wanted], suffix)
+        _record(task, path, marked, who)
+        handle = task.state["handle"]
+    done, total, _ = steps.progress(read_file(path) or b"")
+    return Answer(
+        {
+            "schema": "overhand.step/1",
+            "task_id": task_id,
+            "handle": handle,
+            "step": _row(marked),
+            "progress": {"done": done, "total": total},
+        }
+    )
+
+
+def _show(session: Session, task_id: str) -> Answer:
+    state = session.store.state(task_id)
+    raw = read_file(f"{session.store.folder(task_id)}/HANDOFF.md")
+    if raw is None:
+        raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
+    items = steps.read(raw)
+    done, total, _ = steps.progress_of(items)
+    return Answer(
+        {
+            "schema": "overhand.step/1",
+            "task_id": task_id,
+            "handle": state["handle"],
+            "steps": [_row(item) for item in items],
+            "progress": {"done": done, "total": total},
+        }
+    )
+
+
+def _row(item: Item) -> dict[str, Any]:
+    shown = {"n": item.number, "text": item.text, "marker": item.marker, "state": item.state}
+    more = {"question": item.question, "error": item.error}
+    return {**shown, **{name: value for name, value in more.items() if value}}
+
+
+def _meant(words: list[str], who: Caller) -> tuple[str, str, list[str]]:
+    """Which step, which state, and the words behind `error`: they are the reason."""
+    at = len(words) - 1
+    if len(words) > 1 and words[0].isascii() and words[0].isdigit() and words[1] in steps.STATES:
+        at = 1
+    elif words[-1] not in steps.STATES:
+        at = words.index("error", 1) if "error" in words[1:] else -1
+    usage = f"overhand step {'ID ' if who.is_person else ''}N|TEXT {'|'.join(steps.STATES)}"
+    if at < 0:
+        raise BadInput(f"{words[-1]!r} is no state of a step.", usage)
+    if at == 0:
+        raise BadInput(f"Which step is {words[0]}?", usage)
+    if len(words) > at + 1 and words[at] != "error":
+        raise BadInput(f"{words[at + 1]!r} is one word too many: only an error has a reason.", usage)
+    if at > 1 and not who.is_person and words[0].isdigit() and words[1].isdigit():
+        raise BadInput("Inside a run no task is named: its own is meant.", usage)
+    return " ".join(words[:at]), words[at], words[at + 1 :]
+
+
+def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None:
+    """What stands behind the step's text in this state."""
+    if question is not None:
+        number = question.removesuffix(".question")
+        if wanted != "blocked":
+            raise BadInput(f"--question is for a step that is blocked, not {wanted}.", "Leave it out.")
+        if not (number.isascii() and number.isdigit() and len(number) < 7 and int(number) > 0):
+            raise BadInput(f"{question!r} is not the number of a question.", "Write it as --question 1")
+        return steps.asked(int(number))
+    if reason is None:
+        return None
+    if wanted != "error":
+        raise BadInput(
+            f"--reason is for an error; {wanted} has none.",
+            'What blocks you is asked: overhand ask "…"' if wanted == "blocked" else "Leave it out.",
+        )
+    return steps.because(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
+
+
+def _check_run(state: State, who: Caller) -> None:
+    """A run marks the steps of its own task, and only while it holds it."""
+    if who.is_person:
+        return
+    run = model.current_run(state)
+    if run is None or run["id"] != who.run or run["state"] == "ended":
+        raise StaleRun(
+            f"Run {who.run} no longer holds task {state['task_id']}; it cannot mark its steps.",
+            f"A person can: overhand step {state['handle'] or state['task_id']} N done",
+        )
+
+
+def _record(task: Locked, path: str, marked: Item, who: Caller) -> None:
+    """One event per change; a mark that cannot be recorded is taken back."""
+    before = marked.before
+    if before is None or (before.marker, before.question, before.error) == (
+        marked.marker,
+        marked.question,
+        marked.error,
+    ):
+        return
+    event: Event = {"e": "step", "n": marked.number, "text": marked.text[:_LONG], "marker": marked.marker}
+    if who.run:
+        event["run"] = who.run
+    try:
+        task.append(event)
+    except OverhandError:
+        steps.mark(path, str(marked.number), before.marker, _same_suffix(before))
+        raise
+
+
+def _same_suffix(item: Item) -> str:
+    asked = f" (IPC: {item.question})" if item.question else ""
+    return asked + (steps.because(item.error) if item.error else "")

@@ -1,0 +1,92 @@
+"""`answer` without words: everything that waits for an answer, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand import doors, model, questions
+from overhand.callers import caller
+from overhand.errors import BadInput
+from overhand.verbs import Answer, Session
+from overhand.verbs.ask import give
+
+if TYPE_CHECKING:
+    from overhand.shapes import Question, State
+
+
+def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
+    """On a terminal each question is put in turn; elsewhere they are listed."""
+    waiting = [(state, question) for state in _states(session, handle) for question in model.open_questions(state)]
+    shown = [item(session, state, question) for state, question in waiting]
+    payload: dict[str, Any] = {"schema": "overhand.answer/1", "questions": shown, "answered": []}
+    if not session.interactive or session.read is None or not waiting:
+        if handle is not None and not waiting:
+            questions.choose(session.store.state(session.store.resolve(handle)), None)
+        return Answer(payload)
+    who = caller(session.store)
+    for number, one in enumerate(shown, 1):
+        told = _put(session, one, number, len(shown))
+        if told is None:
+            break
+        if told:
+            payload["answered"].append(give(session, who, one["task_id"], one["seq"], told, resume=resume))
+    done = {(one["task_id"], one["seq"]) for one in payload["answered"]}
+    payload["questions"] = [one for one in shown if (one["task_id"], one["seq"]) not in done]
+    return Answer(payload)
+
+
+def _states(session: Session, handle: str | None) -> list[State]:
+    states = [session.store.state(session.store.resolve(handle))] if handle else session.store.states()
+    by = caller(session.store).by(session.via)
+    wanted = [s for s in states if s["status"] not in ("completed", "cancelled", "rejected")]
+    return [doors.take(session.store, state, by)[0] for state in wanted]
+
+
+def item(session: Session, state: State, question: Question) -> dict[str, Any]:
+    """A question as it is shown wherever questions are: with the path of agents that leads to it."""
+    return {
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "title": state["title"],
+        "path": state["path"],
+        "seq": question["seq"],
+        "question": questions.text_of(session.store, state["task_id"], question),
+        "options": question["options"],
+        "closed": question["closed"],
+        "step": question["step"],
+        "asked": question["asked"],
+        "via": question["via"],
+        "run_state": model.run_state(state),
+        "command": f"overhand answer {state['handle'] or state['task_id']} {question['seq']} TEXT",
+    }
+
+
+def _put(session: Session, one: dict[str, Any], number: int, count: int) -> str | None:
+    """Ask the person; "" to leave this one for later, None to leave them all."""
+    read = session.read
+    if read is None:
+        return None
+    session.tell(f"\n{number} of {count} · task {one['handle']} {one['title']} ({' → '.join(one['path'])})")
+    if one["step"]:
+        session.tell(f"  at the step: {one['step']}")
+    session.tell(f"  {one['question']}")
+    for at, option in enumerate(one["options"], 1):
+        session.tell(f"    {at}. {option}")
+    how = "a number" if one["closed"] else "a number or your own words" if one["options"] else "your answer"
+    while True:
+        said = read(f"  {how}, Enter for later, q to leave: ")
+        if said is None or said.strip() == "q":
+            return None
+        try:
+            return _chosen(one, said.strip())
+        except BadInput as error:
+            session.tell(f"  {error.message}")
+
+
+def _chosen(one: dict[str, Any], said: str) -> str:
+    options: list[str] = one["options"]
+    if said.isascii() and said.isdigit() and 0 < int(said) <= len(options):
+        return options[int(said) - 1]
+    if one["closed"] and said and said.casefold() not in (option.casefold() for option in options):
+        raise BadInput(f"One of these is needed: {', '.join(options)}.")
+    return said
