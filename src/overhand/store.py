@@ -141,18 +141,22 @@ class Store:
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
         if handle == "-":
-            numbers = {n: task_id for n, task_id in self._handles().items() if os.path.isdir(self.folder(task_id))}
+            numbers = {n: task_id for n, task_id in self._handles().items() if self._is_there(task_id)}
             if not numbers:
                 raise TaskNotFound("There is no task yet.", 'Make one: overhand delegate "what to do"')
             return numbers[max(numbers)]
         if handle.isascii() and handle.isdigit():
             task_id = self._handles().get(int(handle))
-            if task_id is None or not os.path.isdir(self.folder(task_id)):
+            if task_id is None or not self._is_there(task_id):
                 raise TaskNotFound(f"There is no task {handle}.", "See them all: overhand list")
             return task_id
         if model.is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
             return handle
         return self._by_title(handle)
+
+    def _is_there(self, task_id: str) -> bool:
+        """Whether a number leads to a task: whoever is killed while making some leaves numbers and empty folders."""
+        return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG, "HANDOFF.md"))
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
