@@ -236,12 +236,12 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         raw, cause, quick = encode(failure(error)), "error", False
     if questions.has_unread(work.store, begun.state):
         doors.take(work.store, work.store.state(begun.task_id), work.by, last=True)
-    with pool.desk if quick else nullcontext():
-        with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
-            current = model.find_run(task.state, begun.run_id)
-            if current is None or current["state"] == "ended":
-                _refuse(task, begun, encode(value) if value is not None and plain else raw)
-                return
+    with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
+        current = model.find_run(task.state, begun.run_id)
+        if current is None or current["state"] == "ended":
+            _refuse(task, begun, encode(value) if value is not None and plain else raw)
+            quick = False  # whoever ended it may still be judging, and a result is waited for
+        else:
             if raw is not None:
                 write_file(f"{begun.place}/result.json", raw)
             code = {"exit": 0, "error": 1}.get(cause)
@@ -250,10 +250,10 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
                 _judge_at_once(batch, begun, task, current, ended, value)
             else:
                 task.append(ended)
-        if not quick:
-            finish.finish(work, begun.task_id, patient=True)
     if quick:
         spending.settle(work, begun.state)
+    else:
+        finish.finish(work, begun.task_id, patient=True)
     batch.judged(begun.task_id)
 
 
