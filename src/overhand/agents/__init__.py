@@ -76,6 +76,14 @@ class Job:
     handoff: str
     output: str
     project: str
+    place: str = ""  # the run's own folder
+    run: str = ""
+    level: str = "work"
+    model: str = ""
+    session: str = ""  # the native session to go on with
+    mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
+    allow: tuple[str, ...] = ()  # patterns, in the agent's own words
+    deny: tuple[str, ...] = ()
 
 
 class Driver(Protocol):

@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
     kind: str
     text: str = ""
-    data: Mapping[str, Any] = {}  # noqa: RUF012 -- never changed
+    data: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
