@@ -65,6 +65,7 @@ class Launch:
     argv: tuple[str, ...]
     prompt_on_stdin: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str, str], ...] = ()  # variable, name and text of files put into the run's folder
 
 
 @dataclass(frozen=True, slots=True)
