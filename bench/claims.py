@@ -42,7 +42,7 @@ def prepare(store: Store, count: int) -> list[str]:
 def claim(store: Store, task: str) -> None:
     """Ours."""
     with store.locked(task, BY) as locked:
-        run.claim(locked, "worker", "command", 600.0)
+        run.claim(locked, Agent("worker", "command"), 600.0)
 
 
 def claim_bare(store: Store, task: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from overhand import effects, metering, parking, run
+from overhand import effects, handles, metering, model, parking, run
+from overhand.errors import OverhandError
+from overhand.watching import size_of
 
 if TYPE_CHECKING:
     from overhand.shapes import State
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 _ATTEND_EVERY = 5.0  # seconds between looks at a run that waits, should nothing wake us
 _HEAR_AGAIN = 1.0  # the same, of one that is heard
+_SIZE_EVERY = 3.0
+_SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked at for whom it has started
 _HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
 
 
@@ -93,3 +97,55 @@ def park(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
             run.stop(work, task_id, "answer-timeout", grace)
 
     boss.jobs.start(task_id, do)
+
+
+def note(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
+    """A run without any sign of life for long is told of, once."""
+    stall = (known.own or boss.config).stall
+    if known.waiting is not None and now - known.began > _SETTLED:
+        known.sign = now  # why it is silent is known
+        known.note_at = (now // _SETTLED + 2) * _SETTLED  # all of them at the same time: each would wake us
+        return
+    silent = boss.watches.note(known, now, stall)
+    if stall and silent > stall and not known.stalled:
+        known.stalled = True
+        notice(boss, task_id, f"No sign of life for {model.say_duration(silent)}: no output, no CPU.")
+
+
+def examine(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
+    """One live run: has it ended, does it flood? There may be hundreds, so mostly one look at its folder."""
+    touched = boss.watches.touched(known)
+    if touched or known.pidfd is None:
+        if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
+            boss.look(task_id)
+            return
+        boss.watches.watch_shim(task_id, known)
+    if (touched and boss.watches.has_talk(known)) or is_due(known, now):
+        attend(boss, task_id, known, now)
+        return
+    if touched or not known.folders:
+        metering.look(boss, task_id, known)
+    if not touched and now - known.sized < _SIZE_EVERY * (1 if known.waiting is None else 4):
+        return
+    known.sized = now
+    size = sum(size_of(f"{known.place}/{name}") for name in ("stdout", "stderr"))
+    most = (known.own or boss.config).max_output
+    if size > most:
+        boss.jobs.start(task_id, lambda: stop_flood(boss, task_id, most))
+    if size != known.size:
+        known.size, known.sign = size, now
+
+
+def notice(boss: Supervisor, task_id: str, text: str) -> None:
+    """Leave a line for the person."""
+    try:
+        with boss.store.locked(task_id, boss.work(task_id).by, patience=0.5) as task:
+            task.append({"e": "notice", "text": text})
+    except OverhandError as error:
+        boss.say(f"{task_id}: {text} ({error})")
+
+
+def stop_flood(boss: Supervisor, task_id: str, most: int) -> None:
+    """An agent that prints without end is stopped; what it printed stays."""
+    notice(boss, task_id, f"It printed more than {most} bytes and was stopped.")
+    boss.end(task_id, "error", 0.0)

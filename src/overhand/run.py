@@ -139,6 +139,9 @@ def start(work: Work, task_id: str) -> bool:
     except OverhandError as error:
         reject(work, task_id, error)
         return False
+    except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
+        reject(work, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
+        return False
     with work.store.locked(task_id, work.by) as task:
         run_id = claim(task, prepared.agent, state["timeout"])
         if run_id is None:
@@ -161,12 +164,19 @@ def start(work: Work, task_id: str) -> bool:
                 },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
             )
-        except (OSError, OverhandError) as error:
-            told = error if isinstance(error, OverhandError) else storage_failed(error, "Cannot start the agent")
-            _never_started(task, run_id, place, told)
+        except Exception as error:  # noqa: BLE001 -- the run is recorded already: it ends with the reason
+            _never_started(task, run_id, place, _told(error))
             return False
         task.append({"e": "run.started", "run": run_id, "shim": shim})
     return True
+
+
+def _told(error: Exception) -> OverhandError:
+    if isinstance(error, OverhandError):
+        return error
+    if isinstance(error, OSError):
+        return storage_failed(error, "Cannot start the agent")
+    return OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
 
 
 def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) -> None:

@@ -41,7 +41,7 @@ from overhand.jobs import Jobs
 from overhand.notify import Notifier, note_of
 from overhand.slots import fits, in_order, waits_for, waits_for_child
 from overhand.store import Store, open_states
-from overhand.watching import Watch, Watches
+from overhand.watching import Watches, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 _JOBS = 16
 _LOOK_EVERY = 1.0
-_SIZE_EVERY = 3.0
-_SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked at for whom it has started
 _AGAIN = 5.0  # seconds after which a stop that did not work is tried again
 
 
@@ -285,7 +283,7 @@ class Supervisor:
                 known.park_at = now + _AGAIN
                 attending.park(self, task_id, known, now)
             if now >= known.note_at:
-                self.note(task_id, known, now)
+                attending.note(self, task_id, known, now)
         if now - self.looked < _LOOK_EVERY:
             return
         self.looked = now
@@ -295,57 +293,13 @@ class Supervisor:
             self.look(task_id)
         for task_id, known in list(self.watches.live.items()):
             if task_id not in self.jobs.busy:
-                self.examine(task_id, known, now)
-
-    def note(self, task_id: str, known: Watch, now: float) -> None:
-        """A run without any sign of life for long is told of, once."""
-        stall = (known.own or self.config).stall
-        if known.waiting is not None and now - known.began > _SETTLED:
-            known.sign = now  # why it is silent is known
-            known.note_at = (now // _SETTLED + 2) * _SETTLED  # all of them at the same time: each would wake us
-            return
-        silent = self.watches.note(known, now, stall)
-        if stall and silent > stall and not known.stalled:
-            known.stalled = True
-            self.notice(task_id, f"No sign of life for {model.say_duration(silent)}: no output, no CPU.")
-
-    def examine(self, task_id: str, known: Watch, now: float) -> None:
-        """One live run: has it ended, does it flood? There may be hundreds, so mostly one look at its folder."""
-        touched = self.watches.touched(known)
-        if touched or known.pidfd is None:
-            if handles.exit_code(known.place) is not None or (known.pidfd is None and not handles.lives(known.place)):
-                self.look(task_id)
-                return
-            self.watches.watch_shim(task_id, known)
-        if (touched and self.watches.has_talk(known)) or attending.is_due(known, now):
-            attending.attend(self, task_id, known, now)
-            return
-        if touched or not known.folders:
-            metering.look(self, task_id, known)
-        if not touched and now - known.sized < _SIZE_EVERY * (1 if known.waiting is None else 4):
-            return
-        known.sized = now
-        size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
-        most = (known.own or self.config).max_output
-        if size > most:
-            self.jobs.start(task_id, lambda: self.stop_flood(task_id, most))
-        if size != known.size:
-            known.size, known.sign = size, now
-
-    def notice(self, task_id: str, text: str) -> None:
-        """Leave a line for the person."""
-        try:
-            with self.store.locked(task_id, self.work(task_id).by, patience=0.5) as task:
-                task.append({"e": "notice", "text": text})
-        except OverhandError as error:
-            say(f"{task_id}: {text} ({error})")
-
-    def stop_flood(self, task_id: str, most: int) -> None:
-        """An agent that prints without end is stopped; what it printed stays."""
-        self.notice(task_id, f"It printed more than {most} bytes and was stopped.")
-        self.end(task_id, "error", 0.0)
+                attending.examine(self, task_id, known, now)
 
     # the queue
+
+    def say(self, text: str) -> None:
+        """One line in our log."""
+        say(text)
 
     def load_config(self) -> None:
         """Settings as they are now; those of a project nobody trusts do not count."""
@@ -381,13 +335,6 @@ class Supervisor:
         return time.monotonic() - self.idle_since >= self.config.idle
 
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
 def say(text: str) -> None:
     """One line in the supervisor's log; a full disk must not end the supervisor."""
     try:
@@ -418,7 +365,7 @@ def main(argv: list[str]) -> int:
 
 
 def _shorten_log(path: str) -> None:
-    if _size(path) > 1_000_000:
+    if size_of(path) > 1_000_000:
         os.truncate(path, 0)
 
 

@@ -192,7 +192,7 @@ class Watches:
 
     def is_quiet(self, known: Watch, now: float, after: float) -> bool:
         """Whether it has printed nothing for so long, and used the processor no more than one who looks around."""
-        size = sum(_size(f"{known.place}/{name}") for name in ("stdout", "stderr"))
+        size = sum(size_of(f"{known.place}/{name}") for name in ("stdout", "stderr"))
         shim = handles.shim_pid(known.place) if known.ours and proc.LINUX else None
         ticks = known.members.note(shim) if shim is not None else 0
         was_size, was_ticks, since = known.quiet
@@ -227,7 +227,8 @@ def _touch(path: str) -> int:
         return 0
 
 
-def _size(path: str) -> int:
+def size_of(path: str) -> int:
+    """How long a file is; 0 if it is not there."""
     try:
         return os.stat(path).st_size
     except OSError:

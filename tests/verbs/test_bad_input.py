@@ -138,6 +138,14 @@ AGENT_FILES = {
         b'---\nname: odd\ncapabilities: 4\noverhand: {driver: command, command: ["true"]}\n---\nx',
         "must be a list",
     ),
+    "switch": (
+        b'---\nname: switch\noverhand: {driver: command, command: ["true"], control: "no"}\n---\nx',
+        "overhand.control must be true or false",
+    ),
+    "patient": (
+        b'---\nname: patient\noverhand: {driver: command, command: ["true"], max_block: long}\n---\nx',
+        "overhand.max_block must be a duration",
+    ),
     "inner": (b"---\nname: inner\noverhand: 3\n---\nx", "overhand: must be a mapping"),
 }
 

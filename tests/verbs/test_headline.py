@@ -80,9 +80,11 @@ def test_json_has_what_a_person_sees(crowd: ProjectDir) -> None:
     assert shown["counts"] == {"needs you": 3, "working": 2, "queued": 3, "ready": 16, "stopped": 2, "done": 1}
     assert shown["tasks"] == 27
     first = shown["groups"]["needs you"][0]
-    path = ".agent-workspaces/worker-20250101-000000-1/ipc/001.question"
-    options = ["staging", "production"]
-    assert first["question"] == {"seq": 1, "question": "Which database is it?", "options": options, "path": path}
+    question = first["question"]
+    assert (question["seq"], question["question"]) == (1, "Which database is it?")
+    assert question["options"] == ["staging", "production"]
+    assert question["file"] == ".agent-workspaces/worker-20250101-000000-1/ipc/001.question"
+    assert question["path"][0] == "user"
     assert first["progress"] == {"done": 2, "total": 5}
     assert first["step"].startswith("Copy the tables")
     assert first["usage"] == {"tokens": 41_200, "usd": 0.4, "estimated": True}

@@ -66,8 +66,8 @@ def test_a_judged_task(overhand_project: ProjectDir, name: str) -> None:
 
 def test_a_task_that_never_ran(overhand_project: ProjectDir) -> None:
     overhand_project.run("delegate", "Later", "--agent", "worker", "--no-start", check=True)
-    ran = overhand_project.run("monitor", "1", "--timeout", "0", "--json")
-    assert (ran.code, ran.json["what"], ran.json["status"]) == (3, "timeout", None)
+    ran = overhand_project.run("monitor", "1", "--json")
+    assert (ran.code, ran.json["error"]["hint"]) == (3, "Start it: overhand run 1")
     overhand_project.run("stop", "1", check=True)
     ran = overhand_project.run("monitor", "1", "--json")
     assert (ran.code, ran.json["what"], ran.json["path"]) == (2, "output", None)
@@ -109,7 +109,7 @@ def test_several_questions_are_shown_with_their_options(overhand_project: Projec
     until(lambda: len(store.state(store.resolve("1"))["questions"]) == 2, "both questions recorded")
     shown = overhand_project.run("monitor", "1", "--json").json
     assert [one["seq"] for one in shown["questions"]] == [1, 2]
-    assert "2) two" in overhand_project.run("monitor", "1").out
+    assert "- two" in overhand_project.run("monitor", "1").out
     overhand_project.run("answer", "1", "1", "this one", check=True)
     assert overhand_project.run("monitor", "1", "--json").json["question"]["options"] == ["one", "two"]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PROGRAM = "goose"
 RESUMES = True
 COMPACTS = True
+CUMULATIVE = True  # its usage counts the whole session
 NAMED = True  # the session is named by us: its stream has no id
 MAX_BLOCK = 100.0
 
@@ -44,19 +45,22 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
     if kind == "message":
         message = line.get("message") or {}
         for block in message.get("content") or ():
-            yield from _block(block, message.get("role"))
+            yield from _block(block, message)
     elif kind == "complete":
-        total = line.get("total_tokens")
         yield Event("used", data={"input": line.get("input_tokens") or 0, "output": line.get("output_tokens") or 0})
-        yield Event("ended", data={"how": "clean" if total is not None else "api-error"})
+        yield Event("turned")
     elif kind == "error":
         text = str(line.get("error") or line.get("message") or "")
         yield Event("ended", text[:500], {"how": failure(None, text)})
 
 
-def _block(block: dict[str, Any], role: Any) -> Iterator[Event]:
-    if block.get("type") == "text" and role == "assistant":
-        yield Event("said", str(block.get("text", "")))
+def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
+    text = str(block.get("text", ""))
+    if block.get("type") == "text" and message.get("role") == "assistant":
+        if message.get("id") is None and text.startswith("Ran into this error"):  # it exits with 0 all the same
+            yield Event("ended", text[:500], {"how": failure(None, text)})
+        else:
+            yield Event("said", text, {"part": True})
     elif block.get("type") == "toolRequest":
         call = (block.get("toolCall") or {}).get("value") or {}
         yield Event("did", str(call.get("name", "")), call.get("arguments") or {})

@@ -1,7 +1,8 @@
 """What a real agent's JSON lines say, in one vocabulary; each driver translates its own.
 
 Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
-money of this run so far), `denied` (something it wanted and was not allowed), `ended` (how its last turn ended).
+money of this run so far), `denied` (something it wanted and was not allowed), `ended` (how its last turn ended),
+`turned` (it ended, and well unless something said otherwise).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Event(NamedTuple):
 
     kind: str
     text: str = ""
-    data: Mapping[str, Any] = {}  # noqa: RUF012 -- never changed
+    data: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -46,22 +47,31 @@ class Heard:
     end: str = "none"
     why: str = ""
     retry_at: float | None = None
+    _open: bool = False  # the last text may go on
 
     def take(self, event: Event) -> None:
         """Add one event."""
         if event.kind == "session":
             self.session = event.text
         elif event.kind == "said":
-            self.text.append(event.text)
+            if event.data.get("part") and self._open:
+                self.text[-1] += event.text
+            else:
+                self.text.append(event.text)
         elif event.kind == "did":
             self.tools += 1
         elif event.kind == "used":
-            self.usage.update(event.data)
+            for key in ("input", "output", "usd", "turns"):
+                before = self.usage.get(key, 0) if event.data.get("add") else 0
+                self.usage[key] = before + (event.data.get(key) or 0)
         elif event.kind == "denied":
             self.denied.append(event.text)
         elif event.kind == "ended":
             self.end, self.why = event.data.get("how", "clean"), event.text
             self.retry_at = event.data.get("retry_at", self.retry_at)
+        elif event.kind == "turned" and self.end == "none":
+            self.end = "clean"  # nothing spoke against it
+        self._open = event.kind == "said"
 
     @property
     def last_words(self) -> str:

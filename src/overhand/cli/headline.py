@@ -191,7 +191,7 @@ def _cost(row: Row, whole: bool = True) -> str:
     size = next((f"{tokens / unit:.{int(tokens < 10 * unit)}f}{name}" for unit, name in _SIZES if tokens >= unit), None)
     mark = "~" if used["estimated"] else ""
     money = f"{mark}${used['usd']:.2f}" if used["usd"] else ""
-    return f"{mark}{size or tokens} {money}".strip() if whole or not money else money
+    return f"{mark}{size or tokens} tok {money}".strip() if whole or not money else money
 
 
 _SIZES = ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k"))

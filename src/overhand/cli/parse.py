@@ -102,7 +102,8 @@ def _option(
 
 def _one_of(arg: Arg, value: str) -> None:
     if arg.choices and value not in arg.choices:
-        raise BadInput(f"{arg.name} cannot be {value!r}.", f"One of: {', '.join(arg.choices)}")
+        name = arg.name if arg.name.startswith("-") else arg.value
+        raise BadInput(f"{name} cannot be {value!r}.", f"One of: {', '.join(arg.choices)}")
 
 
 def _words(found: Verb, words: list[str], values: dict[str, Any]) -> None:

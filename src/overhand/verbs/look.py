@@ -149,7 +149,8 @@ def _report(session: Session, state: State, payload: dict[str, Any]) -> Answer:
 
     run = model.find_run(state, state["judged_run"])
     if run is None:
-        raise NotFound("No run of this task was judged yet.", f"Wait for it: overhand wait {state['handle']}")
+        how = "Wait for it: overhand wait" if model.run_state(state) else "Start it: overhand run"
+        raise NotFound("No run of this task was judged yet.", f"{how} {state['handle']}")
     made = reports.kept(session.store, state, run) or reports.report(session.store, state, run, payload)
     return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
 

@@ -36,6 +36,9 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     except ValueError:
         raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
     task_id = session.store.resolve(id)
+    if model.run_state(state := session.store.state(task_id)) is None and state["status"] is None:
+        handle = state["handle"] or task_id
+        raise Refused(f"Task {handle} is only prepared: nothing will happen.", f"Start it: overhand run {handle}")
     who = caller(session.store)
     with (
         _ended_by_signal(),
