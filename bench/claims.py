@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand import run
+from overhand.agents import Agent
 from overhand.store import Store
 
 if TYPE_CHECKING:

@@ -280,7 +280,7 @@ def test_a_return_that_needs_input_is_a_question_too(project: Project) -> None:
 
     task = project.delegate("Paint", agent="asker")
     assert task.wait().status == "needs-input"
-    assert [q["question"] for q in project.questions()] == ["Which colour?"]
+    assert [q["question"] for q in project.questions()] == ["Half done.\n\nWhich colour?"]
     assert task.resume("Blue").wait().summary == "Painted."
 
 
