@@ -93,7 +93,9 @@ class Supervisor:
         for state in open_states(states):
             self.look(state["task_id"])
         while not (self.is_idle() and self.desk.close_if_quiet()):
-            for fd, _ in self.poll.poll(self.timeout() * 1000):
+            ready = [fd for fd, _ in self.poll.poll(self.timeout() * 1000)]
+            # shims first: what a killed one left must be known before somebody's `stop` looks for it
+            for fd in sorted(ready, key=lambda fd: fd not in self.watches.by_fd):
                 if fd == self.desk.listener.fileno():
                     self.receive()
                 elif fd == self.desk.bell:

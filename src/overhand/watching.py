@@ -120,6 +120,8 @@ class Watches:
             return
         shim = handles.shim_pid(known.place, recorded)
         if shim is None:
+            if recorded is not None and proc.start_time(recorded) is None:
+                self._orphaned(known)  # it was killed before we could watch it
             return
         try:
             known.pidfd = os.pidfd_open(shim)
@@ -133,11 +135,14 @@ class Watches:
         task_id = self.by_fd[pidfd]
         known = self.live[task_id]
         self._close(known)
+        self._orphaned(known)
+        return task_id
+
+    def _orphaned(self, known: Watch) -> None:
         known.orphan = True
         if proc.LINUX and handles.exit_code(known.place) is None:
             others = [other.place for other in self.live.values() if other is not known]
             known.members.take_orphans(os.getpid(), others)
-        return task_id
 
     def _close(self, known: Watch) -> None:
         """A descriptor of an ended process would wake us for ever."""
