@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import callers, inprocess, model, trust
 from overhand import config as configs
+from overhand.agents import Agent
 from overhand.errors import BadInput, TimedOut
 from overhand.pool import Pool
 from overhand.store import find_root
@@ -159,8 +160,10 @@ class Project:
         if not model.is_name(name):
             raise BadInput(f"{name!r} is no agent name.", "Use small letters, digits and -, such as code-reviewer.")
 
+        agent = Agent(name, "function", options={"reentrant": reentrant, "can_delegate": can_delegate})
+
         def register(function: Callable[[Call], object]) -> Callable[[Call], object]:
-            self._functions[name] = inprocess.FunctionAgent(name, function, reentrant, can_delegate)
+            self._functions[name] = inprocess.FunctionAgent(agent, function)
             return function
 
         return register
@@ -180,21 +183,20 @@ class Project:
         first_use(self.session)
         who = callers.caller(self.session.store)
         batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
-        made: list[tuple[str, int | None, inprocess.FunctionAgent | None]] = []
-        for one, function in zip(wanted, functions, strict=True):
-            if function is None:
-                task = self._detached(one)
-                made.append((task.id, task.handle, None))
-            else:
-                state = batch.accept(request_of(one), function)
-                made.append((state["task_id"], state["handle"], function))
-        batch.all_accepted()
-        return [
-            Task(self, task_id, handle)
-            if function is None or one.get("no_start")
-            else self._submit(batch, task_id, handle, function)
-            for (task_id, handle, function), one in zip(made, wanted, strict=True)
-        ]
+        ours = [(request_of(one), function) for one, function in zip(wanted, functions, strict=True) if function]
+        states = batch.accept(ours)
+        others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
+        started = {
+            state["task_id"]: function
+            for state, (request, function) in zip(states, ours, strict=True)
+            if not request.no_start
+        }
+        running = self._submit(batch, started)
+        tasks = {
+            True: iter([Task(self, one["task_id"], one["handle"], running.get(one["task_id"])) for one in states]),
+            False: iter(others),
+        }
+        return [next(tasks[function is not None]) for function in functions]
 
     def _settings(self) -> configs.Config:
         """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
@@ -262,7 +264,8 @@ class Project:
         trust.require_seal(state)
         batch = inprocess.Batch(self.session, self._settings(), callers.caller(self.session.store), shared=False)
         batch.take(state, went_on)
-        return self._submit(batch, state["task_id"], state["handle"], function)
+        running = self._submit(batch, {state["task_id"]: function})
+        return Task(self, state["task_id"], state["handle"], running[state["task_id"]])
 
     def answer(self, task: Task | str | int, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
@@ -275,14 +278,13 @@ class Project:
         found: list[dict[str, Any]] = walk(self.session, None, resume=True).payload["questions"]
         return found
 
-    def _submit(
-        self, batch: inprocess.Batch, task_id: str, handle: int | None, function: inprocess.FunctionAgent
-    ) -> Task:
-        do = partial(inprocess.perform, batch, task_id, function, self.pool)
-        batch.at_work(1)
-        future = self.pool.submit(do)
-        future.add_done_callback(lambda _: batch.at_work(-1))
-        return Task(self, task_id, handle, (batch, future))
+    def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
+        """Have them called when there is room."""
+        batch.at_work(len(functions))
+        futures = self.pool.submit(partial(inprocess.perform, batch, *one, self.pool) for one in functions.items())
+        for future in futures:
+            future.add_done_callback(lambda _: batch.at_work(-1))
+        return {task_id: (batch, future) for task_id, future in zip(functions, futures, strict=True)}
 
     def close(self) -> None:
         """Wait for the functions that are still at work."""

@@ -259,9 +259,16 @@ def estimate(given: int, printed: int) -> Usage:
     }  # fmt: skip
 
 
+_NOTHING: dict[str, Any] = {  # of most functions: nobody counts, and nothing limits them
+    "input": 0, "output": 0, **amount(), "turns": 0, "estimated": False, "budget": None, "used_of_budget": None,
+}  # fmt: skip
+
+
 def usage_of(state: State) -> dict[str, Any]:
     """What a task has used so far, as JSON shows it."""
     known = [(run["id"], run["usage"]) for run in state["runs"] if run["usage"]]
+    if not known and not state["budget"] and not holds(state):
+        return {**_NOTHING, "children": {**amount(), "held": []}, "limits": state["limits"], "runs": []}
     spent, cap = own(state), explicit(state)
     children = add(*holds(state).values())
     return {

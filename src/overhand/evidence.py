@@ -41,8 +41,8 @@ class Returned:
 def collect(state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None) -> Returned:
     """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
     problems = _take_top_level(state, task_folder, place)
-    as_json = _from_json("result.json", given) if given is not None else _from_result(place)
-    found = [r for r in (_from_output(place), as_json, _from_stdout(place)) if r is not None]
+    doors = (_from_json("result.json", given),) if given is not None else (_from_result(place), _from_stdout(place))
+    found = [r for r in (_from_output(place), *doors) if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
     first = next((r for r in found if r.value and r.value.status), found[0])
@@ -80,12 +80,12 @@ def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]
 
 def _from_output(place: str) -> Returned | None:
     path = f"{place}/OUTPUT.md"
+    if not os.path.lexists(path):
+        return None
     raw = read_file(path)
     if raw is None:
-        if os.path.lexists(path):
-            text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
-            return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
-        return None
+        text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
+        return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
     text, problems = decode(raw)
     output, more = outputs.parse(text)
     problems = [*problems, *more]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 
-from overhand.errors import storage_failed
+from overhand.errors import OverhandError, storage_failed
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 
@@ -12,7 +13,7 @@ MAX_DOCUMENT = 16 * 1024 * 1024
 def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
     """Write a whole file: readers see the old bytes or the new ones, never a part."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    temporary = f"{path}.{os.getpid()}-{random_text(4)}.tmp"
+    temporary = f"{path}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
@@ -43,6 +44,26 @@ def write_new(path: str, data: bytes | str) -> None:
             os.close(fd)
     except OSError as error:
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
+
+
+def put_file(path: str, data: bytes | str) -> None:
+    """Write a whole file; a folder that an agent made in its place is moved aside."""
+    try:
+        write_file(path, data)
+    except OverhandError as error:
+        if not isinstance(error.__cause__, IsADirectoryError):
+            raise
+        os.rename(path, f"{path}-aside-{random_text(6)}")
+        write_file(path, data)
+
+
+def second_name(path: str, name: str) -> bool:
+    """Give a file of ours a second name; False if something has it already."""
+    try:
+        os.link(path, name)
+    except FileExistsError:
+        return False
+    return True
 
 
 def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
@@ -77,8 +98,6 @@ def _open_to_read(path: str) -> int:
         try:
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except BlockingIOError:
-            import time
-
             time.sleep(0.001)
     raise BlockingIOError(11, "Resource temporarily unavailable", path)
 

@@ -33,7 +33,7 @@ from overhand.documents import returns
 from overhand.documents.layout import Section
 from overhand.documents.problems import Problem
 from overhand.errors import OverhandError
-from overhand.files import random_text, read_file, write_file
+from overhand.files import put_file, read_file, second_name, write_file
 from overhand.jsonline import dumps
 from overhand.judge import CheckFact, Evidence, Verdict, judge
 
@@ -179,7 +179,7 @@ def gather(
     returned = evidence.collect(state, folder, place, spec, given)
     root = work.store.root
     baseline = (_json(f"{folder}/baseline.json") or {}) if any(d.path for d in handoff.deliverables) else {}
-    changed, alone = _changes(work, state, ended, place)
+    changed, alone = _changes(work, state, ended, place) if spec.get("tree", True) else (None, True)
     wants_checks = ended["cause"] != "cancelled" and bool(state["checks"])
     problems = list(returned.problems)
     if wants_checks and not trust.sealed(state):
@@ -281,14 +281,14 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
     if output is not None:
         result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        _put(f"{folder}/CONTEXT.md", closing.context_document(work.store, state, ended, verdict))
+        put_file(f"{folder}/CONTEXT.md", closing.context_document(work.store, state, ended, verdict))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
-    _put(f"{folder}/result.json", encoded)
+    put_file(f"{folder}/result.json", encoded)
     if not ended["attached"]:  # a function's report is made when somebody asks for it
         told = reports.report(work.store, state, ended, result)
-        _put(f"{case.place}/report.json", dumps(told) + "\n")
-        _put(f"{case.place}/report.md", "\n".join(reports.text(told)) + "\n")
+        put_file(f"{case.place}/report.json", dumps(told) + "\n")
+        put_file(f"{case.place}/report.md", "\n".join(reports.text(told)) + "\n")
     if verdict.status == "completed" and result["decisions"]:
         collect_decisions(work, state, result["decisions"])
     return result, {
@@ -371,9 +371,8 @@ def _promote(folder: str, place: str, state: State, returned: Returned, verdict:
     if raw is None:
         output = returns.to_output(returned.value, state["title"], state["agent"])
         raw = outputs.render(output).encode("utf-8", "replace")
-        _put(f"{place}/OUTPUT.md", raw)
-        if verdict.status == verdict.claimed and not os.path.lexists(f"{folder}/OUTPUT.md"):
-            os.link(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md")  # both are ours: one file under two names
+        put_file(f"{place}/OUTPUT.md", raw)
+        if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
             return raw
     if verdict.status == "partial" and verdict.claimed == "completed":
         raw = _corrected(raw, verdict)
@@ -382,15 +381,8 @@ def _promote(folder: str, place: str, state: State, returned: Returned, verdict:
     elif any(problem.code == "status-filled-in" for problem in verdict.problems):
         output, _ = outputs.parse(raw.decode("utf-8", "replace"))
         raw = outputs.render(replace(output, status=verdict.status)).encode("utf-8", "replace")
-    _put(f"{folder}/OUTPUT.md", raw)
+    put_file(f"{folder}/OUTPUT.md", raw)
     return raw
-
-
-def _put(path: str, data: bytes | str) -> None:
-    """Write our document; a folder that an agent made in its place is moved aside."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        os.rename(path, f"{path}-aside-{random_text(6)}")
-    write_file(path, data)
 
 
 def _corrected(raw: bytes, verdict: Verdict) -> bytes:

@@ -21,21 +21,19 @@ from overhand.files import write_file
 from overhand.judge import judge
 from overhand.pool import Pool, settle
 from overhand.store import new_run_id
-from overhand.verbs.delegate import make, note_refusal, only_from_people
+from overhand.verbs.delegate import draft, make, note_refusal, only_from_people
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from overhand.callers import Caller
     from overhand.config import Config
     from overhand.shapes import Event, Run, State
-    from overhand.store import Locked
+    from overhand.store import Draft, Locked
     from overhand.verbs import Session
     from overhand.verbs.request import Request
 
-# Paperwork of a hundred threads at once is a fight for the interpreter: ten times the thread switches, half the speed.
-_desks = threading.BoundedSemaphore(2)
 _MOMENT = 0.1
 
 
@@ -43,14 +41,8 @@ _MOMENT = 0.1
 class FunctionAgent:
     """A function under a name."""
 
-    name: str
+    agent: Agent  # as the guards see it
     function: Callable[[Call], object]
-    reentrant: bool = False
-    can_delegate: bool = True
-
-    def agent(self) -> Agent:
-        """As the guards see it."""
-        return Agent(self.name, "function", options={"reentrant": self.reentrant, "can_delegate": self.can_delegate})
 
 
 class Batch:
@@ -61,24 +53,29 @@ class Batch:
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
         self.accepted: dict[str, tuple[State, str]] = {}  # and the HANDOFF; what is true later is read under the lock
         self.results: dict[str, tuple[State, dict[str, Any]]] = {}  # as recorded, for whoever waits in this process
+        self.in_repository = trees.repository(session.root) is not None
         self._open = 0  # started and not judged
         self._unsynced: list[str] = []
         self._changed = threading.Condition()
 
-    def accept(self, request: Request, function: FunctionAgent) -> State:
-        """The same checks and the same events as any delegation."""
+    def accept(self, wanted: Sequence[tuple[Request, FunctionAgent]]) -> list[State]:
+        """The same checks and the same events as any delegation; all are on disk before anything starts."""
+        drafts = [self._draft(*one) for one in wanted]
+        states = make(self.session, drafts, self.work.by, start=False, sync=not self.shared)
+        self.accepted |= {state["task_id"]: (state, text) for state, (_, text, *_) in zip(states, drafts, strict=True)}
+        if self.shared:
+            log.sync([self.session.store.folder(task_id) for task_id in self.accepted])
+        return states
+
+    def _draft(self, request: Request, function: FunctionAgent) -> Draft:
         try:
             only_from_people(self.who, request)
-            agent = function.agent()
             settings = dict(configs.setting(text) for text in request.settings)
             config = configs.of_task(self.session.root, self.config, settings)
-            sync = not self.shared
-            state, _, text = make(self.session, request, self.who, agent, config, settings, start=False, sync=sync)
+            return draft(self.session, request, self.who, function.agent, config, settings)[0]
         except Refused as error:
             note_refusal(self.session, self.who, request, error)
             raise
-        self.accepted[state["task_id"]] = state, text
-        return state
 
     def take(self, state: State, resume: Event | None = None) -> None:
         """A task that was prepared earlier, or one that goes on from an earlier run."""
@@ -86,11 +83,6 @@ class Batch:
             state = {**state, "resume": resume}
             resuming.write_previous(self.work.store, state)
         self.accepted[state["task_id"]] = state, run.read_handoff(self.work.store, state["task_id"])[0]
-
-    def all_accepted(self) -> None:
-        """Everything accepted is on disk before anything starts."""
-        if self.shared:
-            log.sync([self.session.store.folder(task_id) for task_id in self.accepted])
 
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""
@@ -131,14 +123,14 @@ class Begun:
 
 def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
     """One run of a function: claim, call, record, judge."""
-    begun = _begin(batch, task_id, function)
+    begun = _begin(batch, task_id, function, pool)
     if begun is None:
         return
 
     def past_deadline() -> None:
         """The thread goes on, unheard; its run is over."""
         try:
-            _end(batch, begun, None, "timeout")
+            _end(batch, begun, None, "timeout", pool)
             settle(future)
         except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
             settle(future, error)
@@ -147,12 +139,12 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
         attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
         value, cause = _outcome(batch.work, begun, function, _call(begun, batch.session.root, attention), pool)
         attention.end()
-        _end(batch, begun, value, cause)
+        _end(batch, begun, value, cause, pool)
     finally:
         os.close(begun.life)
 
 
-def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
+def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
     state, text = batch.accepted.pop(task_id)
@@ -165,11 +157,12 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
     except BudgetExceeded as error:
         run.reject(work, task_id, error)
         return None
-    prepared = run.Prepared(function.agent(), handoff, text, trees.snapshot(work.store.root), allowance)
+    tree = trees.snapshot(work.store.root) if batch.in_repository else None
+    prepared = run.Prepared(function.agent, handoff, text, tree, allowance)
     accepted: Event = {"e": "accepted"}
     if state["resume"] is not None:
-        accepted.update(agent=function.name, resume=state["resume"])
-    with _desks, work.store.locked(task_id, work.by, known=None if state["resume"] else state) as task:
+        accepted.update(agent=function.agent.name, resume=state["resume"])
+    with pool.desk, work.store.locked(task_id, work.by, known=None if state["resume"] else state) as task:
         if not _may_begin(task.state, state):
             return None
         if task.state["runs"]:
@@ -179,7 +172,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent) -> Begun | None:
         job, spec = run.lay_out(work, task, run_id, prepared)
         life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
-        made = {**run.created(run_id, function.name, "function", state["timeout"]), "attached": True}
+        made = {**run.created(run_id, function.agent.name, "function", state["timeout"]), "attached": True}
         task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
         quick = not state["checks"] and prepared.tree is None and not handoff.plan
         quick = quick and not any(deliverable.path for deliverable in handoff.deliverables)
@@ -232,35 +225,41 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str) -> None:
+def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
     work = batch.work
-    try:
-        raw = encode(value) if value is not None else None
-    except OverhandError as error:
-        raw, cause = encode(failure(error)), "error"
     quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
+    plain = quick and value is not None and _is_plain(value)  # then it is kept whole in OUTPUT.md
+    try:
+        raw = encode(value) if value is not None and not plain else None
+    except OverhandError as error:
+        raw, cause, quick = encode(failure(error)), "error", False
     if questions.has_unread(work.store, begun.state):
         doors.take(work.store, work.store.state(begun.task_id), work.by, last=True)
-    with _desks if quick else nullcontext():
-        with work.store.locked(begun.task_id, work.by, known=begun.state) as task:
-            current = model.find_run(task.state, begun.run_id)
-            if current is None or current["state"] == "ended":
-                _refuse(task, begun, raw)
-                return
-            if raw is not None and not (quick and value and set(value) <= {"status", "summary"}):
-                write_file(f"{begun.place}/result.json", raw)  # a plain text is kept whole in OUTPUT.md
+    with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
+        current = model.find_run(task.state, begun.run_id)
+        if current is None or current["state"] == "ended":
+            _refuse(task, begun, encode(value) if value is not None and plain else raw)
+            quick = False  # whoever ended it may still be judging, and a result is waited for
+        else:
+            if raw is not None:
+                write_file(f"{begun.place}/result.json", raw)
             code = {"exit": 0, "error": 1}.get(cause)
             ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
             if quick:
                 _judge_at_once(batch, begun, task, current, ended, value)
             else:
                 task.append(ended)
-        if not quick:
-            finish.finish(work, begun.task_id, patient=True)
     if quick:
         spending.settle(work, begun.state)
+    else:
+        finish.finish(work, begun.task_id, patient=True)
     batch.judged(begun.task_id)
+
+
+def _is_plain(value: Mapping[str, Any]) -> bool:
+    """Whether a return is a status and a text, and nothing else."""
+    return value.keys() <= {"status", "summary"} and all(isinstance(one, str) for one in value.values())
 
 
 def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:

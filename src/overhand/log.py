@@ -10,6 +10,7 @@ from overhand.jsonline import dumps, loads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import ThreadPoolExecutor
     from types import TracebackType
 
     from overhand.shapes import Event
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 LOG = "log.jsonl"
 PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
 MAX_EVENT = 4096
-_SYNCS = 8  # at the same time: more threads gain nothing
+_SYNCS = 4  # at the same time: more threads gain nothing
+_OPEN = 200  # files at the same time: a process may not have many more
 
 
 def read(folder: str) -> list[Event]:
@@ -66,7 +68,7 @@ class Lock:
 
     def __init__(self, path: str, what: str, patience: float = PATIENCE, *, signed: bool = True) -> None:
         self.path, self.what, self.patience, self.signed = path, what, patience, signed
-        self.fd = -1
+        self.fd, self.size = -1, 0  # the size when it was locked
 
     def __enter__(self) -> Lock:
         import time
@@ -93,7 +95,7 @@ class Lock:
             if (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev):
                 if self.signed:
                     self._sign(fd)
-                self.fd = fd
+                self.fd, self.size = fd, here.st_size
                 return True
         except (BlockingIOError, FileNotFoundError):
             pass  # held, or the folder was cleaned away in between: try again
@@ -182,9 +184,11 @@ class Log:
 
     def __init__(self, folder: str, what: str, patience: float = PATIENCE) -> None:
         self._lock = Lock(f"{folder}/{LOG}", what, patience, signed=False)
+        self.size = 0  # how long it is, while it is locked: nobody else makes it longer
 
     def __enter__(self) -> Log:
         self._lock.__enter__()
+        self.size = self._lock.size
         return self
 
     def __exit__(
@@ -194,15 +198,11 @@ class Log:
 
     def read(self) -> list[Event]:
         """What is recorded so far."""
-        return parse(os.pread(self._lock.fd, self.size(), 0))
-
-    def size(self) -> int:
-        """How long it is: a log only grows."""
-        return os.fstat(self._lock.fd).st_size
+        return parse(os.pread(self._lock.fd, self.size, 0))
 
     def append(self, events: Sequence[Event], *, sync: bool = False) -> None:
         """Append whole lines."""
-        write(self._lock.fd, events, sync=sync)
+        self.size = write(self._lock.fd, events, self.size, sync=sync)
 
 
 def create(folder: str, events: Sequence[Event], *, sync: bool) -> int:
@@ -213,14 +213,13 @@ def create(folder: str, events: Sequence[Event], *, sync: bool) -> int:
     except OSError as error:
         raise storage_failed(error, "Cannot write the log of this task") from error
     try:
-        write(fd, events, sync=sync)
-        return os.fstat(fd).st_size
+        return write(fd, events, 0, sync=sync)
     finally:
         os.close(fd)
 
 
-def write(fd: int, events: Sequence[Event], *, sync: bool) -> None:
-    """Append whole lines to a log that we alone write to.
+def write(fd: int, events: Sequence[Event], size: int, *, sync: bool) -> int:
+    """Append whole lines to a log of this size that we alone write to; returns how long it is then.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
     back, so that a full disk leaves the log as it was.
@@ -230,12 +229,13 @@ def write(fd: int, events: Sequence[Event], *, sync: bool) -> None:
     if too_long:
         raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
     data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
-    size = _cut_torn_tail(fd)
+    size = _cut_torn_tail(fd, size)
     try:
         if os.write(fd, data) != len(data):
             raise OSError(28, "No space left on device")
         if sync:
             _to_disk(fd)
+        return size + len(data)
     except OSError as error:
         os.ftruncate(fd, size)
         raise storage_failed(error, "Cannot write to the log of this task") from error
@@ -243,30 +243,40 @@ def write(fd: int, events: Sequence[Event], *, sync: bool) -> None:
 
 def sync(folders: Sequence[str]) -> None:
     """Bring several logs to the disk; the file system joins what is asked of it at the same time into a few writes."""
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor as Threads
 
     if folders:
-        with ThreadPoolExecutor(min(_SYNCS, len(folders)), thread_name_prefix="overhand-sync") as threads:
-            list(threads.map(_sync_one, folders))
+        with Threads(_SYNCS, thread_name_prefix="overhand-sync") as threads:
+            for first in range(0, len(folders), _OPEN):
+                _sync_some(folders[first : first + _OPEN], threads)
 
 
-def _sync_one(folder: str) -> None:
+def _sync_some(folders: Sequence[str], threads: ThreadPoolExecutor) -> None:
+    """All are on their way before the first is waited for: one write of the file system's journal does for most."""
+    files: list[int] = []
     try:
-        fd = os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            _to_disk(fd)
-        finally:
-            os.close(fd)
+        for folder in folders:
+            files.append(os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(files[-1], 0, 0, os.POSIX_FADV_DONTNEED)  # starts to write, and waits for nothing
+        list(threads.map(_all_to_disk, [files[first::_SYNCS] for first in range(_SYNCS)]))
     except OSError as error:
         raise storage_failed(error, "Cannot bring the log of this task to the disk") from error
+    finally:
+        for fd in files:
+            os.close(fd)
+
+
+def _all_to_disk(files: Sequence[int]) -> None:
+    for fd in files:
+        _to_disk(fd)
 
 
 def _to_disk(fd: int) -> None:
     os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
 
 
-def _cut_torn_tail(fd: int) -> int:
-    size = os.fstat(fd).st_size
+def _cut_torn_tail(fd: int, size: int) -> int:
     if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
         return size
     keep = os.pread(fd, size, 0).rfind(b"\n") + 1

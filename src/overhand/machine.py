@@ -57,7 +57,10 @@ def machine() -> str:
 
 def pid_namespace() -> str:
     """Pids mean something only within one pid namespace; empty where there are none."""
-    try:
-        return os.readlink("/proc/self/ns/pid")[5:-1]
-    except OSError:
-        return ""
+    name = f"pidns of {os.getpid()}"  # a child may have been put into another
+    if name not in _known:
+        try:
+            _known[name] = os.readlink("/proc/self/ns/pid")[5:-1]
+        except OSError:
+            _known[name] = ""
+    return _known[name]

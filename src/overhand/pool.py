@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from overhand import callers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Job = Callable[[Future[None]], None]
 
 _MOST_THREADS = 1000
-_MOMENT = 0.001
+_MOMENT = 0.005
 _LINGER = 0.05
 
 
@@ -39,30 +39,33 @@ class Pool:
         self._open: set[Future[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.desk = threading.Lock()  # paperwork of two threads at once is a fight for the interpreter
         self.watchdog = Watchdog()
         self.calling = threading.Lock()  # held while the supervisor is called
 
-    def submit(self, do: Job) -> Future[None]:
-        """Call `do` when there is room; it, or its watchdog, sets the future."""
-        future: Future[None] = Future()
-        self._open.add(future)
-        future.add_done_callback(self._open.discard)
+    def submit(self, jobs: Iterable[Job]) -> list[Future[None]]:
+        """Call each when there is room; it, or its watchdog, sets its future."""
+        more: list[tuple[Job, Future[None]]] = [(do, Future()) for do in jobs]
+        for _, future in more:
+            self._open.add(future)
+            future.add_done_callback(self._open.discard)
         with self._lock:
-            self._queue.append((do, future))
+            self._queue.extend(more)
             self._call_worker()
-        return future
+        return [future for _, future in more]
 
     def _call_worker(self) -> None:
         """See, under the lock, that the queue is worked on: by one thread, by more if that one is held up."""
         self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
         if not self._has_work():
             return
+        held_up = self._workers > 0 and not self._idle
         if self._idle:
             self._lock.notify()
         elif self._workers == 0:
             self._workers += 1
             self._threads.submit(self._drain)
-        elif not self._hurrying:
+        if (held_up or len(self._queue) > 1) and not self._hurrying:
             self._hurrying = True
             self._threads.submit(self._hurry)
 
@@ -96,16 +99,21 @@ class Pool:
             self._idle -= 1
 
     def _hurry(self) -> None:
-        """While functions wait: where none has ended for a moment, the workers are held up, and one more is called."""
+        """While functions wait: where none has ended for a moment, the workers are held up, and as many more come.
+
+        While the desk is taken another one could only queue for it.
+        """
         turns = -1
         while True:
             with self._lock:
                 if not self._has_work():
                     self._hurrying = False
                     return
-                if turns == self._turns and self._threads:
-                    self._workers += 1
-                    self._threads.submit(self._drain)
+                if turns == self._turns and self._threads and not self.desk.locked():
+                    more = min(max(self._workers, 1), len(self._queue), self._most - self._active)
+                    self._workers += more
+                    for _ in range(more):
+                        self._threads.submit(self._drain)
                 turns = self._turns
             time.sleep(_MOMENT)
 

@@ -208,10 +208,12 @@ def text_of(store: Store, task_id: str, question: Question) -> str:
 
 def has_unread(store: Store, state: State) -> bool:
     """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
+    found = files_in(folder(store, state["task_id"]))
+    if not found:  # most never ask
+        return False
     known = {question["stem"]: question["answered"] for question in state["questions"]}
     return any(
-        stem not in known if kind == "question" else stem in known and known[stem] is None
-        for stem, kind in files_in(folder(store, state["task_id"]))
+        stem not in known if kind == "question" else stem in known and known[stem] is None for stem, kind in found
     )
 
 

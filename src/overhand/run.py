@@ -193,8 +193,10 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     state, store = task.state, work.store
     place = store.run_folder(task.task_id, run_id)
-    if not os.path.isdir(f"{task.folder}/runs"):
+    try:
         os.mkdir(f"{task.folder}/runs")
+    except FileExistsError:
+        pass  # it has run before
     os.mkdir(place)
     problems = _problems_to_repair(store, state)
     job = Job(
@@ -225,6 +227,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
             "compacts": prepared.agent.compacts,
         },
         "contract": contract,
+        "tree": prepared.tree is not None,
         "level": state["level"],
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
         "grace": limits.stop_grace,

@@ -10,11 +10,13 @@ from overhand.files import random_text, read_file, write_file, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Any
 
     from overhand.shapes import Event, State
+
+    Draft = tuple[str, str, Event, bytes]  # agent, HANDOFF.md, what `created` is to say, contract.json or nothing
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"
@@ -146,18 +148,22 @@ class Store:
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
         if handle == "-":
-            numbers = {n: task_id for n, task_id in self._handles().items() if os.path.isdir(self.folder(task_id))}
+            numbers = {n: task_id for n, task_id in self._handles().items() if self._is_there(task_id)}
             if not numbers:
                 raise TaskNotFound("There is no task yet.", 'Make one: overhand delegate "what to do"')
             return numbers[max(numbers)]
         if handle.isascii() and handle.isdigit():
             task_id = self._handles().get(int(handle))
-            if task_id is None or not os.path.isdir(self.folder(task_id)):
+            if task_id is None or not self._is_there(task_id):
                 raise TaskNotFound(f"There is no task {handle}.", "See them all: overhand list")
             return task_id
         if model.is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
             return handle
         return self._by_title(handle)
+
+    def _is_there(self, task_id: str) -> bool:
+        """Whether a number leads to a task: whoever is killed while making some leaves numbers and empty folders."""
+        return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG, "HANDOFF.md"))
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
@@ -185,7 +191,7 @@ class Store:
             return {state["handle"]: state["task_id"] for state in self.states() if state["handle"]}
         return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
 
-    def _take_handle(self, task_id: str) -> int:
+    def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
         path = f"{self.own}/handles"
         lost = [] if os.path.exists(path) else [s for s in self.states() if s["handle"]]
         with log.Lock(path, "The list of handles") as lock:
@@ -195,54 +201,57 @@ class Store:
             pairs = [pair for line in tail.splitlines()[-3:] if len(pair := line.split()) == 2]
             last = int(pairs[-1][0]) if pairs and pairs[-1][0].isdigit() else 0
             rebuilt = "".join(f"{s['handle']} {s['task_id']}\n" for s in lost) if last == 0 else ""
-            number = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
-            line = ("" if tail.endswith("\n") or not tail else "\n") + f"{rebuilt}{number} {task_id}\n"
+            first = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
+            numbers = list(range(first, first + len(task_ids)))
+            given = "".join(f"{number} {task_id}\n" for number, task_id in zip(numbers, task_ids, strict=True))
+            text = ("" if tail.endswith("\n") or not tail else "\n") + rebuilt + given
             try:
-                if os.pwrite(lock.fd, line.encode(), size) != len(line):
+                if os.pwrite(lock.fd, text.encode(), size) != len(text):
                     raise OSError(28, "No space left on device", path)
             except OSError as error:
                 os.ftruncate(lock.fd, size)
                 raise storage_failed(error, "Cannot number the task") from error
-        return number
+        return numbers
 
     # writing
 
-    def new_task(
-        self,
-        agent: str,
-        handoff: str,
-        created: Event,
-        by: Event,
-        *,
-        start: bool,
-        sync: bool = True,
-        schema: bytes = b"",
-    ) -> State:
-        """Make the folder, write HANDOFF.md (and contract.json), record `created` and, to have it run, `accepted`."""
+    def new_tasks(self, drafts: Sequence[Draft], by: Event, *, start: bool, sync: bool = True) -> list[State]:
+        """Make the folders, write HANDOFF.md (and contract.json), record `created` and, to have it run, `accepted`."""
+        task_ids: list[str] = []
+        try:
+            for agent, *_ in drafts:
+                task_ids.append(self._new_folder(agent))
+            numbers = self._take_handles(task_ids)
+            return [
+                self._new_task(task_id, number, draft, by, start=start, sync=sync)
+                for task_id, number, draft in zip(task_ids, numbers, drafts, strict=True)
+            ]
+        except BaseException:
+            for task_id in task_ids:
+                _withdraw(self.folder(task_id))
+            raise
+
+    def _new_task(self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, sync: bool) -> State:
         import hashlib
 
-        task_id = self._new_folder(agent)
+        agent, handoff, created, schema = draft
         folder = self.folder(task_id)
-        try:
-            write_new(f"{folder}/HANDOFF.md", handoff)
-            if schema:
-                write_new(f"{folder}/contract.json", schema)
-            created = {
-                "e": "created",
-                "v": 1,
-                "task": task_id,
-                "handle": self._take_handle(task_id),
-                **created,
-                "agent": agent,
-                "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
-            }
-            events = stamped([created, {"e": "accepted"}] if start else [created], by)
-            state = model.fold(task_id, events)
-            state["size"] = log.create(folder, events, sync=sync)
-            return state
-        except BaseException:
-            _withdraw(folder)
-            raise
+        write_new(f"{folder}/HANDOFF.md", handoff)
+        if schema:
+            write_new(f"{folder}/contract.json", schema)
+        created = {
+            "e": "created",
+            "v": 1,
+            "task": task_id,
+            "handle": number,
+            **created,
+            "agent": agent,
+            "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
+        }
+        events = stamped([created, {"e": "accepted"}] if start else [created], by)
+        state = model.fold(task_id, events)
+        state["size"] = log.create(folder, events, sync=sync)
+        return state
 
     def _new_folder(self, agent: str) -> str:
         import time
@@ -268,7 +277,8 @@ class Store:
         """Record a hand-written folder as a task, once."""
         with self.locked(task_id, by) as task:
             if task.state["created"] is None:
-                task.append({"e": "created", "v": 1, "task": task_id, "handle": self._take_handle(task_id), **created})
+                (number,) = self._take_handles([task_id])
+                task.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
 
     def locked(self, task_id: str, by: Event, patience: float = log.PATIENCE, known: State | None = None) -> Locked:
         """Hold a task's lock: the state inside is the truth until it is released.
@@ -331,7 +341,7 @@ class Locked:
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            if self._known is not None and self._known["size"] == self._log.size():
+            if self._known is not None and self._known["size"] == self._log.size:
                 self.state = self._known
             else:
                 self.state = model.fold(self.task_id, self._log.read())
@@ -347,7 +357,7 @@ class Locked:
         self._wrote = True
         for event in whole:
             model.apply(self.state, event)
-        self.state["size"] = self._log.size()
+        self.state["size"] = self._log.size
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

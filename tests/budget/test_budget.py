@@ -241,6 +241,14 @@ def test_what_a_task_used() -> None:
     assert budget.total([state, state]) == budget.amount(800, 1.0)
 
 
+def test_a_task_that_nobody_counts_has_the_same_names() -> None:
+    shown = budget.usage_of(folded({"e": "created"}, {"e": "run.created", "run": "sess_1_aaaaaa"}))
+    counted = budget.usage_of(folded({"e": "created", "budget": "$1"}, {"e": "limit", "key": "70 %"}))
+    assert list(shown) == list(counted)
+    assert (counted["limits"], counted["used_of_budget"]) == (["70 %"], 0.0)
+    assert {**counted, "limits": [], "budget": None, "used_of_budget": None} == shown
+
+
 def test_a_text_from_before_is_no_cap() -> None:
     assert not budget.is_cap(budget.explicit(folded({"e": "created", "budget": "be thrifty"})))
 

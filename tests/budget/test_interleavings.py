@@ -68,9 +68,8 @@ class Tree(RuleBasedStateMachine):
         if parent:
             created["parent"] = {"task": parent, "run": self.state(parent)["runs"][-1]["id"]}
             created["depth"] = self.state(parent)["depth"] + 1
-        made = self.store.new_task(
-            "worker", f"# Task Handoff\n\n## Task\n{title}\n", created, BY, start=True, sync=False
-        )
+        draft = "worker", f"# Task Handoff\n\n## Task\n{title}\n", created, b""
+        (made,) = self.store.new_tasks([draft], BY, start=True, sync=False)
         self.tasks.append(made["task_id"])
         return made["task_id"]
 

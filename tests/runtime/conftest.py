@@ -19,5 +19,4 @@ def scene(overhand_project: ProjectDir) -> Iterator[Scene]:
     """A project; afterwards the supervisor is ended and no other process of the project may be left."""
     scene = Scene(overhand_project)
     yield scene
-    scene.kill_supervisor()
-    until(lambda: not scene.left(), f"no process left of {scene.path}; now {scene.left()}")
+    until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")

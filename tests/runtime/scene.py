@@ -113,7 +113,7 @@ class Scene:
         created["seal"] = trust.seal(created)
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
-        return self.store.new_task(agent, handoff, created, by, start=True, sync=False)["task_id"]
+        return self.store.new_tasks([(agent, handoff, created, b"")], by, start=True, sync=False)[0]["task_id"]
 
     # what is recorded
 
@@ -170,6 +170,12 @@ class Scene:
         if pid is not None:
             kill(pid)
 
+    def is_quiet(self) -> bool:
+        """Kill every supervisor, also one that is just starting; whether nobody is left then."""
+        for pid in processes.supervisors(self.path):
+            members.send(pid, proc.start_time(pid), signal.SIGKILL)
+        return not self.left()
+
     def strays(self, task: str) -> list[int]:
         """Those that the scripted agent left behind and that live."""
         path = Path(self.store.folder(task)) / "pids"
@@ -178,8 +184,7 @@ class Scene:
 
     def agents_left(self) -> dict[int, str]:
         """Every living process of the project but its supervisor, with its command line."""
-        left = processes.of_project(self.path)
-        left.pop(self.supervisor() or 0, None)
+        left = processes.of_project(self.path).keys() - processes.supervisors(self.path)
         return {pid: _command(pid) for pid in left}
 
     def left(self) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -46,6 +47,15 @@ def test_cleanup_ends_a_real_run_with_its_supervisor_and_strays(overhand_project
     assert len(living) >= 3, "the supervisor, the agent and its daemon"
     overhand_project.cleanup()
     assert processes.of_project(overhand_project.path) == {}
+
+
+def test_cleanup_ends_a_supervisor_that_has_no_lock_yet(overhand_project: ProjectDir) -> None:
+    argv = [sys.executable, "-P", "-m", "overhand.supervisor", str(overhand_project.path)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starting:
+        starting.send_signal(signal.SIGSTOP)  # long before it could take the lock
+        assert starting.pid in processes.of_project(overhand_project.path)
+        overhand_project.cleanup()
+    assert starting.returncode == -signal.SIGKILL
 
 
 def test_a_users_suite_needs_only_the_installed_package(tmp_path: Path) -> None:

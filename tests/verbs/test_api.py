@@ -174,6 +174,25 @@ def test_delegate_all_mixes_functions_and_programs(project: Project) -> None:
     assert project.delegate_all([]) == []
 
 
+def test_a_refused_function_refuses_the_whole_batch(project: Project) -> None:
+    project.agent("fn")(lambda _: "Here.")
+    before = len(project.tasks())
+    with pytest.raises(BadInput):
+        project.delegate_all([{"title": "A", "agent": "fn"}, {"title": "B", "agent": "fn", "kind": "No Kind"}])
+    assert len(project.tasks()) == before
+    assert project.delegate("C", agent="fn").handle == before + 1
+
+
+def test_functions_that_wait_for_each_other_are_all_at_work(overhand_project: ProjectDir) -> None:
+    """One thread is not enough for those that block, however many are handed over at once."""
+    meeting = threading.Barrier(40)
+    with Project(overhand_project.path, max_parallel=0) as wide:
+        wide.agent("fn")(lambda _: f"Number {meeting.wait(60)}.")
+        tasks = wide.delegate_all([{"title": f"T{n}", "agent": "fn"} for n in range(40)])
+        assert sorted(task.wait().summary for task in tasks) == sorted(f"Number {n}." for n in range(40))
+        assert [task.handle for task in tasks] == list(range(1, 41))
+
+
 def test_functions_that_wait_for_room_are_left_alone_by_the_supervisor(
     project: Project, overhand_project: ProjectDir
 ) -> None:

@@ -130,3 +130,15 @@ def test_clean_only_says_what_would_go(overhand_project: ProjectDir) -> None:
     ran = overhand_project.run("clean", "--older", "0s")
     assert (ran.code, "--yes" in ran.err) == (2, True)
     assert overhand_project.run("show", "1").code == 0
+
+
+def test_a_number_whose_task_was_never_made_is_passed_over(overhand_project: ProjectDir) -> None:
+    """As after a kill in the middle of a fan-out: numbered, with a folder, and nothing in it."""
+    overhand_project.run("delegate", "Made", "--no-start", check=True)
+    places = overhand_project.path / ".agent-workspaces"
+    (places / "worker-20260102-030405").mkdir()
+    with open(places / ".supervisor/handles", "a", encoding="ascii") as handles:
+        handles.write("2 worker-20260102-030405\n")
+    assert overhand_project.run("show", "-", "--json").json["handle"] == 1
+    assert overhand_project.run("show", "2", "--json").code == 4
+    assert overhand_project.run("delegate", "Next", "--no-start", "--json", check=True).json["handle"] == 3

@@ -20,7 +20,7 @@ PATIENCE = 10.0
 def of_project(project: Path) -> dict[int, float]:
     """Living processes of this project: pid and start time."""
     found = {pid for pid in members.table() if proc.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
-    found |= _supervisor(project) | _strays(project)
+    found |= supervisors(project) | _strays(project)
     found.discard(os.getpid())
     return {pid: started for pid in found if (started := proc.start_time(pid)) is not None}
 
@@ -39,7 +39,14 @@ def end_all(project: Path) -> None:
         time.sleep(0.02)
 
 
-def _supervisor(project: Path) -> set[int]:
+def supervisors(project: Path) -> set[int]:
+    """The holder of the lock, and those that are just starting: they have no lock yet, and would take it next."""
+    words = "overhand.supervisor", os.path.realpath(project)
+    starting = {pid for pid in members.table() if all(proc.command_line_has(pid, word) for word in words)}
+    return starting | _lock_holder(project)
+
+
+def _lock_holder(project: Path) -> set[int]:
     """The holder of the supervisor's lock; its pid counts only while the lock is held."""
     try:
         with open(project / ".agent-workspaces/.supervisor/lock", "rb") as file:

@@ -25,12 +25,13 @@ from overhand.verbs.request import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from overhand.callers import Caller
     from overhand.config import Config
     from overhand.documents.problems import Problem
-    from overhand.shapes import State
+    from overhand.shapes import Event, State
+    from overhand.store import Draft
 
 
 def delegate(session: Session, **given: Any) -> Answer:
@@ -77,22 +78,15 @@ def _accept(
     trust.require(session.root, agent.trusted_with)
     for warning in agent.warnings:
         session.tell(f"{agent.source}: {warning}")
-    state, problems, _ = make(session, request, who, agent, config, settings, start=start, sync=sync)
+    drafted, problems = draft(session, request, who, agent, config, settings)
+    (state,) = make(session, [drafted], who.by(session.via), start=start, sync=sync)
     return state, agent, problems
 
 
-def make(
-    session: Session,
-    request: Request,
-    who: Caller,
-    agent: Agent,
-    config: Config,
-    settings: dict[str, Any],
-    *,
-    start: bool,
-    sync: bool,
-) -> tuple[State, list[Problem], str]:
-    """The task's folder and its first events; with the problems of its HANDOFF, and that itself."""
+def draft(
+    session: Session, request: Request, who: Caller, agent: Agent, config: Config, settings: dict[str, Any]
+) -> tuple[Draft, list[Problem]]:
+    """The task as it would be made, if no guard refuses it; with the problems of its HANDOFF."""
     if request.kind is not None and not model.is_name(request.kind):
         raise BadInput(
             f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
@@ -131,15 +125,19 @@ def make(
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
-    by = who.by(session.via)
-    with _only_once(session, cause) as known:
-        state = known or session.store.new_task(agent.name, text, created, by, start=start, sync=sync, schema=schema)
-    return state, problems, text
+    return (agent.name, text, created, schema), problems
+
+
+def make(session: Session, drafts: Sequence[Draft], by: Event, *, start: bool, sync: bool) -> list[State]:
+    """The folders and first events of tasks that were drafted."""
+    with _only_once(session, drafts) as known:
+        return [known for _ in drafts] if known else session.store.new_tasks(drafts, by, start=start, sync=sync)
 
 
 @contextmanager
-def _only_once(session: Session, cause: str | None) -> Iterator[State | None]:
+def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[State | None]:
     """The task that a CONTROL line has made already, if so; who delegates for the same line meanwhile waits."""
+    cause = next((created["cause"] for _, _, created, _ in drafts if "cause" in created), None)
     if cause is None:
         yield None
         return

@@ -213,6 +213,7 @@ _EMPTY: dict[str, Any] = {
 def describe(session: Session, state: State, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
     folder = session.store.folder(state["task_id"])
+    usage = result["usage"] if result else _usage(session, state)
     result = read_result(session, state) if result is None else result
     places = queue(session.store.states()) if state["queued"] else {}
     _why_held(session, places)
@@ -232,7 +233,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         notices=state["notices"],
         tree="your checkout",
         wanted_checks=state["checks"],
-        usage=_usage(session, state),
+        usage=usage,
     )
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
