@@ -10,7 +10,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, doors, finish, handles, log, metering, model, questions, resuming, run, spending, trees
+from overhand import (
+    callers,
+    doors,
+    finish,
+    handles,
+    log,
+    metering,
+    model,
+    paperwork,
+    questions,
+    resuming,
+    run,
+    spending,
+    trees,
+)
 from overhand import config as configs
 from overhand.agents import Agent
 from overhand.agents.function import Call, as_return, encode, failure
@@ -278,6 +292,6 @@ def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended
     case = finish.gather(batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given)
     if task.state["stop"]:
         case = case.cancelled()
-    result, judged = finish.put_documents(case, judge(case.found))
+    result, judged = paperwork.put_documents(case, judge(case.found))
     task.append(ended, judged, sync=batch.work.sync_results)
     batch.results[begun.task_id] = task.state, result

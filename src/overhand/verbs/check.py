@@ -116,7 +116,8 @@ def check_task(session: Session, task_id: str) -> Answer:
 
 
 def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
-    from overhand.finish import check_as_json, checks_after
+    from overhand.finish import checks_after
+    from overhand.paperwork import check_as_json
 
     who = callers.caller(session.store)
     work = run.Work(session.store, config, who.by(session.via))
