@@ -26,11 +26,11 @@ def stirred(boss: Supervisor) -> None:
     now = time.monotonic()
     for task_id in boss.watches.stirred():
         known = boss.watches.live.get(task_id)
-        if known is not None and task_id not in boss.jobs.busy and boss.watches.has_talk(known):
+        if known is None or metering.look(boss, task_id, known):
+            continue
+        if task_id not in boss.jobs.busy and boss.watches.has_talk(known):
             known.stirred = False  # whether it ended is told by its shim, or seen at the next look
             attend(boss, task_id, known, now)
-        if known is not None:
-            metering.look(boss, task_id, known)
 
 
 def is_due(known: Watch, now: float) -> bool:
@@ -120,11 +120,11 @@ def examine(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
             boss.look(task_id)
             return
         boss.watches.watch_shim(task_id, known)
+    if (touched or not known.folders) and metering.look(boss, task_id, known):
+        return
     if (touched and boss.watches.has_talk(known)) or is_due(known, now):
         attend(boss, task_id, known, now)
         return
-    if touched or not known.folders:
-        metering.look(boss, task_id, known)
     if not touched and now - known.sized < _SIZE_EVERY * (1 if known.waiting is None else 4):
         return
     known.sized = now

@@ -168,13 +168,16 @@ def in_process(work: Work, task_id: str) -> Callable[[], None]:
 # in the supervisor
 
 
-def look(boss: Supervisor, task_id: str, known: Watch) -> None:
-    """Count a live run if it has reported something, or if somebody asked for it."""
+def look(boss: Supervisor, task_id: str, known: Watch) -> bool:
+    """Count a live run if it has reported something, or if somebody asked for it; whether that is being done now."""
     size = _size(f"{known.place}/{spending.REPORTS}")
     if known.counted < 0 and not size and not _is_limited(boss, task_id):
         known.counted = 0
-    if (size == known.counted and not known.recount) or task_id in boss.jobs.busy:
-        return
+    if size == known.counted and not known.recount:
+        return False
+    known.stirred = True  # whatever else is to be done for it, it is looked at once more
+    if task_id in boss.jobs.busy:
+        return False
     now = time.monotonic()
     note = now - known.noted >= _NOTE_EVERY
     grace = (known.own or boss.config).stop_grace
@@ -190,6 +193,7 @@ def look(boss: Supervisor, task_id: str, known: Watch) -> None:
         known.noted = now if note else known.noted
 
     boss.jobs.start(task_id, do)
+    return True
 
 
 def _is_limited(boss: Supervisor, task_id: str) -> bool:

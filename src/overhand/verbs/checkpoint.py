@@ -79,7 +79,7 @@ def _create(
         "tokens": tokens,
         "git_tag": tag,
         "next": [f"overhand checkpoint show {made}"]
-        + ([f"overhand resume {handle} --from {made}"] if state["runs"] else []),
+        + ([f"overhand resume {handle} --from {made}"] if state["runs"] and state["status"] != "completed" else []),
     }
 
 
