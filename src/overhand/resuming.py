@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from overhand import closing, model, questions, steps
@@ -11,13 +12,14 @@ from overhand.documents.layout import contain
 from overhand.documents.text import decode, shorten
 from overhand.edits import edit
 from overhand.files import read_file
-from overhand.markdown import sections
+from overhand.markdown import headings, sections
 
 if TYPE_CHECKING:
     from overhand.markdown import Part
     from overhand.shapes import State
     from overhand.store import Store
 
+_HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 TITLE = "Previous Worker Context"
 _MOST = 6000  # characters of an earlier worker's words; the rest is one file away
 
@@ -85,7 +87,9 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     """Where our section stands, or will stand, and what it is to say; the other bytes stay as they are."""
     text = raw.decode("utf-8", "surrogateescape")
     ending = "\r\n" if "\r\n" in text else "\n"
-    told = f"## {TITLE}\n\n{contain(body)}\n".replace("\n", ending)
+    level = _level(text)
+    shown = contain(body) if level == 2 else _HEADING.sub(r"\\\1", contain(body))
+    told = f"{'#' * level} {TITLE}\n\n{shown}\n".replace("\n", ending)
     ours = _ours(text)
     if ours:
         start, end = ours[0].start, ours[0].end
@@ -93,7 +97,7 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     else:
         start = end = len(text)
         at_end = ("" if text.endswith("\n") or not text else ending) + ending + told
-        earlier = [part.start for part in sections(text) if part.level]
+        earlier = [part.start for part in sections(text, level) if part.level]
         if _ours(text + at_end) or not earlier:
             told = at_end
         else:  # a fence or a comment was never closed: nothing behind it would be seen as a section
@@ -105,8 +109,13 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     return None if raw[at:until] == new else (at, until, new)
 
 
+def _level(text: str) -> int:
+    """Of the document's sections: whoever writes ### means it throughout."""
+    return max(2, min((one[0] for one in headings(text)), default=2))
+
+
 def _ours(text: str) -> list[Part]:
-    return [part for part in sections(text) if part.title.strip().casefold() == TITLE.casefold()]
+    return [part for part in sections(text, _level(text)) if part.title.strip().casefold() == TITLE.casefold()]
 
 
 def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
