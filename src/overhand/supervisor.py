@@ -188,6 +188,10 @@ class Supervisor:
             return
         self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
         known = self.watches.live[task_id]
+        if known.pidfd is None and handles.exit_code(place) is not None:  # it ended before we could listen
+            self.watches.drop(task_id)
+            self.jobs.start(task_id, lambda: self.close(task_id))
+            return
         attending.stir_parent(self, state)
         known.asked = parking.has_file_question(state, current)
         known.park_at = float("inf")

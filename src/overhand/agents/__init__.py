@@ -65,7 +65,6 @@ class Launch:
     argv: tuple[str, ...]
     prompt_on_stdin: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
-    files: tuple[tuple[str, str, str], ...] = ()  # variable, name and text of files put into the run's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,6 @@ class Job:
     handoff: str
     output: str
     project: str
-    place: str = ""  # the run's own folder
-    run: str = ""
-    level: str = "work"
-    model: str = ""
-    session: str = ""  # the native session to go on with
-    mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
-    allow: tuple[str, ...] = ()  # patterns, in the agent's own words
-    deny: tuple[str, ...] = ()
 
 
 class Driver(Protocol):

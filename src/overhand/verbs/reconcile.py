@@ -69,11 +69,12 @@ def needs_supervisor(state: State) -> bool:
 
 def _settle(session: Session, state: State) -> State:
     """With a supervisor at work it is only a moment behind; without one, we do it ourselves."""
-    from overhand import config, effects, finish, run, summon
+    from overhand import summon
 
     if summon.running(session.store) is not None:
         summon.call(session.store, [state["task_id"]])
         return session.store.state(state["task_id"])
+    from overhand import config, effects, finish, run
     from overhand.callers import caller
 
     work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
