@@ -25,7 +25,7 @@ _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
 _MOST = 20  # options
 _ROOM = 3000  # characters of an event that a question or an answer may fill
-_SLOW = 120.0  # seconds between looks of one who waits, should the bell fail
+_SLOW = 20.0  # seconds between looks of one who waits, should the bell fail
 
 
 def folder(store: Store, task_id: str) -> str:

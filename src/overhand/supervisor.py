@@ -273,13 +273,8 @@ class Supervisor:
         """Seconds until something must be looked at."""
         now = time.monotonic()
         if self.watches.live or self.later or self.jobs.busy:
-            return max(0.0, min(self.pace(), self.watches.next_due() - now))
+            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now))
         return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
-
-    def pace(self) -> float:
-        """Seconds between looks; where all wait for answers and whatever stirs wakes us, they are few."""
-        hurry = self.later or self.jobs.busy or any(not known.sleeps for known in self.watches.live.values())
-        return _LOOK_EVERY if hurry else _LOOK_EVERY * 5
 
     def tick(self) -> None:
         """Deadlines and notes when they are due; sizes and leftovers about every second."""
@@ -295,7 +290,7 @@ class Supervisor:
                 attending.park(self, task_id, known, now)
             if now >= known.note_at:
                 attending.note(self, task_id, known, now)
-        if now - self.looked < self.pace():
+        if now - self.looked < _LOOK_EVERY:
             return
         self.looked = now
         handles.reap()

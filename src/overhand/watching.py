@@ -53,11 +53,6 @@ class Watch:
     own: Config | None = None  # where the task has settings of its own
 
     @property
-    def sleeps(self) -> bool:
-        """Whether it is blocked, and nothing can happen to it that would not wake us."""
-        return self.waiting is not None and bool(self.folders) and not self.stirred and self.pidfd is not None
-
-    @property
     def members(self) -> members.Members:
         """Who belongs to it."""
         return members.Members(self.place, f"{run.MARKER}={self.run}", frozenset({os.getpid()}))
