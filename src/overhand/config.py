@@ -15,7 +15,7 @@ from overhand.files import read_file
 from overhand.shapes import Amount
 
 FILES = (".overhand/config.toml", ".overhand/local.toml")
-AGENT_MARKS = ("exclusive", "can_delegate")  # what a task remembers of its agent beside its own settings
+AGENT_MARKS = ("exclusive", "can_delegate", "real")  # what a task remembers of its agent beside its own settings
 
 # every setting: its default and one line for the reference page
 SETTINGS: dict[str, tuple[Any, str]] = {

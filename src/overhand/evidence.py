@@ -19,6 +19,7 @@ from overhand.files import read_file
 from overhand.markdown import lines
 
 if TYPE_CHECKING:
+    from overhand.agents.stream import Heard
     from overhand.documents.output import Output
     from overhand.documents.returns import Return
     from overhand.shapes import State
@@ -38,11 +39,15 @@ class Returned:
     raw: bytes | None = None
 
 
-def collect(state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None) -> Returned:
+def collect(
+    state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
+) -> Returned:
     """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
     problems = _take_top_level(state, task_folder, place)
     as_json = _from_json("result.json", given) if given is not None else _from_result(place)
-    found = [r for r in (_from_output(place), as_json, _from_stdout(place)) if r is not None]
+    found = [
+        r for r in (_from_output(place), as_json, _from_words(heard) if heard else _from_stdout(place)) if r is not None
+    ]
     if not found:
         return Returned(problems=tuple(problems))
     first = next((r for r in found if r.value and r.value.status), found[0])
@@ -144,6 +149,19 @@ def _from_stdout(place: str) -> Returned | None:
         return None
     value = returns.find_return(text)
     return None if value is None else _from_json("stdout", value)
+
+
+def _from_words(heard: Heard) -> Returned | None:
+    """A return in what the agent said last: JSON, or an OUTPUT.md as text."""
+    text = heard.last_words
+    value = returns.find_return(text)
+    if value is not None:
+        return _from_json("its last message", value)
+    if not text.lstrip().lower().startswith("# task complete"):
+        return None
+    output, problems = outputs.parse(text)
+    whole = output.status is not None and bool(output.summary)
+    return Returned("its last message", returns.from_output(output), output, tuple(problems), whole, text.encode())
 
 
 def _from_json(source: str, value: object) -> Returned:

@@ -23,6 +23,7 @@ from overhand import (
     questions,
     reports,
     run,
+    sessions,
     spending,
     trees,
     trust,
@@ -176,7 +177,8 @@ def gather(
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
     folder = work.store.folder(state["task_id"])
-    returned = evidence.collect(state, folder, place, spec, given)
+    heard = sessions.heard(place, ended["driver"])
+    returned = evidence.collect(state, folder, place, spec, given, heard)
     root = work.store.root
     baseline = (_json(f"{folder}/baseline.json") or {}) if any(d.path for d in handoff.deliverables) else {}
     changed, alone = _changes(work, state, ended, place)
@@ -197,6 +199,9 @@ def gather(
         named=tuple(trees.named_facts(root, _named(returned))),
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
         steps=evidence.live_steps(folder) if handoff.plan else (),
+        final=heard.end if heard else None,
+        final_why=heard.why if heard else "",
+        denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
         open_questions=len(model.open_questions(state)),
         paused=_waited(state, ended),
         escalated=effects.escalation(state, ended["id"]),

@@ -27,15 +27,27 @@ def compose(
     place: str,
     problems: list[dict[str, Any]],
     allowance: Amount | None = None,
+    *,
+    again: bool = False,
 ) -> str:
-    """Everything one run is told, in one text."""
+    """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
     ground = _ground(agent, state, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
-    parts = [agent.body, handoff.strip(), ground, how_to_return(state, place)]
+    told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
+    parts = [*told, how_to_return(state, place)]
     if problems:
         parts.append(_to_repair(problems))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _go_on(handoff: str) -> str:
+    """What is new for a session that goes on: where it stood, and the answers."""
+    _, found, previous = handoff.partition("## Previous Worker Context")
+    told = f"{found}{previous}".strip()
+    return "Go on with the task of this session: HANDOFF.md in its folder says what it is." + (
+        f"\n\n{told}" if told else ""
+    )
 
 
 def _ground(agent: Agent, state: State, has_plan: bool) -> str:
@@ -51,7 +63,7 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
             "or edit the marker in HANDOFF.md (`[x]` done, `[?]` blocked, `[!]` error)."
         )
-    if agent.options.get("control"):
+    if agent.control:
         lines.append(
             "- These lines are heard when you print them at the start of a line: `CONTROL: PAUSE`, "
             "`CONTROL: CHECKPOINT`, `CONTROL: ESCALATE`, `CONTROL: RESUME [ckpt_id]`, `CONTROL: DELEGATE agent`, "

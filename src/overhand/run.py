@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import checks, handles, machine, model, prompts, resuming, spending, trees, trust
+from overhand import checks, handles, machine, model, prompts, resuming, sessions, spending, trees, trust
 from overhand import config as configs
 from overhand.agents import Agent, Job, driver, files
 from overhand.documents import handoff as handoffs
@@ -109,7 +109,7 @@ def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
-    task.append(created(run_id, agent.name, agent.driver, timeout, control=bool(agent.options.get("control"))))
+    task.append(created(run_id, agent.name, agent.driver, timeout, control=agent.control))
     return run_id
 
 
@@ -150,6 +150,8 @@ def start(work: Work, task_id: str) -> bool:
                 os.mkdir(f"{task.folder}/ipc")
             job, _ = lay_out(work, task, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
+            for _, name, text in launch.files:
+                write_new(f"{place}/{name}", text)
             shim = handles.start(
                 place,
                 launch.argv,
@@ -158,6 +160,7 @@ def start(work: Work, task_id: str) -> bool:
                     **checks.clean_environment(work.env),
                     **prompts.environment(work.store, task.state, run_id, prepared.allowance),
                     **launch.env,
+                    **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
                 },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
             )
@@ -187,12 +190,22 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         os.mkdir(f"{task.folder}/runs")
     os.mkdir(place)
     problems = _problems_to_repair(store, state)
+    native = sessions.to_go_on_with(store, state, prepared.agent)
     job = Job(
-        prompt=prompts.compose(prepared.agent, prepared.text, state, place, problems, prepared.allowance),
+        prompt=prompts.compose(
+            prepared.agent, prepared.text, state, place, problems, prepared.allowance, again=bool(native)
+        ),
         workspace=task.folder,
         handoff=f"{task.folder}/HANDOFF.md",
         output=f"{place}/OUTPUT.md",
         project=store.root,
+        place=place,
+        run=run_id,
+        level=state["level"],
+        model=state["model"] or str(prepared.agent.options.get("model", "")),
+        session=native,
+        allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
+        deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
     )
     write_new(f"{place}/prompt.md", job.prompt)
     write_new(f"{place}/context.json", dumps(prompts.context(state, run_id)))
@@ -221,6 +234,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         "max_output": limits.max_output,
         "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
         "handoff": prepared.text,
+        **({"session": native} if native else {}),
     }
     write_new(f"{place}/spec.json", dumps(spec))
     return job, spec

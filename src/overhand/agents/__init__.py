@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from overhand.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-DRIVERS = ("command", "function")
-LATER = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
+    from overhand.agents import stream
+
+REAL = ("claude", "codex", "gemini", "opencode", "goose", "qwen")  # programs with a structured stream of their own
+DRIVERS = ("command", "function", *REAL)
+LATER = ("acp", "a2a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,24 @@ class Agent:
         return bool(self.options.get("exclusive", False))
 
     @property
+    def real(self) -> bool:
+        """Whether a coding agent's own program runs it."""
+        return self.driver in REAL
+
+    @property
     def compacts(self) -> bool:
         """Whether it makes room in its context window itself."""
-        return bool(self.options.get("compacts", False))
+        return bool(self.options.get("compacts", self.real))
+
+    @property
+    def control(self) -> bool:
+        """Whether CONTROL lines in what it says are heard."""
+        return bool(self.options.get("control", self.real))
 
     @property
     def reruns(self) -> bool:
-        """Whether an invalid return is sent back by running it again."""
-        return self.options.get("repair") == "rerun"
+        """Whether an invalid return is sent back: in the same session, or by running it again."""
+        return self.real or self.options.get("repair") == "rerun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +108,15 @@ class Driver(Protocol):
 
     def launch(self, agent: Agent, job: Job) -> Launch:
         """The command that runs it; raises ToolMissing, BadInput."""
+
+
+def translator(name: str) -> Callable[[dict[str, Any]], Iterable[stream.Event]] | None:
+    """What reads the JSON lines of a driver's program; None where it prints plain text."""
+    if name not in REAL:
+        return None
+    module: Any = import_module(f"overhand.agents.{name}")
+    found: Callable[[dict[str, Any]], Iterable[stream.Event]] = module.translate
+    return found
 
 
 def driver(name: str) -> Driver:

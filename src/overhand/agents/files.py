@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from overhand import model, trust
-from overhand.agents import DRIVERS, LATER, Agent, driver
+from overhand.agents import DRIVERS, LATER, REAL, Agent, driver, programs
 from overhand.config import FILES, Config, user_folder
 from overhand.errors import AgentNotFound, BadInput
 from overhand.files import read_file
@@ -50,6 +50,8 @@ def names(root: str) -> dict[str, str]:
 def find(root: str, name: str, config: Config) -> Agent:
     """The agent of this name."""
     known = names(root)
+    if name not in known and name in REAL:
+        return Agent(name, name, options=config.drivers.get(name, {}), description=f"{name}, as it is installed here")
     if name not in known:
         if name in LATER or name in DRIVERS:
             raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
@@ -72,6 +74,9 @@ def default(root: str, config: Config) -> str:
     if len(known) == 1:
         return known[0]
     if not known:
+        installed = next((name for name in REAL if programs.find(name)), None)
+        if installed is not None:
+            return installed
         raise AgentNotFound(
             "There is no agent yet.", "Write .overhand/agents/NAME.md; `overhand agents --example` shows one."
         )

@@ -122,6 +122,7 @@ def make(
         "settings": {
             **settings,
             **({"exclusive": True} if agent.exclusive else {}),
+            **({"real": True} if agent.real else {}),
             **({} if agent.can_delegate else {"can_delegate": False}),
         },
         "model": request.model,
