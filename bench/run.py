@@ -17,7 +17,7 @@ import report
 if TYPE_CHECKING:
     from measure import Row
 
-FIGURES = ("startup", "headline", "inprocess", "command", "crowd", "questions", "budget", "races")
+FIGURES = ("startup", "headline", "inprocess", "command", "crowd", "questions", "budget", "races", "acp", "mcp_calls")
 
 
 def main() -> int:

@@ -262,14 +262,15 @@ def hand_over(work: Work, task_id: str, run_id: str, title: str, text: str, caus
     with work.store.locked(task_id, work.by) as task:
         if cause in task.state["causes"]:
             return next((q["seq"] for q in reversed(task.state["questions"]) if q["question"] == title[:500]), 0)
-        events = _given(work.store, task.state, run_id, title, text, cause, via="control")
+        events = given(work.store, task.state, run_id, title, text, cause, via="control")
         task.append(*events)
         question = task.state["questions"][-1]
     questions.deliver(work.store, task_id, question, text)
     return int(question["seq"])
 
 
-def _given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+def given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+    """Something handed to a run: asked and answered in one breath."""
     seq = questions.next_number(state, questions.folder(store, state["task_id"]))
     asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
     return [{**asked, "cause": cause}, questions.answered(store.folder(state["task_id"]), seq, text, via)]
@@ -308,9 +309,9 @@ def report_to_parent(work: Work, child: State) -> str | None:
     with work.store.locked(parent_id, work.by) as task:
         if cause in task.state["causes"]:
             return None
-        given = _given(work.store, task.state, above["run"], title, text, cause, via="child")
-        going_on = _next_run(task.state, above["run"], given)
-        task.append(*given, *going_on)
+        results = given(work.store, task.state, above["run"], title, text, cause, via="child")
+        going_on = _next_run(task.state, above["run"], results)
+        task.append(*results, *going_on)
         question = task.state["questions"][-1]
     questions.deliver(work.store, parent_id, question, text)
     return parent_id if any(event["e"] == "accepted" for event in going_on) else None

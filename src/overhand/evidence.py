@@ -91,6 +91,18 @@ def _from_output(place: str) -> Returned | None:
             text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
             return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
         return None
+    return _read_output(raw)
+
+
+def preview(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
+    """What an OUTPUT.md of these bytes would be taken for: its own problems, the contract, the promised sections."""
+    found = _read_output(raw)
+    value, data_problems = _with_data(found.value, place)
+    more = [*data_problems, *_contract(spec, found, value, place), *_required_sections(spec, found)]
+    return replace(found, value=value, problems=(*found.problems, *more))
+
+
+def _read_output(raw: bytes) -> Returned:
     text, problems = decode(raw)
     output, more = outputs.parse(text)
     problems = [*problems, *more]

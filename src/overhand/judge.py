@@ -189,7 +189,8 @@ def _no_return(evidence: Evidence) -> str:
         "lost": "The run was lost and left no return.",
         "killed": "The agent's program was killed and left no return.",
     }
-    return ends.get(evidence.cause, "The run ended without a return that could be read.")
+    by_itself = evidence.cause == "killed" and evidence.final not in (None, "none")  # some exit with such codes
+    return ends.get("" if by_itself else evidence.cause, "The run ended without a return that could be read.")
 
 
 def _substance(code: str, message: str, level: str = "error", fix: str = "") -> Problem:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from overhand.shapes import Event, Question, Run, State
+    from overhand.shapes import Event, Message, Question, Run, State
 
 STATUSES = {
     "completed": "the work is done and nothing we checked speaks against it",
@@ -58,6 +58,11 @@ _CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
 def is_name(text: str) -> bool:
     """Whether this can name an agent or a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
     return 0 < len(text) <= 60 and text[0] in _LOWER and _NAME.issuperset(text)
+
+
+def is_limit_rule(value: object) -> bool:
+    """Whether this says what to do at a provider's limit: `pause` or `switch:AGENT`."""
+    return value == "pause" or (isinstance(value, str) and value.startswith("switch:") and is_name(value[7:]))
 
 
 def is_task_id(text: str) -> bool:
@@ -125,8 +130,8 @@ def new_state(task_id: str) -> State:
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
         "strict": False, "handoff": None, "seal": "", "cause": None, "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
-        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None,
-        "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
+        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None, "messages": [],
+        "paused": None, "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
         "settled": {}, "phase": None, "phases": [], "size": -1,
     }  # fmt: skip
 
@@ -165,7 +170,13 @@ def _accepted(state: State, event: Event) -> None:
     state["status"] = state["judged"] = state["stop"] = None
     state["seen"] = False
     state["resume"] = event.get("resume")
-    if event.get("repair"):
+    state["paused"] = event.get("limit")
+    if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
+        if state["runs"] and state["runs"][-1]["status"] is None:
+            state["runs"][-1]["status"] = "limit"
+            state["queued_at"] = state["runs"][-1]["created"]  # it keeps its place
+        state["agent"] = event.get("agent") or state["agent"]
+    elif event.get("repair"):
         state["repairs"] += 1
         state["runs"][-1]["status"] = "repair"
     else:
@@ -176,7 +187,11 @@ def _accepted(state: State, event: Event) -> None:
 
 def _run_created(state: State, event: Event) -> None:
     state["queued"], state["queued_at"] = False, None
+    state["paused"] = None
     state["runs"].append(_new_run(event))
+    for message in pending_messages(state):
+        if message["n"] in event.get("messages", ()):
+            message["run"] = event["run"]
 
 
 def _run_started(state: State, event: Event) -> None:
@@ -215,6 +230,9 @@ def _end_run(state: State, event: Event) -> None:
     if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
         state["runs"].remove(run)
         state["queued"], state["queued_at"] = True, event.get("t")
+        for message in state["messages"]:
+            if message["run"] == run["id"]:
+                message["run"] = None  # nobody has read it
         return
     run["state"], run["ended"] = "ended", event.get("t")
     run["cause"], run["exit"] = event.get("cause"), event.get("exit")
@@ -299,6 +317,18 @@ def _phase(state: State, event: Event) -> None:
     state["phases"].append(event)
 
 
+def _message(state: State, event: Event) -> None:
+    state["messages"].append(
+        {
+            "n": len(state["messages"]) + 1,
+            "text": event.get("text", ""),
+            "blob": event.get("blob"),
+            "sent": event.get("t", ""),
+            "run": event.get("run"),
+        }
+    )
+
+
 _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "created": _created,
     "accepted": _accepted,
@@ -309,6 +339,7 @@ _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "stop": _stop,
     "seen": _seen,
     "notice": _notice,
+    "message": _message,
     "asked": _asked,
     "answered": _answered,
     "run.waiting": _waiting,
@@ -321,6 +352,11 @@ _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "control": lambda state, event: state["controls"].append(event),
     "limit": lambda state, event: state["limits"].append(str(event.get("key"))),
 }
+
+
+def pending_messages(state: State) -> list[Message]:
+    """What was sent to the agent and goes with its next run."""
+    return [message for message in state["messages"] if message["run"] is None]
 
 
 def find_question(state: State, seq: object) -> Question | None:
@@ -375,4 +411,6 @@ def headline(state: State) -> str:
         return "done" if state["seen"] else "ready"
     if status is not None:
         return "stopped"
+    if state["queued"] and state["paused"] and "to" not in state["paused"]:
+        return "working"  # it waits for its provider
     return "working" if current_run(state) and not state["queued"] else "queued"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand import budget
+from overhand.agents import programs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from overhand.agents import Agent
     from overhand.shapes import Amount, State
     from overhand.store import Store
@@ -29,13 +32,15 @@ def compose(
     allowance: Amount | None = None,
     *,
     again: bool = False,
+    messages: Sequence[str] = (),
 ) -> str:
     """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
     ground = _ground(agent, state, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
     told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
-    parts = [*told, how_to_return(state, place)]
+    sent = [f"## A message from the person\n\n{text}" for text in messages]
+    parts = [*told, *sent, how_to_return(state, place)]
     if problems:
         parts.append(_to_repair(problems))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -58,6 +63,8 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
         '`ipc/NNN.question` in the task\'s folder as JSON ({"seq", "timestamp", "question", "options"}), by rename, '
         "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
     )
+    if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
+        lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
@@ -74,6 +81,11 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
     if state["checks"]:
         lines.append(
             "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"])
+        )
+    if agent.real and agent.options.get("mcp", True):
+        lines.append(
+            "- If tools of an MCP server `overhand` are offered to you (handoff, step, ask, checkpoint, delegate, finish), "
+            "they do the same as these commands; `finish` writes OUTPUT.md for you."
         )
     lines.append("- Notes to yourself go into WORK.md in the task's folder; nobody else reads it.")
     return "\n".join(lines)

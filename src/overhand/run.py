@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from overhand import checks, handles, machine, model, prompts, resuming, sessions, spending, trees, trust
+from overhand import checks, handles, machine, messages, model, prompts, resuming, sessions, spending, trees, trust
 from overhand import config as configs
 from overhand.agents import Agent, Job, driver, files
 from overhand.documents import handoff as handoffs
@@ -109,7 +111,10 @@ def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
-    task.append(created(run_id, agent.name, agent.driver, timeout, control=agent.control))
+    event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
+    if waiting := [message["n"] for message in model.pending_messages(task.state)]:
+        event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
+    task.append(event)
     return run_id
 
 
@@ -193,7 +198,14 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     native = sessions.to_go_on_with(store, state, prepared.agent)
     job = Job(
         prompt=prompts.compose(
-            prepared.agent, prepared.text, state, place, problems, prepared.allowance, again=bool(native)
+            prepared.agent,
+            prepared.text,
+            state,
+            place,
+            problems,
+            prepared.allowance,
+            again=bool(native) and bool(state["runs"][:-1]),
+            messages=messages.of_run(store, state, run_id),
         ),
         workspace=task.folder,
         handoff=f"{task.folder}/HANDOFF.md",
@@ -204,6 +216,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         level=state["level"],
         model=state["model"] or str(prepared.agent.options.get("model", "")),
         session=native,
+        mcp=_own_server(prepared.agent),
         allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
         deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
     )
@@ -229,6 +242,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         },
         "contract": contract,
         "level": state["level"],
+        **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
@@ -238,6 +252,13 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     }
     write_new(f"{place}/spec.json", dumps(spec))
     return job, spec
+
+
+def _own_server(agent: Agent) -> tuple[str, ...]:
+    """The command of our MCP server, for agents that take one; `mcp: false` in the agent's file leaves it out."""
+    if not agent.real or not agent.options.get("mcp", True) or find_spec("mcp") is None:
+        return ()
+    return (sys.executable, "-m", "overhand", "mcp")
 
 
 def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ def heard(place: str, driver: str) -> Heard | None:
     translate = translator(driver)
     if translate is None:
         return None
-    return stream.hear(read_file(f"{place}/stdout", limit=_MOST) or b"", translate)
+    raw = read_file(f"{place}/stdout", limit=_MOST)
+    return stream.hear(raw, translate) if raw is not None else None  # a person had it on a terminal
 
 
 def native(store: Store, state: State, run: Run) -> str:
@@ -49,12 +50,13 @@ def _spec(place: str) -> dict[str, Any]:
 
 
 def to_go_on_with(store: Store, state: State, agent: Agent) -> str:
-    """The session of the newest run by the same kind of agent, if the task goes on or is being repaired."""
-    if not agent.real or not state["runs"][:-1]:
+    """The session of the newest run by the same kind of agent, else the one that the task was begun with."""
+    if not agent.real:
         return ""
     for run in reversed(state["runs"][:-1]):
         if run["driver"] != agent.driver:
             return ""
         if found := native(store, state, run):
             return found
-    return ""
+    driver, _, adopted = str(state["settings"].get("session", "")).partition(":")
+    return adopted if driver == agent.driver else ""

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from overhand.agents import stream
 
 REAL = ("claude", "codex", "gemini", "opencode", "goose", "qwen")  # programs with a structured stream of their own
-DRIVERS = ("command", "function", *REAL)
-LATER = ("acp", "a2a")
+STREAMS = (*REAL, "acp")  # drivers whose runs are coding agents, heard by their streams
+DRIVERS = ("command", "function", *STREAMS)
+LATER = ("a2a",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Agent:
     @property
     def real(self) -> bool:
         """Whether a coding agent's own program runs it."""
-        return self.driver in REAL
+        return self.driver in STREAMS
 
     @property
     def compacts(self) -> bool:
@@ -112,7 +113,7 @@ class Driver(Protocol):
 
 def translator(name: str) -> Callable[[dict[str, Any]], Iterable[stream.Event]] | None:
     """What reads the JSON lines of a driver's program; None where it prints plain text."""
-    if name not in REAL:
+    if name not in STREAMS:
         return None
     module: Any = import_module(f"overhand.agents.{name}")
     found: Callable[[dict[str, Any]], Iterable[stream.Event]] = module.translate

@@ -35,6 +35,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     if job.mcp:
         servers = {"overhand": {"command": job.mcp[0], "args": list(job.mcp[1:]), "alwaysLoad": True}}
         argv += ["--mcp-config", json.dumps({"mcpServers": servers}), "--strict-mcp-config"]
+        argv += ["--permission-prompt-tool", "mcp__overhand__permit"]  # what is withheld becomes a question
     argv += [str(word) for word in agent.options.get("args", ())]
     env = {
         "BASH_MAX_TIMEOUT_MS": "600000",
@@ -66,6 +67,10 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         yield Event("session", str(line.get("session_id", "")))
     elif kind == "assistant" and not line.get("parent_tool_use_id"):
         yield from _spoken(line.get("message"))
+    elif kind == "rate_limit_event":
+        info = line.get("rate_limit_info") or {}
+        if info.get("status") == "rejected" and isinstance(info.get("resetsAt"), int | float):
+            yield Event("limited", data={"retry_at": float(info["resetsAt"])})
     elif kind == "result":
         yield from _result(line)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
-from overhand.agents.programs import require
+from overhand.agents.programs import SERVER_VARIABLES, require
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ RESUMES = True
 COMPACTS = True
 CUMULATIVE = True  # its usage counts the whole thread: what earlier runs used is taken off
 MAX_BLOCK = 100.0
-_SANDBOX = {"read": "workspace-write", "work": "workspace-write", "full": "danger-full-access"}
 
 
 def problems(_agent: Agent) -> list[str]:
@@ -27,11 +27,10 @@ def problems(_agent: Agent) -> list[str]:
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`codex exec --json -`, with the prompt on stdin."""
-    argv = [require(agent, PROGRAM), "exec", "--json", "--skip-git-repo-check", "-s", _SANDBOX[job.level]]
-    roots = json.dumps([job.place, f"{job.workspace}/ipc"])
+    argv = [require(agent, PROGRAM), "exec", "--json", "--skip-git-repo-check"]
+    argv += ["-s", "danger-full-access"] if job.level == "full" else []
     settings = [
-        f"sandbox_workspace_write.writable_roots={roots}",
-        "sandbox_workspace_write.network_access=true",
+        *([] if job.level == "full" else _sandbox(job)),
         "check_for_update_on_startup=false",
         "analytics.enabled=false",
         "features.plugins=false",
@@ -40,6 +39,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         settings += [
             f"mcp_servers.overhand.command={json.dumps(job.mcp[0])}",
             f"mcp_servers.overhand.args={json.dumps(list(job.mcp[1:]))}",
+            f"mcp_servers.overhand.env_vars={json.dumps(SERVER_VARIABLES)}",  # it hands on next to nothing by itself
             'mcp_servers.overhand.default_tools_approval_mode="approve"',
             "mcp_servers.overhand.tool_timeout_sec=86400",
         ]
@@ -49,7 +49,26 @@ def launch(agent: Agent, job: Job) -> Launch:
         argv += ["-m", job.model]
     argv += [str(word) for word in agent.options.get("args", ())]
     argv += ["resume", job.session, "-"] if job.session else ["-"]
-    return Launch(tuple(argv))
+    return Launch(tuple(argv), env={"TMPDIR": job.place} if job.level == "read" else {})
+
+
+def _sandbox(job: Job) -> list[str]:
+    """What its sandbox lets it write: the task's own folder, and at level work the project with its git folder.
+
+    Its usual modes would do less and more: `workspace-write` leaves the project writable to whoever may only read it,
+    and keeps git's folder from whoever works there.
+    """
+    writable = [job.workspace]
+    if job.level == "work":
+        writable += [job.project, ":tmpdir", ":slash_tmp"]
+        writable += [f"{job.project}/.git"] if os.path.isdir(f"{job.project}/.git") else []
+    rules = {":root": "read", **dict.fromkeys(writable, "write")}
+    shown = ",".join(f"{json.dumps(path)}={json.dumps(may)}" for path, may in rules.items())
+    return [
+        'default_permissions="overhand"',
+        f"permissions.overhand.filesystem={{{shown}}}",
+        "permissions.overhand.network={enabled=true}",
+    ]
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:

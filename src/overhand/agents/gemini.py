@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
@@ -34,15 +33,8 @@ def launch(agent: Agent, job: Job) -> Launch:
         argv += ["--resume", job.session]
     argv += [str(word) for word in agent.options.get("args", ())]
     env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
-    return Launch(tuple(argv), env=env, files=settings(job, "GEMINI_CLI_SYSTEM_SETTINGS_PATH"))
-
-
-def settings(job: Job, variable: str) -> tuple[tuple[str, str, str], ...]:
-    """A settings file of this run alone, named by a variable: nothing is written to HOME or the repository."""
-    if not job.mcp:
-        return ()
-    server = {"command": job.mcp[0], "args": list(job.mcp[1:]), "timeout": 86_400_000, "trust": True}
-    return ((variable, "settings.json", json.dumps({"mcpServers": {"overhand": server}})),)
+    # no MCP server of ours: a settings file of one run alone is read only if root owns it and all folders above it
+    return Launch(tuple(argv), env=env)
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:

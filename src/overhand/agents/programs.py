@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,33 @@ INSTALL = {
     "qwen": "npm install -g @qwen-code/qwen-code",
 }
 
+# what our own MCP server needs of a run's environment, where an agent does not hand on all of it
+SERVER_VARIABLES = (
+    *("OVERHAND_PROJECT", "OVERHAND_TASK", "OVERHAND_RUN", "OVERHAND_DEPTH", "OVERHAND_MCP_BLOCK"),
+    *("HOME", "PATH", "PYTHONPATH", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
+)
+
+# how a person opens one of its sessions on a terminal
+_OPEN = {
+    "claude": ("--resume",),
+    "codex": ("resume",),
+    "gemini": ("--resume",),
+    "opencode": ("--session",),
+    "goose": ("session", "--resume", "--name"),
+    "qwen": ("--resume",),
+}
+
+# Programs that cannot be held to level read: who delegates is told, and what they changed is found afterwards.
+UNHELD = {"goose": "Goose has no sandbox: it is told to change nothing else, and what it changed is found afterwards"}
+
 
 def find(name: str) -> str | None:
     """The program of this name on PATH."""
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+    beside = [os.path.dirname(sys.executable)] if name == "overhand" else []  # in a virtual environment
+    for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *beside):
         path = os.path.join(folder, name)
+        if not os.path.isabs(folder):
+            continue  # a place in whatever project one is in is nobody's installation
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
@@ -40,6 +63,21 @@ def require(agent: Agent, name: str) -> str:
             f"Install it: {INSTALL.get(name, f'put {wanted} on your PATH')}",
         )
     return found
+
+
+def opened(agent: Agent, session: str) -> list[str]:
+    """The command that opens a session for a person."""
+    return [require(agent, agent.driver), *_OPEN[agent.driver], session]
+
+
+def is_session(name: str, text: str) -> bool:
+    """Whether this can be a session of that program: it becomes a word of its command line."""
+    if name in ("opencode", "goose"):
+        return 0 < len(text) <= 200 and text[0].isalnum() and all(c.isalnum() or c in "._-" for c in text)
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
 
 
 def session_name(run_id: str) -> str:

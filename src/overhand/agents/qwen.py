@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch, claude, gemini
@@ -31,7 +32,16 @@ def launch(agent: Agent, job: Job) -> Launch:
     if job.session:
         argv += ["--resume", job.session]
     argv += [str(word) for word in agent.options.get("args", ())]
-    return Launch(tuple(argv), files=gemini.settings(job, "QWEN_CODE_SYSTEM_SETTINGS_PATH"))
+    return Launch(tuple(argv), files=_settings(job))
+
+
+def _settings(job: Job) -> tuple[tuple[str, str, str], ...]:
+    """A settings file of this run alone, named by a variable: nothing is written to HOME or the repository."""
+    if not job.mcp:
+        return ()
+    server = {"command": job.mcp[0], "args": list(job.mcp[1:]), "timeout": 86_400_000, "trust": True}
+    server["alwaysLoadTools"] = True  # else they are hidden behind a search
+    return (("QWEN_CODE_SYSTEM_SETTINGS_PATH", "settings.json", json.dumps({"mcpServers": {"overhand": server}})),)
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:

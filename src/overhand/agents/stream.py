@@ -1,8 +1,8 @@
 """What a real agent's JSON lines say, in one vocabulary; each driver translates its own.
 
 Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
-money of this run so far), `denied` (something it wanted and was not allowed), `ended` (how its last turn ended),
-`turned` (it ended, and well unless something said otherwise).
+money of this run so far), `limited` (its account's limit, and when that is over), `denied` (something it wanted and was
+not allowed), `ended` (how its last turn ended), `turned` (it ended, and well unless something said otherwise).
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class Heard:
         elif event.kind == "ended":
             self.end, self.why = event.data.get("how", "clean"), event.text
             self.retry_at = event.data.get("retry_at", self.retry_at)
+        elif event.kind == "limited":
+            self.retry_at = event.data.get("retry_at")
         elif event.kind == "turned" and self.end == "none":
             self.end = "clean"  # nothing spoke against it
         self._open = event.kind == "said"
@@ -105,11 +107,19 @@ def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> 
     return heard
 
 
+_LIMITS = ("429 too many", "hit your limit", "rate limit", "rate_limit", "usage limit", "quota")
+_UNPAID = ("credit balance", "insufficient_quota", "billing details")  # no waiting helps
+
+
 def failure(status: int | None, text: str) -> str:
     """Which kind of failure an error of the model's service is."""
     low = text.lower()
-    if status == 429 or "rate limit" in low or "rate_limit" in low or "usage limit" in low or "quota" in low:
+    if any(word in low for word in _UNPAID):
+        return "api-error"
+    if status == 429 or any(word in low for word in _LIMITS):
         return "rate-limit"
-    if status in (401, 403) or "unauthorized" in low or "invalid api key" in low or "not logged in" in low:
+    if status in (401, 403) or any(
+        word in low for word in ("unauthorized", "unauthenticated", "invalid api key", "not logged in")
+    ):
         return "auth"
     return "api-error"

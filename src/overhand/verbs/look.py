@@ -60,7 +60,23 @@ def queue(states: list[State]) -> dict[str, dict[str, Any]]:
     for s in queued:
         if s["after"]:
             places[s["task_id"]].update(after=s["after"], after_handle=handles.get(s["after"]))
+    if queued:
+        _behind_writer(states, queued, places)
     return places
+
+
+def _behind_writer(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
+    """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
+    from overhand.slots import writes_here
+
+    writers = (s for s in states if writes_here(s) and (run := model.current_run(s)) and run["waiting"] is None)
+    if (first := next(writers, None)) is None:
+        return
+    handle = first["handle"] or first["task_id"]
+    why = f"Task {handle} ({first['agent']}) is at work in this checkout; agents that write there go one at a time."
+    for s in queued:
+        if writes_here(s):
+            places[s["task_id"]].update(behind=handle, reason=why)
 
 
 def list_tasks(
@@ -69,7 +85,7 @@ def list_tasks(
     """All tasks, newest last."""
     states = all_states(session)
     places = queue(states)
-    _why_held(session, places)
+    why_held(session, places, states)
     if delegated:
         states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
     if resumable:
@@ -89,16 +105,36 @@ def list_tasks(
     return Answer(payload)
 
 
-def _why_held(session: Session, places: dict[str, dict[str, Any]]) -> None:
-    """The supervisor leaves word where the day's budget keeps everything from starting."""
+def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
+    """The supervisor leaves word where the day's budget keeps everything from starting, or a provider's limit some."""
     if not places:
         return
     from overhand.files import read_file
+
+    try:
+        paused = any(name.startswith("paused-") for name in os.listdir(session.store.own))
+    except OSError:
+        paused = False
+    if paused:
+        _why_paused(session, places, states)
 
     day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
     if why and day == machine.now()[:10]:
         for place in places.values():
             place["reason"] = why
+
+
+def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
+    from overhand import config, quota
+
+    paused = quota.pauses(session.store)
+    if not paused:
+        return
+    settings = config.load(session.root)
+    for state in states:
+        driver = quota.driver_of(session.root, state, settings) if state["task_id"] in places else ""
+        if driver in paused:
+            places[state["task_id"]].update(paused=driver, reason=quota.say(driver, paused[driver]))
 
 
 def live_row(state: State) -> dict[str, Any] | None:
@@ -214,7 +250,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
     folder = session.store.folder(state["task_id"])
     result = read_result(session, state) if result is None else result
     places = queue(session.store.states()) if state["queued"] else {}
-    _why_held(session, places)
+    why_held(session, places, [state])
     shown = row(state, places)
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
@@ -229,6 +265,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         path=state["path"],
         depth=state["depth"],
         notices=state["notices"],
+        messages=_messages(session, state),
         tree="your checkout",
         wanted_checks=state["checks"],
         usage=_usage(session, state),
@@ -263,6 +300,15 @@ def _questions(session: Session, state: State) -> list[dict[str, Any]]:
         }
         for one in state["questions"]
     ]
+
+
+def _messages(session: Session, state: State) -> list[dict[str, Any]]:
+    """What was sent to it, and how far that came."""
+    if not state["messages"]:
+        return []
+    from overhand import messages
+
+    return messages.shown(session.store, state)
 
 
 def _run(run: Run) -> dict[str, Any]:
