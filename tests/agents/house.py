@@ -20,7 +20,7 @@ from overhand.testing.model import ScriptedModel, scripted_model
 from overhand.testing.model.clients import point
 from overhand.testing.project import ProjectDir, Ran, make_project
 
-LIMIT = float(os.environ.get("PATIENCE", "90"))
+LIMIT = 90.0  # seconds; on a busy machine
 FIRST = ("claude", "codex", "goose")
 REST = ("gemini", "opencode", "qwen")
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
@@ -62,7 +62,7 @@ class House(ProjectDir):
 
     def delegate(self, title: str, *words: str, wait: bool = True) -> dict[str, Any]:
         """Delegate to the agent; the judged result, or with `wait=False` what `delegate` says."""
-        agent = () if "--agent" in words else ("--agent", self.name)
+        agent: tuple[str, ...] = () if "--agent" in words else ("--agent", self.name)
         agent += ("--model", "gemini-2.5-pro") if self.name == "gemini" else ()  # else a model chooses the model
         more = ("--wait",) if wait else ()
         ran = self.run("delegate", title, *agent, *words, *more, "--json", timeout=LIMIT)

@@ -12,9 +12,10 @@ from overhand.testing import processes
 if TYPE_CHECKING:
     from pathlib import Path
 
+PATIENT = {"yield_time_ms": 30000}  # else Codex leaves a command behind after ten seconds and goes on
 ONCE = "test -e begun || { touch begun; while sleep 0.5; do :; done; }"
 SLOW: list[dict[str, Any]] = [
-    {"text": "I begin.", "ops": [{"bash": {"command": ONCE}}]},
+    {"text": "I begin.", "ops": [{"bash": {"command": ONCE, "extra": PATIENT}}]},
     {"ops": [{"bash": {"command": "echo two > two.txt"}}]},
     returns(summary="Gone on with."),
     {"text": "Over."},
