@@ -107,7 +107,7 @@ def complain(failures: list[str]) -> int:
         print(failure, file=sys.stderr)
     if failures:
         print(
-            "These come from registry.npmjs.org and pypi.org. Behind a mirror set npm_config_registry and "
+            "These come from the npm and the Python package registry. Behind a mirror set npm_config_registry and "
             "PIP_INDEX_URL; without a network the tests that need them are skipped.",
             file=sys.stderr,
         )
