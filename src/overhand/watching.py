@@ -98,12 +98,18 @@ class Watches:
         task_folder = os.path.dirname(os.path.dirname(known.place))
         wanted = [known.place, f"{task_folder}/ipc", f"{known.place}/waiting"]
         numbers = tuple(number for path in wanted if (number := self.news.add(path)) is not None)
-        reports = self.news.add(f"{known.place}/{spending.REPORTS}", MODIFY)
-        numbers = numbers if reports is None else (*numbers, reports)
         if known.hearing is not None and (stream := self.news.add(known.hearing.path, MODIFY)) is not None:
             numbers = (*numbers, stream)
         self.by_folder.update(dict.fromkeys(numbers, task_id))
         known.folders = numbers
+        self._listen_to_reports(task_id, known)
+
+    def _listen_to_reports(self, task_id: str, known: Watch) -> None:
+        """Be woken by what it reports; from when the file is there, for it may be filled long after it was made."""
+        number = self.news.add(f"{known.place}/{spending.REPORTS}", MODIFY)
+        if number is not None and number not in known.folders:
+            self.by_folder[number] = task_id
+            known.folders = (*known.folders, number)
 
     def stirred(self) -> list[str]:
         """Tasks in whose folders something happened."""
@@ -112,6 +118,7 @@ class Watches:
         for task_id in tasks:
             if task_id in self.live:
                 self.live[task_id].stirred = True
+                self._listen_to_reports(task_id, self.live[task_id])
         return list(dict.fromkeys(tasks))
 
     def watch_shim(self, task_id: str, known: Watch, recorded: int | None = None) -> None:

@@ -109,6 +109,12 @@ def test_reports_that_are_no_file(scene: Scene, made: str) -> None:
     assert (shown["status"], shown["usage"]["estimated"]) == ("completed", True)
 
 
+def test_a_file_that_is_filled_long_after_it_was_made(scene: Scene) -> None:
+    scene.shell("worker", """: >"$OVERHAND_USAGE"; sleep 3; echo '{"input": 999}' >>"$OVERHAND_USAGE"; sleep 600""")
+    task = scene.delegate("slow to tell", "--budget", "1k")
+    assert scene.judged(task)["runs"][0]["cause"] == "budget"
+
+
 @pytest.mark.parametrize("text", ["plenty", "0", "$-1", "200k, 300k"])
 def test_a_budget_that_cannot_be_read(scene: Scene, text: str) -> None:
     worker(scene, {})
