@@ -1,6 +1,6 @@
 # Needs only Python >= 3.11, git and make. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench agents lock clean bytecode
+.PHONY: help demo test lint docs works bench agents examples lock clean bytecode
 SHELL := /bin/sh
 
 # Tried in this order; `make PYTHON=/path/to/python demo` puts one in front.
@@ -25,14 +25,21 @@ lint: .venv/.dev ## ruff, mypy --strict, import layers
 	$(VENV)/mypy --strict
 	$(VENV)/lint-imports --no-logo
 
-docs: .venv/.dev ## renew what docs/reference.md takes from the code
-	$(VENV)/python tests/docs/tables.py
+docs: .venv/.dev ## renew what the pages take from the code
+	PYTHONPATH=tests $(VENV)/python -m docs.tables
+
+works: .venv/.dev bytecode ## renew the guide's table of what works with which agent, by running them all
+	PYTHONPATH=tests $(VENV)/python -m agents.works
+	PYTHONPATH=tests $(VENV)/python -m docs.tables
 
 bench: bench/.venv/.bench bytecode ## the figures of docs/numbers.md, against peers in their own environment
 	bench/.venv/bin/python bench/run.py $(ARGS)
 
 agents: .venv/bin/python ## real agents for the tests, pinned, into .agents/ (ALL=1: all of them)
 	$(VENV)/python tools/agents.py $(if $(ALL),--all) $(ARGS)
+
+examples: examples/.venv/.examples bytecode ## agents of other frameworks, with the frameworks' own fake models
+	examples/.venv/bin/python -m pytest -c /dev/null --rootdir examples -p no:cacheprovider -q examples/check_examples.py $(ARGS)
 
 # The locks name no index: whoever installs uses their own.
 COMPILE := $(VENV)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
@@ -42,9 +49,10 @@ lock: .venv/.dev ## renew every pinned version
 	$(COMPILE) pyproject.toml -c requirements/dev.lock -o requirements/runtime.lock
 	$(COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
 	$(COMPILE) pyproject.toml bench/requirements.in --group build -c requirements/dev.lock -o bench/requirements.lock
+	$(COMPILE) pyproject.toml examples/requirements.in --group build -c requirements/dev.lock -o examples/requirements.lock
 
 clean: ## remove environments and caches, never work
-	rm -rf .venv bench/.venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv bench/.venv examples/.venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Start-up counts, and PYTHONDONTWRITEBYTECODE may be set: never leave compiling to the first import.
@@ -67,8 +75,13 @@ bench/.venv/.bench: .venv/.runtime bench/.venv/bin/python bench/requirements.loc
 	bench/.venv/bin/python $(OURS)
 	@touch $@
 
+examples/.venv/.examples: .venv/.runtime examples/.venv/bin/python examples/requirements.lock
+	examples/.venv/bin/python $(LOCKED) examples/requirements.lock
+	examples/.venv/bin/python $(OURS)
+	@touch $@
+
 # A name on PATH is no proof (version managers leave shims that only fail): the one that makes a venv is taken.
-.venv/bin/python bench/.venv/bin/python:
+.venv/bin/python bench/.venv/bin/python examples/.venv/bin/python:
 	@for python in $(PYTHONS); do \
 	  "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 	  "$$python" -m venv --clear $(@:/bin/python=) || continue; \

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["Project", "Result", "Task", "__version__"]
+__all__ = ["Call", "Project", "Result", "Task", "__version__"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from overhand.agents.function import Call
     from overhand.api import Project, Result, Task
 
 
@@ -16,4 +17,8 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return getattr(import_module("overhand.api"), name)
+    if name == "Call":  # what a function agent is given
+        from importlib import import_module
+
+        return getattr(import_module("overhand.agents.function"), name)
     raise AttributeError(f"module 'overhand' has no attribute {name!r}")

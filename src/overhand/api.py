@@ -20,7 +20,7 @@ from overhand.agents import Agent
 from overhand.errors import BadInput, TimedOut
 from overhand.pool import Pool
 from overhand.store import find_root
-from overhand.verbs import Session, control, look
+from overhand.verbs import Session, control, listing, look
 from overhand.verbs import delegate as delegating
 from overhand.verbs import resume as verb_resume
 from overhand.verbs.ask import give
@@ -217,7 +217,7 @@ class Project:
 
     def tasks(self) -> list[dict[str, Any]]:
         """What `list` shows."""
-        rows: list[dict[str, Any]] = look.list_tasks(self.session).payload["tasks"]
+        rows: list[dict[str, Any]] = listing.list_tasks(self.session).payload["tasks"]
         return rows
 
     def run(self, handle: str | int, *, agent: str | None = None) -> Task:

@@ -9,18 +9,19 @@ from difflib import get_close_matches
 from typing import Any
 
 from overhand import budget as budgets
-from overhand import model, notes
+from overhand import kinds, model, notes
 from overhand.errors import BadInput
 from overhand.files import read_file
 from overhand.shapes import Amount
 
 FILES = (".overhand/config.toml", ".overhand/local.toml")
-AGENT_MARKS = ("exclusive", "can_delegate")  # what a task remembers of its agent beside its own settings
+AGENT_MARKS = ("exclusive", "can_delegate", "real", "session")  # what a task remembers beside its own settings
 
 # every setting: its default and one line for the reference page
 SETTINGS: dict[str, tuple[Any, str]] = {
     "default_agent": ("", "the agent of a `delegate` without `--agent`"),
     "default_driver": ("", "what runs an agent file that has no `overhand:` part"),
+    "on_limit": ("pause", "when a provider's limit is reached: `pause` until its reset, or `switch:AGENT`"),
     "decisions": (".agent-workspaces/DECISIONS.md", "where decisions of judged results are collected"),
     "limits.max_parallel": (3, "runs at the same time in this project; 0 = unbounded"),
     "limits.max_output": ("256MB", "what a run may print before it is stopped"),
@@ -87,6 +88,7 @@ class Config:
 
     default_agent: str = ""
     default_driver: str = ""
+    on_limit: str = "pause"
     decisions: str = ".agent-workspaces/DECISIONS.md"
     max_parallel: int = 3
     per_agent: dict[str, int] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class Config:
         """Times, level and contract of a kind."""
         from overhand.contracts import contract_for_kind
 
-        timeout, longest, level = model.KINDS.get(name or "", model.NO_KIND)
+        timeout, longest, level = kinds.KINDS.get(name or "", kinds.NO_KIND)
         own = self.kinds.get(name or "none", {})
         return Kind(
             timeout=model.duration(own.get("timeout", timeout)),
@@ -203,7 +205,12 @@ def setting(text: str) -> tuple[str, Any]:
 def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values: dict[str, Any] = {}
     limits = _table(merged, "limits", problems)
-    for name, read_text in (("default_agent", _text), ("default_driver", _text), ("decisions", _inside)):
+    for name, read_text in (
+        ("default_agent", _text),
+        ("default_driver", _text),
+        ("decisions", _inside),
+        ("on_limit", _rule),
+    ):
         _take(values, merged, name, read_text, problems, name)
     takers = {
         "max_parallel": _count, "max_output": _size, "stop_grace": model.duration, "stall": model.duration,
@@ -219,7 +226,18 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values["kinds"] = _kinds(_tables(merged, "kinds", problems), problems)
     values["notify"] = _notify(_table(merged, "notify", problems), problems)
     values["budget"] = _budgets(_table(merged, "budget", problems), problems)
-    known = ("default_agent", "default_driver", "decisions", "limits", "kinds", "checks", "drivers", "notify", "budget")
+    known = (
+        "default_agent",
+        "default_driver",
+        "decisions",
+        "on_limit",
+        "limits",
+        "kinds",
+        "checks",
+        "drivers",
+        "notify",
+        "budget",
+    )
     _unknown(merged, known, "", problems)
     _unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
     return Config(**values)
@@ -237,6 +255,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text was needed")
     return value
+
+
+def _rule(value: Any) -> str:
+    if not model.is_limit_rule(value):
+        raise ValueError("`pause` or `switch:AGENT` was needed")
+    return str(value)
 
 
 def _inside(value: Any) -> str:

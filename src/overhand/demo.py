@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overhand.testing.project import ProjectDir, make_project
-from overhand.verbs.setup import found_programs
+from overhand.verbs.agents import found_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

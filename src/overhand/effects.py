@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from overhand import checkpoints, doors, model, prompts, questions
+from overhand.agents import stream, translator
 from overhand.control import Command, Delegation, Listener, delegation
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 
@@ -37,6 +38,9 @@ class Hearing:
     run: str
     path: str
     place: int = 0
+    driver: str = "command"
+    rest: bytes = b""  # of a line of JSON that is not complete
+    speaking: bool = False  # its last text may go on
     grown: float = 0.0  # when something new was last found
     listener: Listener = field(default_factory=Listener)
 
@@ -51,7 +55,7 @@ class Hearing:
             while part := os.pread(fd, _PART, self.place):
                 self.grown = time.monotonic()
                 self.place += len(part)
-                found += self.listener.feed(part)
+                found += self._take(part)
         finally:
             os.close(fd)
         if last:
@@ -60,9 +64,25 @@ class Hearing:
             found += self.listener.quiet()
         return found
 
+    def _take(self, part: bytes) -> list[Command]:
+        """Plain text as it is; of a coding agent's JSON lines only what it says itself, never what a tool printed."""
+        translate = translator(self.driver)
+        if translate is None:
+            return self.listener.feed(part)
+        found: list[Command] = []
+        *whole, self.rest = (self.rest + part).split(b"\n")
+        for event in (event for line in whole for one in stream.objects(line) for event in translate(one)):
+            goes_on = event.kind == "said" and bool(event.data.get("part"))
+            if self.speaking and not goes_on:
+                found += self.listener.feed("\n")
+            if event.kind == "said":
+                found += self.listener.feed(event.text if goes_on else f"{event.text}\n")
+            self.speaking = goes_on
+        return found
+
     def again(self) -> None:
         """From the first byte: what was done is known by its cause."""
-        self.place, self.listener = 0, Listener()
+        self.place, self.listener, self.rest, self.speaking = 0, Listener(), b"", False
 
 
 def hear(work: Work, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
@@ -82,7 +102,7 @@ def drain(work: Work, state: State) -> State:
     ended = state["runs"][-1]
     if ended["control"]:
         place = work.store.run_folder(state["task_id"], ended["id"])
-        hear(work, state["task_id"], Hearing(ended["id"], f"{place}/stdout"), last=True)
+        hear(work, state["task_id"], Hearing(ended["id"], f"{place}/stdout", driver=ended["driver"]), last=True)
         return work.store.state(state["task_id"])
     return state
 
@@ -200,7 +220,8 @@ def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     run = model.find_run(store.state(task_id), run_id)
     if run is None or not run["control"]:
         return False
-    heard = Hearing(run_id, f"{store.run_folder(task_id, run_id)}/stdout").heard(last=True)
+    path = f"{store.run_folder(task_id, run_id)}/stdout"
+    heard = Hearing(run_id, path, driver=run["driver"]).heard(last=True)
     return any(command.offset == offset and command.word == "DELEGATE" for command in heard)
 
 
@@ -241,14 +262,15 @@ def hand_over(work: Work, task_id: str, run_id: str, title: str, text: str, caus
     with work.store.locked(task_id, work.by) as task:
         if cause in task.state["causes"]:
             return next((q["seq"] for q in reversed(task.state["questions"]) if q["question"] == title[:500]), 0)
-        events = _given(work.store, task.state, run_id, title, text, cause, via="control")
+        events = given(work.store, task.state, run_id, title, text, cause, via="control")
         task.append(*events)
         question = task.state["questions"][-1]
     questions.deliver(work.store, task_id, question, text)
     return int(question["seq"])
 
 
-def _given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+def given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+    """Something handed to a run: asked and answered in one breath."""
     seq = questions.next_number(state, questions.folder(store, state["task_id"]))
     asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
     return [{**asked, "cause": cause}, questions.answered(store.folder(state["task_id"]), seq, text, via)]
@@ -287,9 +309,9 @@ def report_to_parent(work: Work, child: State) -> str | None:
     with work.store.locked(parent_id, work.by) as task:
         if cause in task.state["causes"]:
             return None
-        given = _given(work.store, task.state, above["run"], title, text, cause, via="child")
-        going_on = _next_run(task.state, above["run"], given)
-        task.append(*given, *going_on)
+        results = given(work.store, task.state, above["run"], title, text, cause, via="child")
+        going_on = _next_run(task.state, above["run"], results)
+        task.append(*results, *going_on)
         question = task.state["questions"][-1]
     questions.deliver(work.store, parent_id, question, text)
     return parent_id if any(event["e"] == "accepted" for event in going_on) else None

@@ -19,6 +19,9 @@ from overhand.files import read_file
 from overhand.markdown import lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from overhand.agents.stream import Heard
     from overhand.documents.output import Output
     from overhand.documents.returns import Return
     from overhand.shapes import State
@@ -38,10 +41,24 @@ class Returned:
     raw: bytes | None = None
 
 
-def collect(state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None) -> Returned:
+def collect(
+    state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
+) -> Returned:
     """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
-    problems = _take_top_level(state, task_folder, place)
-    doors = (_from_json("result.json", given),) if given is not None else (_from_result(place), _from_stdout(place))
+    return as_it_stands(place, spec, given, heard, _take_top_level(state, task_folder, place))
+
+
+def as_it_stands(
+    place: str,
+    spec: dict[str, Any],
+    given: object = None,
+    heard: Heard | None = None,
+    noticed: Sequence[Problem] = (),
+) -> Returned:
+    """The return in a run's folder, looked at and left alone."""
+    problems = list(noticed)
+    words = _from_words(heard) if heard else _from_stdout(place)
+    doors = (_from_json("result.json", given),) if given is not None else (_from_result(place), words)
     found = [r for r in (_from_output(place), *doors) if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
@@ -86,6 +103,18 @@ def _from_output(place: str) -> Returned | None:
     if raw is None:
         text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
         return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
+    return _read_output(raw)
+
+
+def preview(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
+    """What an OUTPUT.md of these bytes would be taken for: its own problems, the contract, the promised sections."""
+    found = _read_output(raw)
+    value, data_problems = _with_data(found.value, place)
+    more = [*data_problems, *_contract(spec, found, value, place), *_required_sections(spec, found)]
+    return replace(found, value=value, problems=(*found.problems, *more))
+
+
+def _read_output(raw: bytes) -> Returned:
     text, problems = decode(raw)
     output, more = outputs.parse(text)
     problems = [*problems, *more]
@@ -144,6 +173,19 @@ def _from_stdout(place: str) -> Returned | None:
         return None
     value = returns.find_return(text)
     return None if value is None else _from_json("stdout", value)
+
+
+def _from_words(heard: Heard) -> Returned | None:
+    """A return in what the agent said last: JSON, or an OUTPUT.md as text."""
+    text = heard.last_words
+    value = returns.find_return(text)
+    if value is not None:
+        return _from_json("its last message", value)
+    if not text.lstrip().lower().startswith("# task complete"):
+        return None
+    output, problems = outputs.parse(text)
+    whole = output.status is not None and bool(output.summary)
+    return Returned("its last message", returns.from_output(output), output, tuple(problems), whole, text.encode())
 
 
 def _from_json(source: str, value: object) -> Returned:

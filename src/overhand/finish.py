@@ -17,8 +17,10 @@ from overhand import (
     machine,
     model,
     paperwork,
+    preparing,
     questions,
-    run,
+    quota,
+    sessions,
     spending,
     trees,
     trust,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from overhand.shapes import Event, Run, State
 
 MAX_REPAIRS = 2
+_OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebody who may write can mend
 
 
 def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
@@ -61,9 +64,11 @@ def _finish(work: Work, task_id: str, patient: bool) -> State:
         spec = _json(f"{place}/spec.json") or {}
         handoff = handoffs.parse(str(spec.get("handoff", "")))
         case = gather(work, state, ended, place, spec, handoff)
-        if run.is_unwanted(work.store, task_id):
+        if preparing.is_unwanted(work.store, task_id):
             case = case.cancelled()
         verdict = judge(case.found)
+        if _met_limit(case, verdict):
+            return _wait_for_provider(case)
         if _wants_repair(state, verdict, spec):
             return _send_back(work, task_id, ended["id"], place, verdict)
         if verdict.status == "needs-input" == verdict.claimed and not _asked_by(state, ended):
@@ -95,6 +100,8 @@ def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
 
     Both events are one write; a crash between them would leave an answered task that nobody goes on with.
     """
+    if _was_sent_something(state, judged, ended):
+        return [{"e": "accepted", "resume": {"run": ended["id"], "why": "a message"}}]
     if not _waited(state, ended):
         return spending.hand_over(state, ended, judged["status"])
     if effects.escalation(state, ended["id"]) or (judged["claimed"] and not _came_late(state, ended)):
@@ -102,6 +109,13 @@ def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
     after = deepcopy(state)
     model.apply(after, judged)
     return effects.onwards(after, ended["id"])
+
+
+def _was_sent_something(state: State, judged: Event, ended: Run) -> bool:
+    """Whether a message came while it was at work; a task that is stopped, spent or waits for an answer keeps it."""
+    if not model.pending_messages(state) or model.open_questions(state) or ended["attached"]:
+        return False
+    return judged["status"] != "cancelled" and ended["cause"] != "budget"
 
 
 def _waited(state: State, ended: Run) -> bool:
@@ -151,7 +165,8 @@ def gather(
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
     folder = work.store.folder(state["task_id"])
-    returned = evidence.collect(state, folder, place, spec, given)
+    heard = sessions.heard(place, ended["driver"])
+    returned = evidence.collect(state, folder, place, spec, given, heard)
     root = work.store.root
     baseline = (_json(f"{folder}/baseline.json") or {}) if any(d.path for d in handoff.deliverables) else {}
     changed, alone = _changes(work, state, ended, place) if spec.get("tree", True) else (None, True)
@@ -172,6 +187,9 @@ def gather(
         named=tuple(trees.named_facts(root, _named(returned))),
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
         steps=evidence.live_steps(folder) if handoff.plan else (),
+        final=heard.end if heard else None,
+        final_why=heard.why if heard else "",
+        denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
         open_questions=len(model.open_questions(state)),
         paused=_waited(state, ended),
         escalated=effects.escalation(state, ended["id"]),
@@ -192,8 +210,8 @@ def gather(
 def checks_after(work: Work, state: State, folder: str) -> list[CheckFact]:
     """The checks on the result, beside what they said on the base."""
     base = f"{work.store.folder(state['task_id'])}/checks/before"
-    before = run.run_checks(work, state, base) if os.path.isdir(base) else []
-    return run.run_checks(work, state, folder, before)
+    before = preparing.run_checks(work, state, base) if os.path.isdir(base) else []
+    return preparing.run_checks(work, state, folder, before)
 
 
 def _changes(work: Work, state: State, ended: Run, place: str) -> tuple[list[str] | None, bool]:
@@ -230,13 +248,48 @@ def _named(returned: Returned) -> list[tuple[str, str]]:
     return [(path, note) for path, note in notes.items() if path and "://" not in path]
 
 
+def _met_limit(case: Case, verdict: Verdict) -> bool:
+    """Whether its provider's limit kept the run from its end; a result that holds all the same is a result."""
+    short = verdict.status != "completed" and verdict.claimed in (None, "completed")
+    return short and case.found.final == "rate-limit" and case.found.cause in ("exit", "killed")
+
+
+def _wait_for_provider(case: Case) -> State:
+    """The task is queued again, without a verdict: it goes on after the reset, or another agent takes over now."""
+    work, task_id = case.work, case.state["task_id"]
+    heard = sessions.heard(case.place, case.ended["driver"])
+    if heard is None:
+        return case.state
+    event = quota.met(work.store, case.state, case.ended, heard)
+    if other := quota.stand_in(work.store, case.state, work.config_of(case.state)):
+        event = {**event, "agent": other, quota.LIMIT: {**event[quota.LIMIT], "to": other}}
+    paused = quota.say(case.ended["driver"], quota.Pause(event[quota.LIMIT]["until"]))
+    then = f"{other} takes over." if other else "It goes on then by itself."
+    with work.store.locked(task_id, work.by) as task:
+        if unjudged(task.state):
+            task.append(event, {"e": "notice", "text": f"{paused}. {then}"})
+        return task.state
+
+
 def _wants_repair(state: State, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = model.current_run(state)
     if not (verdict.errors and current and current["cause"] in ("exit", "killed")):
         return False
-    if verdict.claimed not in (None, "completed") or state["repairs"] >= MAX_REPAIRS:
+    if current["attached"] and current["driver"] != "function":
+        return False  # a person had it on a terminal
+    if state["repairs"] >= MAX_REPAIRS or not can_be_mended(verdict, spec):
         return False
     return bool(spec.get("agent", {}).get("reruns"))
+
+
+def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
+    """Whether a better return would change the verdict."""
+    if not verdict.errors or verdict.claimed not in (None, "completed"):
+        return False
+    if any(problem.code == "final-event" for problem in verdict.problems):
+        return False  # its return is not what is wrong: the next run would meet the same error
+    # who may only read cannot mend what only a writer can
+    return spec.get("level") != "read" or not all(p.code.startswith(_OF_WRITERS) for p in verdict.errors)
 
 
 def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdict) -> State:

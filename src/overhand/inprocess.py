@@ -19,6 +19,7 @@ from overhand import (
     metering,
     model,
     paperwork,
+    preparing,
     questions,
     resuming,
     run,
@@ -96,7 +97,7 @@ class Batch:
         if resume is not None:
             state = {**state, "resume": resume}
             resuming.write_previous(self.work.store, state)
-        self.accepted[state["task_id"]] = state, run.read_handoff(self.work.store, state["task_id"])[0]
+        self.accepted[state["task_id"]] = state, preparing.read_handoff(self.work.store, state["task_id"])[0]
 
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""
@@ -163,16 +164,16 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     work = batch.work
     state, text = batch.accepted.pop(task_id)
     handoff = handoffs.parse(text)
-    run.take_baseline(work.store, state, handoff)
+    preparing.take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:
-        run.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
+        preparing.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
     try:
         allowance = spending.reserve(work, state)
     except BudgetExceeded as error:
         run.reject(work, task_id, error)
         return None
     tree = trees.snapshot(work.store.root) if batch.in_repository else None
-    prepared = run.Prepared(function.agent, handoff, text, tree, allowance)
+    prepared = preparing.Prepared(function.agent, handoff, text, tree, allowance)
     accepted: Event = {"e": "accepted"}
     if state["resume"] is not None:
         accepted.update(agent=function.agent.name, resume=state["resume"])
@@ -180,10 +181,10 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         if not _may_begin(task.state, state):
             return None
         if task.state["runs"]:
-            run.archive(task, task.state["runs"])
+            preparing.archive(task, task.state["runs"])
         run_id = new_run_id()
         place = work.store.run_folder(task_id, run_id)
-        job, spec = run.lay_out(work, task, run_id, prepared)
+        job, spec = preparing.lay_out(work, task, run_id, prepared)
         life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
         made = {**run.created(run_id, function.agent.name, "function", state["timeout"]), "attached": True}

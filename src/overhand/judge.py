@@ -21,6 +21,8 @@ CODES = {
     "file-missing": "the return names a file that does not exist",
     "file-outside": "the return names a file outside the run's working tree",
     "exit-not-zero": "the agent's program ended with an error",
+    "final-event": "the agent's own last event says that it did not end well",
+    "permission-denied": "the agent was refused something it wanted to use",
     "exit-unknown": "the run was lost, its exit code is not known",
     "check-failed": "a check that Overhand ran did not pass",
     "check-not-run": "checks were not run, because the task was not made here by a person",
@@ -95,6 +97,9 @@ class Evidence:
     steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps
     open_questions: int = 0
     paused: bool = False  # it ended to wait for an answer, or while it waited, even if the answer came meanwhile
+    final: str | None = None  # how its own stream says that it ended, where it has one
+    final_why: str = ""
+    denied: tuple[str, ...] = ()  # what it wanted and was not allowed
     delegated: int = 0  # tasks that it delegated by a CONTROL line and whose results have not reached it
     escalated: str = ""  # why it called for a person
     changed: tuple[str, ...] = ()  # files this run changed, where it can be told
@@ -184,7 +189,8 @@ def _no_return(evidence: Evidence) -> str:
         "lost": "The run was lost and left no return.",
         "killed": "The agent's program was killed and left no return.",
     }
-    return ends.get(evidence.cause, "The run ended without a return that could be read.")
+    by_itself = evidence.cause == "killed" and evidence.final not in (None, "none")  # some exit with such codes
+    return ends.get("" if by_itself else evidence.cause, "The run ended without a return that could be read.")
 
 
 def _substance(code: str, message: str, level: str = "error", fix: str = "") -> Problem:
@@ -201,10 +207,32 @@ def _ending(evidence: Evidence) -> list[Problem]:
         if evidence.complete_form:
             return [_substance("exit-unknown", f"The run ended by {evidence.cause}; its return was whole.", "warning")]
         return [_substance("exit-unknown", f"The run ended by {evidence.cause} and its return is not whole.")]
+    if evidence.final is not None:
+        return _final(evidence)
     if evidence.exit == 0:
         return []
     level = "warning" if any(check.passed for check in evidence.checks) else "error"
     return [_substance("exit-not-zero", f"The agent's program ended with exit code {evidence.exit}.", level)]
+
+
+def _final(evidence: Evidence) -> list[Problem]:
+    """An agent's own last event; its exit code is 0 after errors, denials and signals too."""
+    told = f" ({evidence.final_why})" if evidence.final_why and evidence.final != "clean" else ""
+    found = [_substance("permission-denied", f"It was not allowed to use {one}.", "warning") for one in evidence.denied]
+    if evidence.final == "clean":
+        return found
+    ends = {
+        "api-error": "The model's service answered with an error",
+        "rate-limit": "The model's service wants a pause",
+        "auth": "The agent is not logged in, or its key is not accepted",
+        "max-turns": "The agent was cut off after its largest number of turns",
+        "budget": "The agent's own budget was used up",
+        "refused": "The model refused",
+        "aborted": "The agent was interrupted",
+    }
+    broke_off = "The agent's program broke off" if told else "The agent ended without its last event"
+    text = ends.get(evidence.final or "", broke_off)
+    return [*found, _substance("final-event", f"{text}{told}.")]
 
 
 def _files(evidence: Evidence) -> list[Problem]:

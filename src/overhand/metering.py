@@ -11,15 +11,16 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand import budget, checkpoints, model, run, spending
+from overhand import budget, checkpoints, model, quota, run, spending
 from overhand.errors import BudgetExceeded, OverhandError
 from overhand.files import read_file
 from overhand.jsonline import loads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from overhand.run import Work
     from overhand.shapes import Amount, Run, State, Usage
@@ -224,6 +225,25 @@ def is_held(boss: Supervisor) -> bool:
         spending.hold_back(boss.store, why if held else None)
         boss.held = held
     return held
+
+
+def is_paused(
+    boss: Supervisor, state: State, paused: Mapping[str, quota.Pause], known: dict[str, tuple[str, str | None]]
+) -> bool:
+    """Whether the task's program is paused at its provider's limit; where another agent is to take over, it does."""
+    agent = state["agent"]
+    if agent not in known:  # agent files are read once, however many tasks wait
+        limits = boss.limits(state)
+        known[agent] = quota.driver_of(boss.store.root, state, limits), quota.stand_in(boss.store, state, limits)
+    driver, other = known[agent]
+    found = paused.get(driver)
+    if found is None:
+        return False
+    if other:
+        task_id = state["task_id"]
+        boss.jobs.start(task_id, partial(quota.hand_over, boss.work(task_id), task_id, agent, other))
+    boss.resumes = min(boss.resumes, found.until)
+    return True
 
 
 def _size(path: str) -> int:

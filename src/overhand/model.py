@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from overhand.shapes import Event, Question, Run, State
+    from overhand.shapes import Event, Message, Question, Run, State
 
 STATUSES = {
     "completed": "the work is done and nothing we checked speaks against it",
@@ -28,25 +28,6 @@ PRIORITIES = ("P0", "P1", "P2", "P3")
 LEVELS = ("read", "work", "full")
 MAX_DEPTH = 3
 
-# kind: default time, longest time (seconds), permission level
-_HOUR = 3600.0
-KINDS: dict[str, tuple[float, float, str]] = {
-    "research": (_HOUR, 2 * _HOUR, "read"),
-    "exploration": (_HOUR, 2 * _HOUR, "read"),
-    "plan": (_HOUR / 2, _HOUR, "read"),
-    "implementation": (2 * _HOUR, 4 * _HOUR, "work"),
-    "implement": (2 * _HOUR, 4 * _HOUR, "work"),
-    "fix": (2 * _HOUR, 4 * _HOUR, "work"),
-    "revise": (_HOUR / 2, _HOUR, "work"),
-    "review": (_HOUR, 2 * _HOUR, "read"),
-    "qa": (_HOUR, 2 * _HOUR, "read"),
-    "audit": (_HOUR, 2 * _HOUR, "read"),
-    "brainstorm": (2 * _HOUR, 4 * _HOUR, "read"),
-    "document": (2 * _HOUR, 4 * _HOUR, "read"),
-    "summary": (2 * _HOUR, 4 * _HOUR, "read"),
-}
-NO_KIND = (2 * _HOUR, 4 * _HOUR, "work")
-
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 _DIGITS = "0123456789"
 _NAME = frozenset(_LOWER + _DIGITS + "-")
@@ -58,6 +39,11 @@ _CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
 def is_name(text: str) -> bool:
     """Whether this can name an agent or a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
     return 0 < len(text) <= 60 and text[0] in _LOWER and _NAME.issuperset(text)
+
+
+def is_limit_rule(value: object) -> bool:
+    """Whether this says what to do at a provider's limit: `pause` or `switch:AGENT`."""
+    return value == "pause" or (isinstance(value, str) and value.startswith("switch:") and is_name(value[7:]))
 
 
 def is_task_id(text: str) -> bool:
@@ -88,7 +74,7 @@ def slug(title: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:80]
 
 
-_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": _HOUR, "d": 24 * _HOUR}
+_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration(text: str | float) -> float:
@@ -125,8 +111,8 @@ def new_state(task_id: str) -> State:
         "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
         "strict": False, "handoff": None, "seal": "", "cause": None, "queued": False, "queued_at": None, "runs": [],
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
-        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None,
-        "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
+        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None, "messages": [],
+        "paused": None, "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
         "settled": {}, "phase": None, "phases": [], "size": -1,
     }  # fmt: skip
 
@@ -165,7 +151,13 @@ def _accepted(state: State, event: Event) -> None:
     state["status"] = state["judged"] = state["stop"] = None
     state["seen"] = False
     state["resume"] = event.get("resume")
-    if event.get("repair"):
+    state["paused"] = event.get("limit")
+    if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
+        if state["runs"] and state["runs"][-1]["status"] is None:
+            state["runs"][-1]["status"] = "limit"
+            state["queued_at"] = state["runs"][-1]["created"]  # it keeps its place
+        state["agent"] = event.get("agent") or state["agent"]
+    elif event.get("repair"):
         state["repairs"] += 1
         state["runs"][-1]["status"] = "repair"
     else:
@@ -176,7 +168,11 @@ def _accepted(state: State, event: Event) -> None:
 
 def _run_created(state: State, event: Event) -> None:
     state["queued"], state["queued_at"] = False, None
+    state["paused"] = None
     state["runs"].append(_new_run(event))
+    for message in pending_messages(state):
+        if message["n"] in event.get("messages", ()):
+            message["run"] = event["run"]
 
 
 def _run_started(state: State, event: Event) -> None:
@@ -215,6 +211,9 @@ def _end_run(state: State, event: Event) -> None:
     if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
         state["runs"].remove(run)
         state["queued"], state["queued_at"] = True, event.get("t")
+        for message in state["messages"]:
+            if message["run"] == run["id"]:
+                message["run"] = None  # nobody has read it
         return
     run["state"], run["ended"] = "ended", event.get("t")
     run["cause"], run["exit"] = event.get("cause"), event.get("exit")
@@ -299,6 +298,18 @@ def _phase(state: State, event: Event) -> None:
     state["phases"].append(event)
 
 
+def _message(state: State, event: Event) -> None:
+    state["messages"].append(
+        {
+            "n": len(state["messages"]) + 1,
+            "text": event.get("text", ""),
+            "blob": event.get("blob"),
+            "sent": event.get("t", ""),
+            "run": event.get("run"),
+        }
+    )
+
+
 _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "created": _created,
     "accepted": _accepted,
@@ -309,6 +320,7 @@ _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "stop": _stop,
     "seen": _seen,
     "notice": _notice,
+    "message": _message,
     "asked": _asked,
     "answered": _answered,
     "run.waiting": _waiting,
@@ -321,6 +333,11 @@ _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "control": lambda state, event: state["controls"].append(event),
     "limit": lambda state, event: state["limits"].append(str(event.get("key"))),
 }
+
+
+def pending_messages(state: State) -> list[Message]:
+    """What was sent to the agent and goes with its next run."""
+    return [message for message in state["messages"] if message["run"] is None]
 
 
 def find_question(state: State, seq: object) -> Question | None:
@@ -375,4 +392,6 @@ def headline(state: State) -> str:
         return "done" if state["seen"] else "ready"
     if status is not None:
         return "stopped"
+    if state["queued"] and state["paused"] and "to" not in state["paused"]:
+        return "working"  # it waits for its provider
     return "working" if current_run(state) and not state["queued"] else "queued"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand import budget
+from overhand.agents import programs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from overhand.agents import Agent
     from overhand.shapes import Amount, State
     from overhand.store import Store
@@ -27,15 +30,29 @@ def compose(
     place: str,
     problems: list[dict[str, Any]],
     allowance: Amount | None = None,
+    *,
+    again: bool = False,
+    messages: Sequence[str] = (),
 ) -> str:
-    """Everything one run is told, in one text."""
+    """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
     ground = _ground(agent, state, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
-    parts = [agent.body, handoff.strip(), ground, how_to_return(state, place)]
+    told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
+    sent = [f"## A message from the person\n\n{text}" for text in messages]
+    parts = [*told, *sent, how_to_return(state, place)]
     if problems:
         parts.append(_to_repair(problems))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _go_on(handoff: str) -> str:
+    """What is new for a session that goes on: where it stood, and the answers."""
+    _, found, previous = handoff.partition("## Previous Worker Context")
+    told = f"{found}{previous}".strip()
+    return "Go on with the task of this session: HANDOFF.md in its folder says what it is." + (
+        f"\n\n{told}" if told else ""
+    )
 
 
 def _ground(agent: Agent, state: State, has_plan: bool) -> str:
@@ -46,12 +63,14 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
         '`ipc/NNN.question` in the task\'s folder as JSON ({"seq", "timestamp", "question", "options"}), by rename, '
         "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
     )
+    if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
+        lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
             "or edit the marker in HANDOFF.md (`[x]` done, `[?]` blocked, `[!]` error)."
         )
-    if agent.options.get("control"):
+    if agent.control:
         lines.append(
             "- These lines are heard when you print them at the start of a line: `CONTROL: PAUSE`, "
             "`CONTROL: CHECKPOINT`, `CONTROL: ESCALATE`, `CONTROL: RESUME [ckpt_id]`, `CONTROL: DELEGATE agent`, "
@@ -62,6 +81,11 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
     if state["checks"]:
         lines.append(
             "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"])
+        )
+    if agent.real and agent.options.get("mcp", True):
+        lines.append(
+            "- If tools of an MCP server `overhand` are offered to you (handoff, step, ask, checkpoint, delegate, "
+            "finish), they do the same as these commands; `finish` writes OUTPUT.md for you."
         )
     lines.append("- Notes to yourself go into WORK.md in the task's folder; nobody else reads it.")
     return "\n".join(lines)

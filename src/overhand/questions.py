@@ -304,12 +304,12 @@ def answered(task_folder: str, seq: int, text: str, via: str) -> Event:
     """The event of an answer; a long one is kept in a file first."""
     event: Event = {"e": "answered", "seq": seq, "answer": shorten(text, _LONG), "via": via}
     if len(text) > _LONG or len(dumps(event)) > _ROOM:
-        event.update(answer=shorten(text, _LONG // 4), blob=_keep(task_folder, text))
+        event.update(answer=shorten(text, _LONG // 4), blob=keep(task_folder, text))
     return event
 
 
-def _keep(task_folder: str, text: str) -> str:
-    """A long answer in a file named by its hash, before the event that speaks of it."""
+def keep(task_folder: str, text: str) -> str:
+    """A long text in a file named by its hash, before the event that speaks of it."""
     import hashlib
 
     raw = text.encode("utf-8", "replace")

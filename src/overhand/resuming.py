@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from overhand import closing, model, questions, steps
+from overhand import closing, messages, model, questions, steps
 from overhand.documents import context as contexts
 from overhand.documents.layout import contain
 from overhand.documents.text import decode, shorten
@@ -40,9 +40,12 @@ def previous(store: Store, state: State) -> str:
     last = next((run for run in state["runs"] if run["id"] == how.get("run")), state["runs"][-1])
     place = store.run_folder(state["task_id"], last["id"])
     ended = f"Run {last['id']} by {last['agent']} ended ({last['cause']})"
-    parts = [f"{ended}, judged {last['status']}. Steps marked `[x]` are done; go on with the first that is not."]
+    how_it_went = "at its provider's limit" if last["status"] == "limit" else f"judged {last['status']}"
+    parts = [f"{ended}, {how_it_went}. Steps marked `[x]` are done; go on with the first that is not."]
     if how.get("note"):
         parts.append(f"**From the person:** {how['note']}")
+    if sent := [f"- {messages.whole(store, state['task_id'], one)}" for one in state["messages"] if one["run"]]:
+        parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
     if answers := [
         f"- Question {q['seq']}: {questions.text_of(store, state['task_id'], q)}\n"
         f"  **Answer:** {questions.whole_answer(store, state['task_id'], q)}"

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overhand import checks, handles, machine, model, prompts, resuming, spending, trees, trust
+from overhand import checks, handles, machine, model, preparing, prompts, spending
 from overhand import config as configs
-from overhand.agents import Agent, Job, driver, files
-from overhand.documents import handoff as handoffs
-from overhand.documents.text import decode
-from overhand.errors import Busy, NotFound, OverhandError, Refused, storage_failed
+from overhand.agents import driver
+from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.files import read_file, write_file, write_new
-from overhand.jsonline import dumps
 from overhand.store import Locked, Store, new_run_id, open_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from overhand.agents import Agent
     from overhand.config import Config
-    from overhand.documents.handoff import Handoff
-    from overhand.shapes import Amount, Event, Run, State
+    from overhand.shapes import Event, Run, State
 
 MARKER = prompts.MARKER
 
@@ -44,72 +39,15 @@ class Work:
         return configs.of_task(self.store.root, self.config, state["settings"])
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What is looked at before the lock is taken, because it may take long."""
-
-    agent: Agent
-    handoff: Handoff
-    text: str
-    tree: dict[str, Any] | None
-    allowance: Amount | None = None  # what it may use
-
-
-def prepare(work: Work, state: State) -> Prepared:
-    """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    trust.require_seal(state)
-    agent = files.find(work.store.root, state["agent"], work.config_of(state))
-    trust.require(work.store.root, agent.trusted_with)
-    resuming.write_previous(work.store, state)
-    text, handoff = read_handoff(work.store, state["task_id"])
-    take_baseline(work.store, state, handoff)
-    if state["checks"] and not state["runs"]:
-        folder = f"{work.store.folder(state['task_id'])}/checks/before"
-        run_checks(work, state, folder)
-    return Prepared(agent, handoff, text, trees.snapshot(work.store.root))
-
-
-def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
-    """The HANDOFF.md as text and parsed."""
-    raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
-    if raw is None:
-        raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
-    text, _ = decode(raw)
-    return text, handoffs.parse(text)
-
-
-def take_baseline(store: Store, state: State, handoff: Handoff) -> None:
-    """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
-    path = f"{store.folder(state['task_id'])}/baseline.json"
-    if any(d.path for d in handoff.deliverables) and not os.path.exists(path):
-        write_file(path, json.dumps(trees.baseline(store.root, handoff.deliverables)))
-
-
-def run_checks(work: Work, state: State, folder: str, before: list[Any] | None = None) -> list[Any]:
-    """The task's checks in the tree, with the evidence in `folder`."""
-    return checks.run_all(
-        state["checks"],
-        folder,
-        tree=work.store.root,
-        env=work.env,
-        timeout=work.config_of(state).check_timeout,
-        before=before or [],
-        wanted=lambda: not is_unwanted(work.store, state["task_id"]),
-    )
-
-
-def is_unwanted(store: Store, task_id: str) -> bool:
-    """Whether a person has stopped the task meanwhile."""
-    now = store.state(task_id)
-    return now["stop"] is not None or now["status"] == "cancelled"
-
-
 def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it."""
     if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
-    task.append(created(run_id, agent.name, agent.driver, timeout, control=bool(agent.options.get("control"))))
+    event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
+    if waiting := [message["n"] for message in model.pending_messages(task.state)]:
+        event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
+    task.append(event)
     return run_id
 
 
@@ -131,7 +69,7 @@ def start(work: Work, task_id: str) -> bool:
     """Start a queued task's next run, detached; False if somebody else did or it is no longer wanted."""
     state = work.store.state(task_id)
     try:
-        prepared = prepare(work, state)
+        prepared = preparing.prepare(work, state)
         builder = driver(prepared.agent.driver)
         prepared = replace(prepared, allowance=spending.reserve(work, state))
     except Busy:
@@ -146,13 +84,15 @@ def start(work: Work, task_id: str) -> bool:
         run_id = claim(task, prepared.agent, state["timeout"])
         if run_id is None:
             return False
-        archive(task)
+        preparing.archive(task)
         place = work.store.run_folder(task_id, run_id)
         try:
             if not os.path.isdir(f"{task.folder}/ipc"):
                 os.mkdir(f"{task.folder}/ipc")
-            job, _ = lay_out(work, task, run_id, prepared)
+            job, _ = preparing.lay_out(work, task, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
+            for _, name, text in launch.files:
+                write_new(f"{place}/{name}", text)
             shim = handles.start(
                 place,
                 launch.argv,
@@ -161,6 +101,7 @@ def start(work: Work, task_id: str) -> bool:
                     **checks.clean_environment(work.env),
                     **prompts.environment(work.store, task.state, run_id, prepared.allowance),
                     **launch.env,
+                    **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
                 },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
             )
@@ -187,89 +128,6 @@ def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) 
     except (OSError, Refused):
         pass  # the reason is in the event as well
     task.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
-
-
-def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
-    """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
-    state, store = task.state, work.store
-    place = store.run_folder(task.task_id, run_id)
-    try:
-        os.mkdir(f"{task.folder}/runs")
-    except FileExistsError:
-        pass  # it has run before
-    os.mkdir(place)
-    problems = _problems_to_repair(store, state)
-    job = Job(
-        prompt=prompts.compose(prepared.agent, prepared.text, state, place, problems, prepared.allowance),
-        workspace=task.folder,
-        handoff=f"{task.folder}/HANDOFF.md",
-        output=f"{place}/OUTPUT.md",
-        project=store.root,
-    )
-    write_new(f"{place}/prompt.md", job.prompt)
-    write_new(f"{place}/context.json", dumps(prompts.context(state, run_id)))
-    if prepared.tree is not None:
-        write_new(f"{place}/tree.json", dumps(prepared.tree))
-    contract = state["contract"]
-    if contract and contract.endswith(".json"):
-        write_new(f"{place}/contract.json", read_file(f"{task.folder}/contract.json") or b"{}")
-    limits = work.config_of(state)
-    spec = {
-        "task": task.task_id,
-        "run": run_id,
-        "agent": {
-            "name": prepared.agent.name,
-            "driver": prepared.agent.driver,
-            "source": prepared.agent.source,
-            "sha256": prepared.agent.digest,
-            "gives": list(prepared.agent.gives),
-            "reruns": prepared.agent.reruns,
-            "compacts": prepared.agent.compacts,
-        },
-        "contract": contract,
-        "tree": prepared.tree is not None,
-        "level": state["level"],
-        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
-        "grace": limits.stop_grace,
-        "max_output": limits.max_output,
-        "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
-        "handoff": prepared.text,
-    }
-    write_new(f"{place}/spec.json", dumps(spec))
-    return job, spec
-
-
-def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:
-    """What was wrong with the last return, if this run is to mend it."""
-    repaired = [run for run in state["runs"] if run["status"] == "repair"]
-    if not repaired:
-        return []
-    raw = read_file(f"{store.run_folder(state['task_id'], repaired[-1]['id'])}/problems.json")
-    return list(json.loads(raw)) if raw else []
-
-
-def archive(task: Locked, earlier: list[Run] | None = None) -> None:
-    """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
-    runs = task.state["runs"][:-1] if earlier is None else earlier
-    target = f"{task.folder}/runs/{runs[-1]['id']}" if runs else task.folder
-    for name, kept_as in (
-        ("OUTPUT.md", "OUTPUT.md"),
-        ("CONTEXT.md", "CONTEXT.md"),
-        ("ipc/.done", "done"),
-        ("result.json", "judged.json"),
-    ):
-        path = f"{task.folder}/{name}"
-        if not os.path.lexists(path):
-            continue
-        if runs and not os.path.lexists(f"{target}/{kept_as}"):
-            os.rename(path, f"{target}/{kept_as}")
-        elif runs and read_file(path) == read_file(f"{target}/{kept_as}"):
-            os.unlink(path)
-        else:
-            number = 1
-            while os.path.lexists(stray := f"{target}/stray-{kept_as}" + (f"-{number}" if number > 1 else "")):
-                number += 1
-            os.rename(path, stray)
 
 
 def settle(work: Work, task_id: str, *, cause: str | None = None) -> State:

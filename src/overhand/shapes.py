@@ -71,13 +71,23 @@ class Question(TypedDict):
     options: list[str]
     closed: bool  # only one of the options will do
     step: str
-    via: str  # file, ask, pause, call, return; control and child: something that was handed over
+    via: str  # file, ask, pause, call, return, permission; control and child: something that was handed over
     run: str | None
     asked: str
     answered: str | None
     answer: str | None  # shortened, if `blob` names the file that has the whole of it
     blob: str | None
     sha: str  # of the question's file, where an agent wrote it
+
+
+class Message(TypedDict):
+    """What a person sent to an agent; it is handed over once."""
+
+    n: int
+    text: str  # shortened, if `blob` names the file that has the whole of it
+    blob: str | None
+    sent: str
+    run: str | None  # the run that it was handed to; until then it is queued
 
 
 class Amount(TypedDict):
@@ -126,7 +136,9 @@ class State(TypedDict):
     repairs: int
     notices: list[str]
     questions: list[Question]
+    messages: list[Message]
     resume: Event | None  # how the queued run is to go on from an earlier one
+    paused: Event | None  # the limit of its provider that it waits for, or that made another agent take over (`to`)
     checkpoints: list[Event]
     controls: list[Event]
     causes: dict[str, str]  # effects of output that were carried out: cause -> what

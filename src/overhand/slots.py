@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from overhand import log, model
 from overhand.errors import OverhandError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,6 +27,8 @@ def fits(state: State, holding: dict[str, State], config: Config) -> bool:
         state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())
     ):
         return False
+    if writes_here(state) and any(writes_here(s) for s in holding.values()):
+        return False
     if config.max_parallel and len(holding) >= config.max_parallel:
         return False
     cap = config.per_agent.get(state["agent"], 0)
@@ -34,6 +36,11 @@ def fits(state: State, holding: dict[str, State], config: Config) -> bool:
         return False
     cap = config.per_kind.get(state["kind"] or "", 0)
     return not (cap and sum(s["kind"] == state["kind"] for s in holding.values()) >= cap)
+
+
+def writes_here(state: State) -> bool:
+    """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
+    return bool(state["settings"].get("real")) and state["level"] != "read"
 
 
 def waits_for(store: Store, state: State) -> str | None:

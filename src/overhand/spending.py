@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from overhand import budget, log, machine, model
+from overhand import budget, log, machine, model, sessions
+from overhand.agents import translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
 from overhand.files import read_file
 
@@ -223,12 +224,44 @@ def default(store: Store, config: Config, parent: str | None) -> str | None:
 
 def close_run(work: Work, state: State, ended: Run) -> State:
     """Record what an ended run used: its reports, else an estimate."""
-    usage = final(work.store.run_folder(state["task_id"], ended["id"]), ended)
+    usage = final(work.store.run_folder(state["task_id"], ended["id"]), ended) if not real(ended) else None
+    usage = usage or _native(work.store, state, ended)
     if usage is None or usage == ended["usage"]:
         return state
     with work.store.locked(state["task_id"], work.by) as task:
         task.append(event(ended["id"], usage))
         return task.state
+
+
+def real(run: Run) -> bool:
+    """Whether its program tells its usage in its own stream."""
+    return translator(run["driver"]) is not None
+
+
+def _native(store: Store, state: State, ended: Run) -> Usage | None:
+    """What a coding agent's own stream says it used; some count the whole session, so earlier runs are taken off."""
+    if not real(ended):
+        return None
+    place = store.run_folder(state["task_id"], ended["id"])
+    said = sessions.heard(place, ended["driver"])
+    if said is None or not said.usage:
+        return reported(place, last=True) or budget.estimate(_size(f"{place}/prompt.md"), _size(f"{place}/stdout"))
+    used = dict(said.usage)
+    if ended["driver"] in ("codex", "goose"):
+        for run in reversed([r for r in state["runs"] if r["id"] != ended["id"] and r["driver"] == ended["driver"]]):
+            earlier = sessions.heard(store.run_folder(state["task_id"], run["id"]), run["driver"])
+            if earlier and earlier.usage and sessions.native(store, state, run) == sessions.native(store, state, ended):
+                used = {key: max(0, value - earlier.usage.get(key, 0)) for key, value in used.items()}
+                break
+    return {
+        "input": int(used.get("input", 0)),
+        "output": int(used.get("output", 0)),
+        "usd": float(used.get("usd", 0.0)),
+        "turns": int(used.get("turns", 0)),
+        "context": 0,
+        "window": 0,
+        "estimated": False,
+    }
 
 
 def final(place: str, ended: Run) -> Usage | None:

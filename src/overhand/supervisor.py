@@ -29,6 +29,7 @@ from overhand import (
     model,
     parking,
     projects,
+    quota,
     run,
     spending,
     summon,
@@ -73,6 +74,7 @@ class Supervisor:
     config: configs.Config = field(default_factory=configs.Config)
     day: spending.Day = field(default_factory=spending.Day)
     held: bool = False  # the day's budget is used up
+    resumes: float = float("inf")  # when the first paused program that is waited for may go on; seconds since 1970
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
 
@@ -273,7 +275,9 @@ class Supervisor:
         """Seconds until something must be looked at."""
         now = time.monotonic()
         if self.watches.live or self.later or self.jobs.busy:
-            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now))
+            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now, self.resumes - time.time()))
+        if self.queue and self.resumes != float("inf"):
+            return max(0.01, min(_LOOK_EVERY * 10, self.resumes - time.time()))
         return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
 
     def tick(self) -> None:
@@ -317,8 +321,11 @@ class Supervisor:
 
     def fill(self) -> None:
         """Start what the caps allow, the most urgent first."""
+        self.resumes = float("inf")
         if not self.queue:
             return
+        paused = quota.pauses(self.store)
+        known: dict[str, tuple[str, str | None]] = {}
         holding = {t: s for t, s in self.slots.items() if not waits_for_child(self.store, s)}
         for state in in_order(self.queue.values()):
             task_id = state["task_id"]
@@ -328,6 +335,8 @@ class Supervisor:
                 if why:
                     self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
                 continue
+            if paused and metering.is_paused(self, state, paused, known):
+                continue
             if fits(state, holding, self.config) and not metering.is_held(self):
                 del self.queue[task_id]
                 self.slots[task_id] = holding[task_id] = state
@@ -335,7 +344,13 @@ class Supervisor:
 
     def is_idle(self) -> bool:
         """Nothing runs, nothing can start, and it has been so for a while."""
-        if self.watches.live or self.jobs.busy or self.later or self.slots or (self.held and self.queue):
+        if (
+            self.watches.live
+            or self.jobs.busy
+            or self.later
+            or self.slots
+            or (self.queue and (self.held or self.resumes != float("inf")))
+        ):
             self.idle_since = time.monotonic()
             return False
         return time.monotonic() - self.idle_since >= self.config.idle

@@ -87,7 +87,7 @@ class Watches:
             self.live[task_id] = known
         known.waiting = current["waiting"]
         if current["control"] and known.hearing is None:
-            known.hearing = Hearing(current["id"], f"{place}/stdout")
+            known.hearing = Hearing(current["id"], f"{place}/stdout", driver=current["driver"])
         if known.deadline is not None:
             known.deadline = current["mono"] + current["timeout"] + current["waited"]
         self._listen(task_id, known)

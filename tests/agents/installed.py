@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from overhand.testing.model import scripted_model
 from overhand.testing.model.clients import CLIENTS, point
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+USUAL = ("claude", "codex", "goose")  # what `make agents` installs without ALL=1
 LIMIT = 90  # seconds; the slowest needs ten on a busy machine
 
 
@@ -23,6 +26,16 @@ def program(name: str) -> Path:
     """Where `make agents` puts this agent's command, whether it is there or not."""
     here = Path(__file__).resolve().parents[2] / ".agents"
     return Path(os.environ.get("OVERHAND_AGENTS") or here) / "bin" / name
+
+
+def require(name: str) -> None:
+    """Skip where the agent is not installed; where OVERHAND_REQUIRE_AGENTS names it, that is an error."""
+    if program(name).exists():
+        return
+    told = f"{name} is not installed: make agents" + ("" if name in USUAL else " ALL=1")
+    if name in os.environ.get("OVERHAND_REQUIRE_AGENTS", "").split(","):
+        pytest.fail(told)
+    pytest.skip(told)
 
 
 def command(name: str, prompt: str, *flags: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.installed import LIMIT, Ran, finish, kill, program, run_bare, start
+from agents.installed import LIMIT, Ran, finish, kill, require, run_bare, start
 from overhand.testing.model import scripted_model
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ NAMESPACE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", 
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    if not program(name).exists():
-        more = "" if name in AGENTS[:3] else " ALL=1"
-        pytest.skip(f"{name} is not installed: make agents{more}")
+    require(name)
     return name
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from docs.pages import Block, Command, blocks, commands
 from overhand.testing.project import ProjectDir
+from verbs import player
 
 _PATIENCE = 60
 _VARIES = (
@@ -32,6 +33,8 @@ class Reader:
 
     project: ProjectDir
     page: Path
+    players: Path | None = None
+    """A folder with programs that play coding agents; it is their HOME too."""
     status: int = 0
 
     def read(self) -> None:
@@ -84,6 +87,14 @@ class Reader:
         """In the project, with the `overhand` that is being tested first on PATH."""
         programs = os.path.dirname(sys.executable)
         env = {**self.project.environment(), "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+        if self.players:  # no key, login or program of whoever runs the tests counts
+            kept = ("XDG_CONFIG_HOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMPDIR", "LANG")
+            env = {name: env[name] for name in kept if name in env}
+            env |= {
+                "HOME": str(self.players),
+                "PATH": f"{self.players}:{programs}:{os.defpath}",
+                "ANTHROPIC_API_KEY": "-",
+            }
         return subprocess.run(
             argv,
             cwd=self.project.path,
@@ -97,14 +108,14 @@ class Reader:
         )
 
 
-def reader(page: Path, folder: Path) -> Reader:
-    """A reader in an empty git repository."""
+def reader(page: Path, folder: Path, *players: str) -> Reader:
+    """A reader in an empty git repository, who has these coding agents."""
     folder.mkdir()
     project = ProjectDir(folder.resolve(), Path(tempfile.mkdtemp(prefix="overhand-config-")), trust=False)
     git = shutil.which("git")
     assert git, "git is needed"
     subprocess.run([git, "init", "-q", "-b", "main", str(project.path)], check=True)
-    return Reader(project, page)
+    return Reader(project, page, player.put(folder.with_name("players"), *players) if players else None)
 
 
 def must_show(shown: tuple[str, ...], said: str, where: str) -> None:

@@ -1,6 +1,6 @@
-"""The parts of docs/reference.md that come from the code: `make docs` writes them, a test compares them.
+"""The parts of the pages that come from the code and from the tests: `make docs` writes them, a test compares them.
 
-python tests/docs/tables.py        writes docs/reference.md anew
+PYTHONPATH=tests python -m docs.tables        writes docs/reference.md and docs/guide/agents.md anew
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agents import works
 from overhand import config, control, errors, judge, model
-from overhand.agents import command
+from overhand.agents import command, installed, programs
 from overhand.agents import files as agent_files
 from overhand.agents.function import Call
 from overhand.cli import helps
 from overhand.documents import problems
+from overhand.kinds import KINDS, NO_KIND
 from overhand.testing import agent as scripted
 from overhand.verbs.table import ALIASES
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference.md"
+AGENTS = Path(__file__).parents[2] / "docs/guide/agents.md"
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -56,7 +59,7 @@ def settings() -> str:
 
 def kinds() -> str:
     rows = []
-    for name, (time, longest, level) in {**model.KINDS, "": model.NO_KIND}.items():
+    for name, (time, longest, level) in {**KINDS, "": NO_KIND}.items():
         contract = config.Config().kind(name or None).contract
         shown = f"`{name}`" if name else "any other, or none"
         rows.append((shown, model.say_duration(time), model.say_duration(longest), level, contract or ""))
@@ -123,6 +126,36 @@ def scripted_agent() -> str:
     return f"```text\n{(scripted.__doc__ or '').strip()}\n```\n"
 
 
+# of docs/guide/agents.md
+
+
+def agent_programs() -> str:
+    """What is driven, how it is installed, and how one logs in."""
+    rows = [
+        (full, f"`{name}`", f"`{programs.INSTALL[name]}`", _as_code(installed.SIGNS[name].log_in))
+        for name, full in works.AGENTS.items()
+    ]
+    return table(("Agent", "Name", "Install", "Log in"), rows)
+
+
+def _as_code(told: str) -> str:
+    """`claude, then /login` with its command as code."""
+    typed, comma, rest = told.partition(", ")
+    return f"`{typed}`{comma}{rest}"
+
+
+def what_works() -> str:
+    """The table that the tests have filled, and what they ran."""
+    known = json.loads(works.WORKS.read_text(encoding="utf-8"))
+    rows = [
+        (about[0].upper() + about[1:], *(", ".join(known["cases"][case][agent]) for agent in works.AGENTS))
+        for case, about in works.CASES.items()
+    ]
+    ran = ", ".join(f"{full} {known['versions'][name]}" for name, full in works.AGENTS.items())
+    return table(("Case", *works.AGENTS.values()), rows) + f"\nMade with {ran}.\n"
+
+
+GUIDE_PARTS: dict[str, Callable[[], str]] = {"programs": agent_programs, "works": what_works}
 PARTS: dict[str, Callable[[], str]] = {
     "verbs": verbs,
     "aliases": aliases,
@@ -141,9 +174,9 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 
 
-def renewed(page: str) -> str:
-    """The page with every generated part as the code has it now."""
-    return _PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]().rstrip()}\n{found[3]}", page)
+def renewed(page: str, parts: dict[str, Callable[[], str]] = PARTS) -> str:
+    """The page with every generated part as it is now."""
+    return _PART.sub(lambda found: f"{found[1]}{parts[found[2]]().rstrip()}\n{found[3]}", page)
 
 
 def parts_of(page: str) -> list[str]:
@@ -152,4 +185,5 @@ def parts_of(page: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    REFERENCE.write_text(renewed(REFERENCE.read_text(encoding="utf-8")), encoding="utf-8")
+    for place, parts in ((REFERENCE, PARTS), (AGENTS, GUIDE_PARTS)):
+        place.write_text(renewed(place.read_text(encoding="utf-8"), parts), encoding="utf-8")

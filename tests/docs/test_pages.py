@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRIED = (ROOT / "README.md", DOCS / "guide.md", *sorted((DOCS / "guide").glob("*.md")))
+PLAYED = {"agents.md": ("claude", "codex")}  # coding agents that their readers have
 HOSTS = ("keepachangelog.com", "semver.org")
 NOT_OURS = re.compile(
     r"(?<![\w.])/work\b|\.\./shared|\b[Ss]eeds?\b|\b(?:SPEC|RUNTIME|DESIGN)\.md\b|\b(?:TODO|FIXME|TBD)\b|\b[Ll]orem\b"
@@ -27,7 +28,7 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", TRIED, ids=name)
 def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
-    somebody = reader(page, tmp_path / "project")
+    somebody = reader(page, tmp_path / "project", *PLAYED.get(page.name, ()))
     try:
         somebody.read()
     finally:

@@ -41,6 +41,8 @@ CASES: dict[str, tuple[Evidence, str, str]] = {
     "plan-step-open": (Evidence(DONE, steps=((" ", "Build"),)), "warning", "completed"),
     "question-open": (Evidence(DONE, open_questions=1), "error", "needs-input"),
     "changed-unlisted": (Evidence(DONE, changed=("x.py",)), "warning", "completed"),
+    "final-event": (Evidence(DONE, final="api-error", final_why="500"), "error", "failed"),
+    "permission-denied": (Evidence(DONE, final="clean", denied=("Bash",)), "warning", "completed"),
     "read-only-changed": (Evidence(DONE, changed=("x.py",), read_only=True), "error", "failed"),
 }
 # these are found while the return is collected or shown, not by the pure function

@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "set below nothing": (["x", "--set", "limits.max_parallel=-1"], 2, "VALIDATION_FAILED"),
     "unknown agent": (["x", "--agent", "nobody"], 4, "AGENT_NOT_FOUND"),
     "agent by path": (["x", "--agent", "../../etc/passwd"], 4, "AGENT_NOT_FOUND"),
-    "driver without a file": (["x", "--agent", "claude"], 4, "AGENT_NOT_FOUND"),
+    "driver without a file": (["x", "--agent", "function"], 4, "AGENT_NOT_FOUND"),
     "missing program": (["x", "--agent", "absent"], 5, "TOOL_UNAVAILABLE"),
     "kind of two words": (["x", "--kind", "a b"], 2, "VALIDATION_FAILED"),
     "unknown contract": (["x", "--contract", "nope"], 2, "VALIDATION_FAILED"),

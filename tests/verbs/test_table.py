@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
     from overhand.testing.project import ProjectDir
 
-# words that make each verb answer; demo has a test of its own, and ask answers inside a run only
+# words that make each verb answer; demo and mcp have tests of their own, ask and finish answer inside a run only
 CALLS: dict[str, list[list[str]]] = {
     "status": [[], ["--all"]],
     "delegate": [["Do it", "--no-start"], ["Do it", "--wait"]],
     "answer": [[]],
     "show": [["1"], ["1", "--output"]],
+    "send": [["3", "Mind the gap"]],
     "resume": [["4", "--wait"], ["4", "--from", "latest", "--answer", "Go on", "--wait"]],
     "stop": [["2"], ["--all"]],
     "init": [[]],
-    "agents": [[], ["worker"], ["--example"]],
+    "agents": [[], ["worker"], ["--example"], ["test", "worker"]],
     "trust": [["--yes"]],
+    "connect": [["claude"], ["codex", "--here"]],
     "clean": [["--dry-run"]],
     "version": [[]],
     "completion": [["bash"]],
@@ -64,7 +66,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
 
 
 def test_every_verb_is_called_here() -> None:
-    assert CALLS.keys() | {"demo", "ask"} == {verb.name for verb in VERBS}
+    assert CALLS.keys() | {"demo", "ask", "finish", "mcp"} == {verb.name for verb in VERBS}
 
 
 @pytest.mark.parametrize(("verb", "words"), [(verb, words) for verb, calls in CALLS.items() for words in calls])

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from overhand.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-DRIVERS = ("command", "function")
-LATER = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
+    from overhand.agents import stream
+
+REAL = ("claude", "codex", "gemini", "opencode", "goose", "qwen")  # programs with a structured stream of their own
+STREAMS = (*REAL, "acp")  # drivers whose runs are coding agents, heard by their streams
+DRIVERS = ("command", "function", *STREAMS)
+LATER = ("a2a",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,24 @@ class Agent:
         return bool(self.options.get("exclusive", False))
 
     @property
+    def real(self) -> bool:
+        """Whether a coding agent's own program runs it."""
+        return self.driver in STREAMS
+
+    @property
     def compacts(self) -> bool:
         """Whether it makes room in its context window itself."""
-        return bool(self.options.get("compacts", False))
+        return bool(self.options.get("compacts", self.real))
+
+    @property
+    def control(self) -> bool:
+        """Whether CONTROL lines in what it says are heard."""
+        return bool(self.options.get("control", self.real))
 
     @property
     def reruns(self) -> bool:
-        """Whether an invalid return is sent back by running it again."""
-        return self.options.get("repair") == "rerun"
+        """Whether an invalid return is sent back: in the same session, or by running it again."""
+        return self.real or self.options.get("repair") == "rerun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class Launch:
     argv: tuple[str, ...]
     prompt_on_stdin: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str, str], ...] = ()  # variable, name and text of files put into the run's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +91,14 @@ class Job:
     handoff: str
     output: str
     project: str
+    place: str = ""  # the run's own folder
+    run: str = ""
+    level: str = "work"
+    model: str = ""
+    session: str = ""  # the native session to go on with
+    mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
+    allow: tuple[str, ...] = ()  # patterns, in the agent's own words
+    deny: tuple[str, ...] = ()
 
 
 class Driver(Protocol):
@@ -86,6 +109,15 @@ class Driver(Protocol):
 
     def launch(self, agent: Agent, job: Job) -> Launch:
         """The command that runs it; raises ToolMissing, BadInput."""
+
+
+def translator(name: str) -> Callable[[dict[str, Any]], Iterable[stream.Event]] | None:
+    """What reads the JSON lines of a driver's program; None where it prints plain text."""
+    if name not in STREAMS:
+        return None
+    module: Any = import_module(f"overhand.agents.{name}")
+    found: Callable[[dict[str, Any]], Iterable[stream.Event]] = module.translate
+    return found
 
 
 def driver(name: str) -> Driver:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from overhand import model, trust
-from overhand.agents import DRIVERS, LATER, Agent, driver
+from overhand.agents import DRIVERS, LATER, REAL, Agent, driver, installed
 from overhand.config import FILES, Config, user_folder
 from overhand.errors import AgentNotFound, BadInput
 from overhand.files import read_file
@@ -50,6 +50,10 @@ def names(root: str) -> dict[str, str]:
 def find(root: str, name: str, config: Config) -> Agent:
     """The agent of this name."""
     known = names(root)
+    if name not in known and name in REAL:
+        told = tuple(f for f in FILES if os.path.lexists(f"{root}/{f}"))  # its options come from there
+        about = f"{name}, as it is installed here"
+        return Agent(name, name, options=config.drivers.get(name, {}), description=about, trusted_with=told)
     if name not in known:
         if name in LATER or name in DRIVERS:
             raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
@@ -65,12 +69,19 @@ def example_hint(root: str, name: str) -> str:
 
 
 def default(root: str, config: Config) -> str:
-    """The agent of a `delegate` without `--agent`: the configured one, or the only one there is."""
+    """The agent of a `delegate` without `--agent`."""
+    return choose(root, config)[0]
+
+
+def choose(root: str, config: Config) -> tuple[str, str]:
+    """The configured agent, the only one there is, or a program that is installed; and why, where nobody said so."""
     if config.default_agent:
-        return config.default_agent
+        return config.default_agent, ""
     known = sorted(names(root))
     if len(known) == 1:
-        return known[0]
+        return known[0], ""
+    if found := installed.choose():
+        return found
     if not known:
         raise AgentNotFound(
             "There is no agent yet.", "Write .overhand/agents/NAME.md; `overhand agents --example` shows one."
@@ -135,6 +146,8 @@ def _options(options: dict[str, Any]) -> list[str]:
     wrong = [
         f"overhand.{key} must be true or false." for key in switches if not isinstance(options.get(key, False), bool)
     ]
+    if not model.is_limit_rule(options.get("on_limit", "pause")):
+        wrong.append("overhand.on_limit must be `pause` or `switch:AGENT`.")
     try:
         model.duration(options.get("max_block", 0))
     except (TypeError, ValueError):

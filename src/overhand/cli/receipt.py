@@ -77,6 +77,8 @@ def whole(payload: Payload) -> Iterator[str]:
     yield from _block("asked", _asked(payload))
     if payload["for_primary"]:
         yield from _block("for you", _first_lines(payload["for_primary"], payload["handle"]))
+    for one in payload["messages"]:
+        yield from _block("message", [f"{one['n']} {one['state']}: {one_line(one['text'], 200)}"])
     for notice in payload["notices"]:
         yield from _block("notice", [printable(notice)])
     yield from _block(

@@ -1,4 +1,4 @@
-"""What people read of questions, answers, resumes, checkpoints."""
+"""What people read of questions, answers, resumes, checkpoints, returns and connections."""
 
 from __future__ import annotations
 
@@ -79,3 +79,25 @@ def checkpoint(payload: Payload) -> Iterator[str]:
     if payload["git_tag"]:
         yield f"   git tag {payload['git_tag']}"
     yield "   next: " + " · ".join(payload["next"])
+
+
+def finish(payload: Payload) -> Iterator[str]:
+    """For an agent: it is written, and what is left to do is nothing."""
+    yield f"{printable(payload['output'])} is written: {payload['status']}. End now; it is judged when the run ends."
+    for problem in payload["problems"]:
+        yield f"   note: {printable(problem['message'])}"
+
+
+def connect(payload: Payload) -> Iterator[str]:
+    """What belongs where, or what was done."""
+    if payload["did"] == "print":
+        yield f"# {payload['path']}"
+        yield printable(payload["entry"]).rstrip("\n")
+    elif payload["did"] == "nothing":
+        yield f"{payload['path']}: nothing to change."
+    else:
+        done = "added to" if payload["did"] == "write" else "taken back from"
+        files = f" ({', '.join(payload['files'])})" if "files" in payload else ""
+        yield f"Overhand was {done} {payload['path']}{files}"
+    for command in payload["next"]:
+        yield f"   {printable(command)}"

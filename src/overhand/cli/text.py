@@ -49,6 +49,8 @@ def _delegate(payload: Payload) -> Iterator[str]:
     limits = f"in {payload['tree']} · level {payload['level']} · at most {say_duration(payload['timeout'])}"
     limits += f" · budget {printable(payload['budget'])}" if payload["budget"] else ""
     yield f"   {payload['agent']} · {'prepared, not started' if prepared else 'accepted'} · {limits}"
+    if payload.get("may"):
+        yield f"   level {payload['level']}: it {payload['may']}"
     if payload["checks"]:
         yield "   checks: " + "; ".join(printable(c["command"]) for c in payload["checks"])
     else:
@@ -61,6 +63,12 @@ def _delegate(payload: Payload) -> Iterator[str]:
 
 def _run(payload: Payload) -> Iterator[str]:
     yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])} · {payload['agent']} · accepted"
+    yield "   next: " + " · ".join(payload["next"])
+
+
+def _send(payload: Payload) -> Iterator[str]:
+    yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])} · message {payload['n']} recorded"
+    yield f"   {printable(payload['message'])}"
     yield "   next: " + " · ".join(payload["next"])
 
 
@@ -196,6 +204,11 @@ def _clean(payload: Payload) -> Iterator[str]:
 
 
 def _agents(payload: Payload) -> Iterator[str]:
+    if "test" in payload:
+        yield f"{printable(payload['test'])}: {payload['outcome']} · {payload['seconds']}s"
+        yield f"   {printable(payload['message'])}"
+        yield f"   next: {printable(payload['next'])}"
+        return
     for row in payload["agents"]:
         trusted = "" if row["trusted"] or row["problem"] else colour("  not trusted yet: overhand trust", "yellow")
         star = "*" if row["default"] else " "
@@ -205,11 +218,21 @@ def _agents(payload: Payload) -> Iterator[str]:
             yield colour(f"    {printable(row['problem'])}", "red")
         for warning in row["warnings"]:
             yield f"    note: {printable(warning)}"
-    if not payload["agents"]:
+    there = [row for row in payload["programs"] if row["path"]]
+    if not payload["agents"] and not there:
         yield "No agent yet. An agent is a file .overhand/agents/NAME.md; this prints one to start from:"
         yield "  overhand agents --example"
-    if payload["programs"]:
-        yield "Found on your PATH: " + ", ".join(payload["programs"])
+    if there:
+        yield "Agent programs on your PATH, each an agent of its own name:"
+    for row in there:
+        word = {True: "logged in", False: "not logged in", None: "login unknown"}[row["logged_in"]]
+        facts = f"{row['version'] or 'version unknown':<16} {word} ({printable(row['rests_on'])})"
+        yield f"  {row['name']:<16} {facts}"
+        yield f"    {colour(printable(row['path']), 'dim')} · {printable(row['next'])}"
+    if missing := [row["name"] for row in payload["programs"] if not row["path"]]:
+        yield f"Not installed: {', '.join(missing)} (overhand agents NAME says how to install it)"
+    if len(payload["programs"]) == 1 and missing:
+        yield f"  {printable(payload['programs'][0]['next'])}"
 
 
 def _trust(payload: Payload) -> Iterator[str]:
@@ -257,5 +280,6 @@ _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "version": _version, "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
     "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
     "ask": _talk("ask"), "answer": _talk("answer"), "checkpoint": _talk("checkpoint"), "resume": _run, "step": _step,
-    "monitor": _talk("monitor"),
+    "connect": _talk("connect"), "finish": _talk("finish"),
+    "monitor": _talk("monitor"), "send": _send,
 }  # fmt: skip

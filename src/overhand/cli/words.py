@@ -56,6 +56,10 @@ def state_word(row: dict[str, Any]) -> str:
     if row["run_state"] == "queued":
         if row.get("after"):
             return f"queued after {row['after_handle'] or row['after']}"
+        if row.get("paused"):
+            return f"{row['paused']} paused (limit)"
+        if row.get("behind"):
+            return f"queued behind {row['behind']}"
         if row.get("reason"):
             return "queued: no budget"
         return f"queued #{row['position']}" if row.get("position") else "queued"

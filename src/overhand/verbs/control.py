@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, checks, effects, guards, handles, machine, model, run, summon, trust, waiting
+from overhand import callers, checks, effects, guards, handles, machine, model, preparing, run, summon, trust, waiting
 from overhand import config as configs
 from overhand.agents import files
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
@@ -206,7 +206,7 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     from overhand.verbs.request import Request, check_handoff, checks_of
 
     depth, path = guards.check_delegation(who, agent)
-    text, handoff = run.read_handoff(session.store, state["task_id"])
+    text, handoff = preparing.read_handoff(session.store, state["task_id"])
     check_handoff(session, text, agent, strict=False)
     kind = config.kind(None)
     created = {
@@ -226,8 +226,8 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     session.store.adopt_folder(state["task_id"], created, who.by(session.via))
 
 
-def may_run(session: Session, state: State) -> None:
-    """Exactly one run holds a task, and one with living leftovers is not run again."""
+def may_run(session: Session, state: State, *, again: bool = False) -> None:
+    """Exactly one run holds a task, one with living leftovers is not run again, a completed one only if `again`."""
     handle = state["handle"]
     if state["queued"]:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
@@ -237,8 +237,8 @@ def may_run(session: Session, state: State) -> None:
             f"Task {handle} is held by run {current['id']} ({current['state']}).",
             f"Wait for it, or stop it: overhand stop {handle}",
         )
-    if state["status"] == "completed":
-        raise Refused(f"Task {handle} is completed.", "Delegate what is still to do as a new task.")
+    if state["status"] == "completed" and not again:
+        raise Refused(f"Task {handle} is completed.", f"Tell it what is still to do: overhand send {handle} TEXT")
     for run_id in run.living_members(session.store, state, _supervisor(session)):
         raise Refused(f"Processes of run {run_id} are still alive.", f"End them first: overhand stop {handle}")
 

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, guards, log, model, spending, summon, trust
+from overhand import callers, guards, log, model, permissions, spending, summon, trust
 from overhand import config as configs
 from overhand.agents import Agent, driver, files
 from overhand.documents import handoff as handoffs
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from overhand.store import Draft
 
 
-def delegate(session: Session, **given: Any) -> Answer:
+def delegate(session: Session, /, **given: Any) -> Answer:
     """Accept a task; a supervisor carries on."""
     request = request_of(given)
     state, agent, problems = accept(session, request)
@@ -73,8 +73,17 @@ def _accept(
     ask_for_trust(session, who)
     settings = dict(configs.setting(text) for text in request.settings)
     config = configs.load(session.root, settings)
-    name = request.agent or files.default(session.root, config)
+    owner = session_owner(request)
+    named = request.agent or owner
+    name, why = (named, "") if named else files.choose(session.root, config)
+    if why:
+        session.tell(f"No agent was named; {name} is taken: {why}.")
     agent = files.find(session.root, name, config)
+    if owner and agent.driver != owner:
+        raise BadInput(
+            f"A session of {owner} cannot be continued by {agent.name}, which runs on {agent.driver}.",
+            f"Leave --agent out, or name an agent whose driver is {owner}.",
+        )
     trust.require(session.root, agent.trusted_with)
     for warning in agent.warnings:
         session.tell(f"{agent.source}: {warning}")
@@ -99,7 +108,8 @@ def draft(
     contract, schema = choose_contract(session, request, handoff, kind.contract)
     text = edit(handoffs.render(handoff), session) if request.edit else handoffs.render(handoff)
     problems = check_handoff(session, text, agent, request.strict)
-    check_program(session, agent)
+    if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
+        check_program(session, agent)
     handoff = handoffs.parse(text)
     created = {
         "title": handoff.title,
@@ -116,6 +126,8 @@ def draft(
         "settings": {
             **settings,
             **({"exclusive": True} if agent.exclusive else {}),
+            **({"real": True} if agent.real else {}),
+            **({"session": request.session} if request.session else {}),
             **({} if agent.can_delegate else {"can_delegate": False}),
         },
         "model": request.model,
@@ -158,6 +170,22 @@ def _control_line(session: Session, who: Caller) -> str | None:
     return cause if len(place) < 16 and has_printed(session.store, who.task, who.run, int(place)) else None
 
 
+def session_owner(request: Request) -> str | None:
+    """The program whose session is to be adopted, if one is named and can be one."""
+    if request.session is None:
+        return None
+    from overhand.agents import REAL
+    from overhand.agents.programs import is_session
+
+    owner, _, name = request.session.partition(":")
+    if owner not in REAL or not is_session(owner, name):
+        raise BadInput(
+            f"--session {request.session!r} names no session.",
+            f"Write the program and the session's id: --session claude:ID (one of {', '.join(REAL)})",
+        )
+    return owner
+
+
 def only_from_people(who: Caller, request: Request) -> None:
     """Checks and settings come from a person or the trusted configuration, never from an agent."""
     if not who.is_person and request.verify:
@@ -165,6 +193,8 @@ def only_from_people(who: Caller, request: Request) -> None:
             "--verify comes from a person, never from an agent.",
             "Put the check into [checks] of the project's settings.",
         )
+    if not who.is_person and request.session:
+        raise Refused("--session comes from a person, never from an agent.", "Leave it out.")
     if not who.is_person and request.settings:
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
 
@@ -197,10 +227,14 @@ def ask_for_trust(session: Session, who: Caller) -> None:
 
 def check_program(session: Session, agent: Agent) -> None:
     """A missing program is told now, not after the task was accepted."""
-    if agent.driver == "command":
+    if agent.driver in ("command", "acp"):
         from overhand.agents import Job
 
-        driver("command").launch(agent, Job("", session.root, "", "", session.root))
+        driver(agent.driver).launch(agent, Job("", session.root, "", "", session.root))
+    elif agent.real:
+        from overhand.agents.programs import require
+
+        require(agent, agent.driver)
 
 
 def receipt_of_start(
@@ -222,6 +256,7 @@ def receipt_of_start(
         "path": state["path"],
         "tree": "your checkout",
         "level": state["level"],
+        **({"may": _may(state, agent)} if agent.real else {}),
         "timeout": state["timeout"],
         "budget": state["budget"],
         "checks": state["checks"],
@@ -232,3 +267,11 @@ def receipt_of_start(
         if prepared
         else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
     }
+
+
+def _may(state: State, agent: Agent) -> str:
+    """What it may do, and whether its program can be held to that."""
+    from overhand.agents.programs import UNHELD
+
+    told = permissions.said(state["level"], asks=agent.driver == "acp")
+    return f"{told}. {UNHELD[agent.driver]}" if state["level"] == "read" and agent.driver in UNHELD else told

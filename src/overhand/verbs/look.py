@@ -1,4 +1,4 @@
-"""Looking: `list`, `show`, `wait`, `log`. Nothing here changes a task, except that `show` on a
+"""Looking: `show`, `wait`, `log`. Nothing here changes a task, except that `show` on a
 terminal notes that a person has seen the result."""
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import time
 from overhand import machine, model
 from overhand.errors import NotFound, OverhandError, TimedOut
 from overhand.verbs import Answer, Session
-from overhand.verbs.reconcile import needs_supervisor, refresh
+from overhand.verbs.listing import queue, row, why_held
+from overhand.verbs.reconcile import refresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,116 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.shapes import Event, Run, State
-
-
-def all_states(session: Session) -> list[State]:
-    """Every task, with the truth about those that are not at rest."""
-    states = session.store.states()
-    return [refresh(session, state) if needs_supervisor(state) else state for state in states]
-
-
-def row(state: State, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A task in one line."""
-    run = state["runs"][-1] if state["runs"] else None
-    shown: dict[str, Any] = {
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "title": state["title"],
-        "agent": state["agent"],
-        "kind": state["kind"],
-        "headline": model.headline(state),
-        "status": state["status"],
-        "verified": state["verified"],
-        "run_state": model.run_state(state),
-        "cause": run["cause"] if run else None,
-        "priority": state["priority"],
-        "created": state["created"],
-        "runs": len(state["runs"]),
-        "parent": state["parent"]["task"] if state["parent"] else None,
-        "summary": state["summary"],
-    }
-    shown.update(places.get(state["task_id"], {}))
-    if state["notices"] and state["status"] is None:
-        shown["notice"] = state["notices"][-1]
-    return shown
-
-
-def queue(states: list[State]) -> dict[str, dict[str, Any]]:
-    """Where each queued task stands, and what it waits for."""
-    queued = [s for s in states if s["queued"]]
-    queued.sort(key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
-    places: dict[str, dict[str, Any]] = {s["task_id"]: {"position": number} for number, s in enumerate(queued, 1)}
-    handles = {s["task_id"]: s["handle"] for s in states}
-    for s in queued:
-        if s["after"]:
-            places[s["task_id"]].update(after=s["after"], after_handle=handles.get(s["after"]))
-    return places
-
-
-def list_tasks(
-    session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
-) -> Answer:
-    """All tasks, newest last."""
-    states = all_states(session)
-    places = queue(states)
-    _why_held(session, places)
-    if delegated:
-        states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
-    if resumable:
-        from overhand.resuming import is_resumable
-
-        states = [s for s in states if is_resumable(s)]
-    if live:
-        rows = [shown for s in states if (shown := live_row(s))]
-        return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
-    payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
-    payload |= {"resumable": True} if resumable else {}
-    payload["tasks"] = [row(s, places) for s in states]
-    if cost:
-        from overhand.verbs.cost import costs
-
-        payload.update(costs(session, states, payload["tasks"]), cost=True)
-    return Answer(payload)
-
-
-def _why_held(session: Session, places: dict[str, dict[str, Any]]) -> None:
-    """The supervisor leaves word where the day's budget keeps everything from starting."""
-    if not places:
-        return
-    from overhand.files import read_file
-
-    day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
-    if why and day == machine.now()[:10]:
-        for place in places.values():
-            place["reason"] = why
-
-
-def live_row(state: State) -> dict[str, Any] | None:
-    """A live run as the registry shows it."""
-    run = model.current_run(state)
-    if run is None or run["state"] == "ended":
-        return None
-    began = machine.epoch(run["created"])
-    return {
-        "session_id": run["id"],
-        "handle": state["handle"],
-        "task_id": state["task_id"],
-        "title": state["title"],
-        "agent": run["agent"],
-        "driver": run["driver"],
-        "run_state": run["state"],
-        "start": run["created"],
-        "age": round(max(0.0, time.time() - began), 1),
-        "deadline": _stamp(began + run["timeout"]) if run["timeout"] else None,
-        "depth": state["depth"],
-        "path": state["path"],
-        "pid": run["shim"],
-        "machine": run["machine"] if run["machine"] != machine.machine() else None,
-    }
-
-
-def _stamp(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
@@ -216,7 +107,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
     usage = result["usage"] if result else _usage(session, state)
     result = read_result(session, state) if result is None else result
     places = queue(session.store.states()) if state["queued"] else {}
-    _why_held(session, places)
+    why_held(session, places, [state])
     shown = row(state, places)
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
@@ -231,6 +122,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         path=state["path"],
         depth=state["depth"],
         notices=state["notices"],
+        messages=_messages(session, state),
         tree="your checkout",
         wanted_checks=state["checks"],
         usage=usage,
@@ -265,6 +157,15 @@ def _questions(session: Session, state: State) -> list[dict[str, Any]]:
         }
         for one in state["questions"]
     ]
+
+
+def _messages(session: Session, state: State) -> list[dict[str, Any]]:
+    """What was sent to it, and how far that came."""
+    if not state["messages"]:
+        return []
+    from overhand import messages
+
+    return messages.shown(session.store, state)
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class Request:
     model: str | None = None
     read_only: bool = False
     here: bool = False
+    session: str | None = None
     after: str | None = None
     settings: list[str] = field(default_factory=list)
     strict: bool = False

@@ -28,8 +28,15 @@ def resume(
     agent: str | None = None,
     budget: str | None = None,
     wait: bool = False,
+    open: bool = False,
 ) -> Answer:
-    """Start the next run of a task that ended short."""
+    """Start the next run of a task that ended short, or open its session for a person."""
+    if open:
+        from overhand.verbs.opening import open_session
+
+        if answer or from_ or agent or budget:
+            raise BadInput("--open goes with no other option.", f"overhand resume {id} --open")
+        return open_session(session, id)
     from overhand.verbs.delegate import ask_for_trust
 
     who = caller(session.store)
@@ -63,7 +70,7 @@ def going_on(session: Session, who: Caller, state: State, answer: str | None, fr
     if answer is not None:
         _take_answer(session, who, state, answer, how)
     elif model.open_questions(state):
-        raise _unanswered(state)
+        raise unanswered(state)
     return how
 
 
@@ -91,7 +98,8 @@ def _take_answer(session: Session, who: Caller, state: State, text: str, how: di
         how["note"] = text
 
 
-def _unanswered(state: State) -> Refused:
+def unanswered(state: State) -> Refused:
+    """What it waits for, and how to answer."""
     still_open = model.open_questions(state)
     handle = state["handle"] or state["task_id"]
     told = "; ".join(f"{q['seq']}: {questions.shorten(q['question'], 100)}" for q in still_open)

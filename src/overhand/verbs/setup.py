@@ -1,4 +1,4 @@
-"""Setting up: `init`, `agents`, `trust`, `version`, `completion`, `demo`."""
+"""Setting up: `init`, `trust`, `version`, `completion`, `demo`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-PROGRAMS = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "aider")
-
 _CONFIG = """\
 # Settings of this project; the reference page lists them all.
 # default_agent = "worker"
@@ -28,28 +26,6 @@ _CONFIG = """\
 # Remove the # in front of a line to switch a check on, then: overhand trust
 [checks]
 {checks}"""
-
-EXAMPLE = """\
----
-name: {name}
-description: Does one task and says what is true afterwards.
-overhand:
-  driver: command
-  command: {command}
----
-You do one task at a time. Read the handoff, do what it asks and nothing else, and return as you are told.
-"""
-# how the programs people have take a prompt on standard input
-_COMMANDS = {
-    "claude": ["claude", "-p", "--permission-mode", "acceptEdits"],
-    "codex": ["codex", "exec", "--skip-git-repo-check", "-"],
-    "gemini": ["gemini", "-p", "{prompt}", "--approval-mode", "auto_edit"],
-    "opencode": ["opencode", "run", "{prompt}"],
-    "goose": ["goose", "run", "-i", "-"],
-    "qwen": ["qwen", "-p", "{prompt}"],
-    "aider": ["aider", "--yes-always", "--message", "{prompt}"],
-    "worker": ["python3", "tools/agent.py", "{workspace}"],
-}
 
 
 def version(session: Session) -> Answer:
@@ -172,58 +148,6 @@ def proposed_checks(root: str) -> dict[str, str]:
     ):
         return {"tests": "python3 -m pytest -q"}
     return {}
-
-
-def agents(session: Session, name: str | None = None, example: bool = False) -> Answer:
-    """What can be named with --agent, and what is wrong with what cannot."""
-    if example:
-        return Answer({"schema": "overhand.agents/1", "text": example_file(name), "raw": True})
-    from overhand import config as configs
-    from overhand import trust
-    from overhand.agents import files
-    from overhand.errors import OverhandError
-
-    config = configs.load(session.root)
-    known = files.names(session.root)
-    if name is not None and name not in known:
-        files.find(session.root, name, config)
-    untrusted = set(trust.untrusted(session.root))
-    rows: list[dict[str, Any]] = []
-    for agent_name in [name] if name else sorted(known):
-        source = (
-            os.path.relpath(known[agent_name], session.root)
-            if known[agent_name].startswith(session.root + os.sep)
-            else known[agent_name]
-        )
-        shown: dict[str, Any] = {"name": agent_name, "source": source, "default": agent_name == config.default_agent}
-        try:
-            agent = files.load(session.root, agent_name, known[agent_name], config)
-            shown.update(
-                driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings)
-            )
-            shown["runs"] = list(agent.options.get("command", [])) or agent.options.get("function")
-            shown["trusted"] = not untrusted.intersection(agent.trusted_with)
-        except OverhandError as error:
-            shown.update(driver=None, description="", problem=error.message, warnings=[], trusted=False)
-        rows.append(shown)
-    programs = found_programs()
-    payload = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
-    return Answer(payload, 1 if name and rows[0]["problem"] else 0)
-
-
-def found_programs() -> dict[str, str]:
-    """The agent programs on PATH."""
-    from shutil import which
-
-    return {program: path for program in PROGRAMS if (path := which(program))}
-
-
-def example_file(name: str | None) -> str:
-    """An agent file to start from."""
-    import json
-
-    chosen = name or next(iter(found_programs()), "worker")
-    return EXAMPLE.format(name=chosen, command=json.dumps(_COMMANDS.get(chosen, [chosen, "{prompt}"])))
 
 
 def trust_project(session: Session, yes: bool = False) -> Answer:

@@ -10,7 +10,7 @@ from overhand.errors import OverhandError, storage_failed
 from overhand.files import read_file
 from overhand.overview import Overview
 from overhand.verbs import Answer, Session
-from overhand.verbs.look import queue, row
+from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import needs_supervisor, refresh
 
 TYPE_CHECKING = False
@@ -146,6 +146,7 @@ class Project:
         for place in places.values():
             if place.get("after") and place["after_handle"] is None:
                 place["after_handle"] = self.overview.handle(place["after"])
+        why_held(self.session, places, live)
         return places
 
     def _row(self, state: State, places: dict[str, dict[str, Any]], now: float) -> Row:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from overhand.model import CLAIMS
 from overhand.verbs import Arg, Verb
 
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one", value="ID")
 IDS = Arg("ID", ID.help, value="ID", many=True)
+
+CLIENTS = ("claude", "codex", "gemini", "opencode")
 
 DELEGATE = (
     Arg("--agent", "who does it (else the default agent)", value="NAME"),
@@ -36,6 +39,7 @@ DELEGATE = (
     Arg("--model", "passed on to the agent", value="NAME"),
     Arg("--read-only", "the agent may only read"),
     Arg("--here", "work in your own checkout (the only way so far)"),
+    Arg("--session", "go on in a session that was started elsewhere, such as claude:ID", value="AGENT:ID"),
     Arg("--after", "start when that task is judged completed", value="ID"),
     Arg("--set", "a setting for this task only", value="KEY=VALUE", many=True),
     Arg("--strict", "warnings count as errors"),
@@ -90,6 +94,16 @@ VERBS = (
         "run by itself.",
     ),
     Verb(
+        "send",
+        "everyday",
+        "tell an agent something: with its next turn, or in a new run",
+        "overhand.verbs.send:send",
+        words=(ID, Arg("TEXT", "what it is to know", value="TEXT", many=True, optional=True)),
+        options=(Arg("--file", "take the message from a file, or - for standard input", value="FILE"),),
+        about="A finished agent goes on with it in its own session, in the same task, and is judged again. Coding "
+        "agents take no message in the middle of their work; they get it as soon as their run ends.",
+    ),
+    Verb(
         "show",
         "everyday",
         "a task and its receipt: claimed, checked, look at",
@@ -122,6 +136,7 @@ VERBS = (
             Arg("--answer", "the answer to its open question, or a word to go on with", value="TEXT"),
             Arg("--from", "a checkpoint of this task, or latest", value="CKPT"),
             Arg("--agent", "another agent takes over", value="NAME"),
+            Arg("--open", "open its own session on this terminal; it is judged again when you leave"),
             Arg("--budget", "a new budget, for all its runs together", value="AMOUNT"),
             Arg("--wait", "wait for the result", short="-w"),
         ),
@@ -132,10 +147,14 @@ VERBS = (
     Verb(
         "agents",
         "set-up",
-        "the agents of this project",
-        "overhand.verbs.setup:agents",
-        words=(Arg("NAME", "only this one", value="NAME", optional=True),),
+        "the agents of this project, and the agent programs of this machine",
+        "overhand.verbs.agents:agents",
+        words=(
+            Arg("NAME", "only this one; or `test NAME`: try it out", value="[test] NAME", many=True, optional=True),
+        ),
         options=(Arg("--example", "print an agent file to start from"),),
+        about="`overhand agents test NAME` hands it one tiny task that only reads, and says what came of it. Whether a "
+        "program is logged in is told from variables that are set and files that are there; they are never read.",
     ),
     Verb(
         "trust",
@@ -146,6 +165,22 @@ VERBS = (
         person=True,
         about="Trust is bound to the content of these files: a change asks again. "
         "It is kept in your own configuration folder.",
+    ),
+    Verb(
+        "connect",
+        "set-up",
+        "let a coding client delegate through Overhand's MCP server",
+        "overhand.verbs.connect:connect",
+        words=(Arg("CLIENT", "claude, codex, gemini or opencode", value="CLIENT", choices=CLIENTS),),
+        options=(
+            Arg("--write", "add it to the client's own configuration"),
+            Arg("--remove", "take it back out"),
+            Arg("--here", "for this project only: the configuration in its folder"),
+            Arg("--plugin", "write a Claude Code plugin with /dispatch and a skill into this folder", value="DIR"),
+        ),
+        person=True,
+        about="Without --write it only prints what belongs into which file. Only our own entry is ever touched, and "
+        "what was there before is kept beside it once.",
     ),
     Verb(
         "clean",
@@ -239,10 +274,29 @@ VERBS = (
         about="Go on from one with: overhand resume ID --from CKPT. Files are never rolled back.",
     ),
     Verb(
+        "finish",
+        "for agents",
+        "return the result of a run: write its OUTPUT.md, once nothing is wrong with it",
+        "overhand.verbs.finish_run:finish",
+        options=(
+            Arg("--status", "how it ended", value="STATUS", choices=CLAIMS),
+            Arg("--summary", "one to three sentences: what is true now", value="TEXT"),
+            Arg("--title", "a short title (else the task's)", value="TEXT"),
+            Arg("--deliverable", "a file that was asked for, and what it is: path=what", value="PATH=WHAT", many=True),
+            Arg("--decision", "something that was decided: what=why", value="WHAT=WHY", many=True),
+            Arg("--modified", "a file that was changed: path=what", value="PATH=WHAT", many=True),
+            Arg("--for-primary", "what the caller has to know: warnings, open ends, next steps", value="TEXT"),
+            Arg("--data", "structured results, as JSON", value="JSON"),
+            Arg("--block", "the block of an output contract, from === NAME === to === END ===", value="TEXT"),
+        ),
+        about="Everything that is wrong with it is told at once, and nothing is written until it is mended. "
+        "Writing the file yourself is just as good.",
+    ),
+    Verb(
         "list",
         "for scripts",
         "all tasks, or only the live runs",
-        "overhand.verbs.look:list_tasks",
+        "overhand.verbs.listing:list_tasks",
         options=(
             Arg("--live", "live runs: session, agent, start, deadline, depth, path"),
             Arg("--resumable", "only tasks that ended short and can go on"),
@@ -291,6 +345,15 @@ VERBS = (
             Arg("--agent", "another agent than before", value="NAME"),
             Arg("--wait", "wait for the result", short="-w"),
         ),
+    ),
+    Verb(
+        "mcp",
+        "for scripts",
+        "serve Overhand to an MCP client over stdin and stdout",
+        "overhand.mcp.door:serve",
+        about="A host gets delegate, status, wait, result, answer, inbox, stop and agents; inside a run it is handoff, "
+        "step, ask, checkpoint, delegate and finish. Approving and trusting are not among them. A client is set up "
+        "with: overhand connect CLIENT",
     ),
     Verb(
         "check",

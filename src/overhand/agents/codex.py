@@ -1,0 +1,130 @@
+"""Driver `codex`: Codex, headless, by its JSON events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, Launch
+from overhand.agents.programs import HOOK_SECONDS, SERVER_VARIABLES, require, stop_hook
+from overhand.agents.stream import Event, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = "codex"
+RESUMES = True
+COMPACTS = True
+CUMULATIVE = True  # its usage counts the whole thread: what earlier runs used is taken off
+MAX_BLOCK = 100.0
+
+
+def problems(_agent: Agent) -> list[str]:
+    """Nothing needs to be said in an agent file."""
+    return []
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """`codex exec --json -`, with the prompt on stdin."""
+    argv = [require(agent, PROGRAM), "exec", "--json", "--skip-git-repo-check"]
+    argv += ["-s", "danger-full-access"] if job.level == "full" else []
+    settings = [
+        *([] if job.level == "full" else _sandbox(job)),
+        "check_for_update_on_startup=false",
+        "analytics.enabled=false",
+        "features.plugins=false",
+    ]
+    if job.mcp:
+        settings += [
+            f"mcp_servers.overhand.command={_toml(job.mcp[0])}",
+            f"mcp_servers.overhand.args={_toml(list(job.mcp[1:]))}",
+            f"mcp_servers.overhand.env_vars={_toml(SERVER_VARIABLES)}",  # it hands on next to nothing by itself
+            'mcp_servers.overhand.default_tools_approval_mode="approve"',
+            "mcp_servers.overhand.tool_timeout_sec=86400",
+        ]
+    if hook := stop_hook(agent, job):
+        settings += _stop_hook(hook)
+    for setting in settings:
+        argv += ["-c", setting]
+    if job.model:
+        argv += ["-m", job.model]
+    argv += [str(word) for word in agent.options.get("args", ())]
+    argv += ["resume", job.session, "-"] if job.session else ["-"]
+    return Launch(tuple(argv), env={"TMPDIR": job.place} if job.level == "read" else {})
+
+
+def _sandbox(job: Job) -> list[str]:
+    """What its sandbox lets it write: the task's own folder, and at level work the project with its git folder.
+
+    Its usual modes would do less and more: `workspace-write` leaves the project writable to whoever may only read it,
+    and keeps git's folder from whoever works there.
+    """
+    writable = [job.workspace]
+    if job.level == "work":
+        writable += [job.project, ":tmpdir", ":slash_tmp"]
+        writable += [f"{job.project}/.git"] if os.path.isdir(f"{job.project}/.git") else []
+    rules = {":root": "read", **dict.fromkeys(writable, "write")}
+    shown = ",".join(f"{_toml(path)}={_toml(may)}" for path, may in rules.items())
+    return [
+        'default_permissions="overhand"',
+        f"permissions.overhand.filesystem={{{shown}}}",
+        "permissions.overhand.network={enabled=true}",
+    ]
+
+
+def _toml(value: object) -> str:
+    """A text or a list of texts; TOML has no pairs of escapes for what is beyond 16 bits."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _stop_hook(command: str) -> list[str]:
+    """Our hook, and that this very one is trusted; its own switch would trust whatever the repository brings too.
+
+    Codex knows a hook by where it is configured and by a hash of what it says. Should it ever count that otherwise, our
+    hook is passed over, and a return that does not hold is sent back after the run instead.
+    """
+    hook = {"async": False, "command": command, "timeout": HOOK_SECONDS, "type": "command"}
+    known = json.dumps(
+        {"event_name": "stop", "hooks": [hook]}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    digest = f"sha256:{hashlib.sha256(known.encode()).hexdigest()}"
+    return [
+        f'hooks.Stop=[{{hooks=[{{type="command",command={_toml(command)},timeout={HOOK_SECONDS}}}]}}]',
+        f'hooks.state={{"/<session-flags>/config.toml:stop:0:0"={{trusted_hash={_toml(digest)}}}}}',
+    ]
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line of the stream."""
+    kind = line.get("type")
+    if kind == "thread.started":
+        yield Event("session", str(line.get("thread_id", "")))
+    elif kind == "item.completed":
+        yield from _item(line.get("item") or {})
+    elif kind == "turn.completed":
+        usage = line.get("usage") or {}
+        used = {"input": usage.get("input_tokens", 0), "output": usage.get("output_tokens", 0)}
+        yield Event("used", data={**used, "turns": 1})
+        yield Event("ended", data={"how": "clean"})
+    elif kind in ("turn.failed", "error"):
+        error = line.get("error")
+        text = str(error.get("message") if isinstance(error, dict) else error or line.get("message") or "")
+        if kind == "turn.failed" or text:
+            yield Event("ended", text[:500], {"how": failure(None, text)})
+
+
+def _item(item: dict[str, Any]) -> Iterator[Event]:
+    kind = item.get("type")
+    if kind == "agent_message":
+        yield Event("said", str(item.get("text", "")))
+    elif kind == "command_execution":
+        yield Event("did", "shell", {"command": item.get("command"), "exit": item.get("exit_code")})
+    elif kind == "mcp_tool_call":
+        name = f"{item.get('server')}.{item.get('tool')}"
+        yield Event("did", name, item.get("arguments") or {})
+        if "requires approval" in str(item.get("error") or ""):
+            yield Event("denied", name)
+    elif kind in ("file_change", "web_search", "todo_list"):
+        yield Event("did", str(kind), {})

@@ -1,0 +1,91 @@
+"""Driver `gemini`: Gemini CLI, headless, by its JSON stream; Qwen Code has the same roots and its own stream."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, Launch
+from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
+from overhand.agents.stream import Event, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = "gemini"
+RESUMES = True
+COMPACTS = True
+MAX_BLOCK = 100.0
+_OTHERS = (
+    "/etc/gemini-cli/system-defaults.json",
+    "/Library/Application Support/GeminiCli/system-defaults.json",
+)
+MODES = {"read": "default", "work": "yolo", "full": "yolo"}
+
+
+def problems(_agent: Agent) -> list[str]:
+    """Nothing needs to be said in an agent file."""
+    return []
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """`gemini` with the prompt on stdin."""
+    argv = [require(agent, PROGRAM), "--output-format", "stream-json", "--approval-mode", MODES[job.level]]
+    argv += ["--include-directories", job.place]
+    if job.model:
+        argv += ["-m", job.model]
+    if job.session:
+        argv += ["--resume", job.session]
+    argv += [str(word) for word in agent.options.get("args", ())]
+    env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
+    if not belongs_to_root(job.place):
+        return Launch(tuple(argv), env=env)  # it would pass over the file, with a warning
+    found = defaults("AfterAgent", HOOK_SECONDS * 1000, stop_hook(agent, job), job.mcp)
+    return Launch(tuple(argv), env=env, files=settings_file("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", _OTHERS, found))
+
+
+def belongs_to_root(path: str) -> bool:
+    """Whether only root can change what lies here: Gemini takes a file of one run's settings from nowhere else."""
+    while True:
+        found = os.stat(path)
+        if found.st_uid != 0 or found.st_mode & 0o022:
+            return False
+        if path == (path := os.path.dirname(path)):
+            return True
+
+
+def defaults(event: str, patience: int, hook: str, mcp: tuple[str, ...]) -> dict[str, Any]:
+    """Our stop hook and our MCP server, as settings that whatever the person or an administrator says goes before."""
+    found: dict[str, Any] = {}
+    if hook:
+        found["hooks"] = {event: [{"hooks": [{"type": "command", "command": hook, "timeout": patience}]}]}
+    if mcp:
+        server = {"command": mcp[0], "args": list(mcp[1:]), "timeout": 86_400_000, "trust": True}
+        found["mcpServers"] = {"overhand": server}
+    return found
+
+
+def settings_file(variable: str, others: tuple[str, ...], found: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """A file of this run alone, named by a variable; nothing where it would stand in the place of somebody's own."""
+    if not found or variable in os.environ or any(os.path.exists(path) for path in others):
+        return ()
+    return ((variable, "settings.json", json.dumps(found)),)
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line of the stream."""
+    kind = line.get("type")
+    if kind == "init":
+        yield Event("session", str(line.get("session_id", "")))
+    elif kind == "message" and line.get("role") in ("assistant", "model"):
+        yield Event("said", str(line.get("content", "")), {"part": bool(line.get("delta"))})
+    elif kind == "tool_use":
+        yield Event("did", str(line.get("tool_name", "")), line.get("parameters") or {})
+    elif kind == "result":
+        stats = line.get("stats") or {}
+        yield Event("used", data={"input": stats.get("input_tokens", 0), "output": stats.get("output_tokens", 0)})
+        error = line.get("error") or {}
+        text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
+        how = "clean" if line.get("status") == "success" else failure(None, text)
+        yield Event("ended", text[:500], {"how": how})

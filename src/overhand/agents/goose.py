@@ -1,0 +1,66 @@
+"""Driver `goose`: Goose, headless, by its JSON stream; its sessions have the names we give them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, Launch
+from overhand.agents.programs import require
+from overhand.agents.stream import Event, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = "goose"
+RESUMES = True
+COMPACTS = True
+CUMULATIVE = True  # its usage counts the whole session
+NAMED = True  # the session is named by us: its stream has no id
+MAX_BLOCK = 100.0
+
+
+def problems(_agent: Agent) -> list[str]:
+    """Nothing needs to be said in an agent file."""
+    return []
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """`goose run -i -`, with the prompt on stdin."""
+    name = job.session or f"overhand-{job.run}"
+    argv = [require(agent, PROGRAM), "run", "-n", name, *(["--resume"] if job.session else []), "-i", "-"]
+    argv += ["--output-format", "stream-json", "--with-builtin", "developer", "--no-profile"]
+    if job.mcp:
+        argv += ["--with-extension", shlex.join(job.mcp)]
+    argv += [str(word) for word in agent.options.get("args", ())]
+    env = {"GOOSE_MODE": "auto", "GOOSE_DISABLE_KEYRING": "1"}
+    if job.model:
+        env["GOOSE_MODEL"] = job.model
+    return Launch(tuple(argv), env=env)
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line of the stream; text comes word by word."""
+    kind = line.get("type")
+    if kind == "message":
+        message = line.get("message") or {}
+        for block in message.get("content") or ():
+            yield from _block(block, message)
+    elif kind == "complete":
+        yield Event("used", data={"input": line.get("input_tokens") or 0, "output": line.get("output_tokens") or 0})
+        yield Event("turned")
+    elif kind == "error":
+        text = str(line.get("error") or line.get("message") or "")
+        yield Event("ended", text[:500], {"how": failure(None, text)})
+
+
+def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
+    text = str(block.get("text", ""))
+    if block.get("type") == "text" and message.get("role") == "assistant":
+        if message.get("id") is None and text.startswith("Ran into this error"):  # it exits with 0 all the same
+            yield Event("ended", text[:500], {"how": failure(None, text)})
+        else:
+            yield Event("said", text, {"part": True})
+    elif block.get("type") == "toolRequest":
+        call = (block.get("toolCall") or {}).get("value") or {}
+        yield Event("did", str(call.get("name", "")), call.get("arguments") or {})

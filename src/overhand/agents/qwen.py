@@ -1,0 +1,59 @@
+"""Driver `qwen`: Qwen Code, headless; its stream is like Claude Code's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, Launch, claude, gemini
+from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
+from overhand.agents.stream import Event, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = "qwen"
+RESUMES = True
+COMPACTS = True
+MAX_BLOCK = 100.0
+_OTHERS = (
+    "/etc/qwen-code/system-defaults.json",
+    "/Library/Application Support/QwenCode/system-defaults.json",
+)
+
+
+def problems(_agent: Agent) -> list[str]:
+    """Nothing needs to be said in an agent file."""
+    return []
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """`qwen` with the prompt on stdin."""
+    argv = [require(agent, PROGRAM), "--output-format", "stream-json", "--approval-mode", gemini.MODES[job.level]]
+    argv += ["--include-directories", job.place]
+    if job.model:
+        argv += ["-m", job.model]
+    if job.session:
+        argv += ["--resume", job.session]
+    argv += [str(word) for word in agent.options.get("args", ())]
+    found = gemini.defaults("Stop", HOOK_SECONDS, stop_hook(agent, job), job.mcp)
+    if job.mcp:
+        found["mcpServers"]["overhand"]["alwaysLoadTools"] = True  # else they are hidden behind a search
+    return Launch(tuple(argv), files=gemini.settings_file("QWEN_CODE_SYSTEM_DEFAULTS_PATH", _OTHERS, found))
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line; an error of the model's service may stand in the text of a success."""
+    for event in claude.translate(line):
+        text = event.text
+        if event.kind == "ended" and event.data.get("how") != "max-turns":
+            error = line.get("error")
+            told = str(error.get("message", "")) if isinstance(error, dict) else text
+            if "[API Error" in told:
+                yield Event("ended", told[:500], {"how": failure(_status(told), told)})
+                continue
+        yield event
+
+
+def _status(text: str) -> int | None:
+    code = text.partition("[API Error: ")[2][:3]
+    return int(code) if code.isdigit() else None

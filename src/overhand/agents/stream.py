@@ -1,0 +1,140 @@
+"""What a real agent's JSON lines say, in one vocabulary; each driver translates its own.
+
+Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
+money of this run so far), `limited` (its account's limit, and when that is over), `denied` (something it wanted and was
+not allowed), `ended` (how its last turn ended), `turned` (it ended, and well unless something said otherwise).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+ENDS = {
+    "clean": "its last turn ended as it should",
+    "api-error": "the model's service answered with an error",
+    "rate-limit": "the model's service wants a pause",
+    "auth": "it is not logged in, or its key is not accepted",
+    "max-turns": "it was cut off after its largest number of turns",
+    "budget": "its own budget was used up",
+    "refused": "the model refused",
+    "aborted": "it was interrupted",
+    "none": "it ended without saying how",
+}
+
+
+class Event(NamedTuple):
+    """One thing that happened in a run."""
+
+    kind: str
+    text: str = ""
+    data: Mapping[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a whole stream adds up to."""
+
+    session: str = ""
+    text: list[str] = field(default_factory=list)
+    tools: int = 0
+    usage: dict[str, Any] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
+    end: str = "none"
+    why: str = ""
+    retry_at: float | None = None
+    _open: bool = False  # the last text may go on
+
+    def take(self, event: Event) -> None:
+        """Add one event."""
+        if event.kind == "session":
+            self.session = event.text
+        elif event.kind == "said":
+            if event.data.get("part") and self._open:
+                self.text[-1] += event.text
+            else:
+                self.text.append(event.text)
+        elif event.kind == "did":
+            self.tools += 1
+        elif event.kind == "used":
+            for key in ("input", "output", "usd", "turns"):
+                before = self.usage.get(key, 0) if event.data.get("add") else 0
+                self.usage[key] = before + (event.data.get(key) or 0)
+        elif event.kind == "denied":
+            self.denied.append(event.text)
+        elif event.kind == "ended":
+            self.end, self.why = event.data.get("how", "clean"), event.text
+            self.retry_at = event.data.get("retry_at", self.retry_at)
+        elif event.kind == "limited":
+            self.retry_at = event.data.get("retry_at")
+        elif event.kind == "turned" and self.end == "none":
+            self.end = "clean"  # nothing spoke against it
+        self._open = event.kind == "said"
+
+    @property
+    def last_words(self) -> str:
+        """What it said last: a return may stand there."""
+        return self.text[-1] if self.text else ""
+
+
+Translate = "Callable[[dict[str, Any]], Iterable[Event]]"
+
+
+def objects(raw: bytes) -> Iterable[dict[str, Any]]:
+    """The JSON objects of complete lines; what is no JSON is passed over, as agents print other things too."""
+    for line in raw.split(b"\n"):
+        at = line.find(b"{")
+        if at < 0:
+            continue
+        try:
+            found = json.loads(line[at:])
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> Heard:
+    """A whole stream."""
+    heard = Heard()
+    for found in objects(raw):
+        for event in translate(found):
+            heard.take(event)
+    return heard
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CALLED = re.compile(r"\berror\b", re.IGNORECASE)
+
+
+def complaint(raw: bytes) -> str:
+    """What a program printed about its end in plain words: its last line with an error in it, else its last line."""
+    plain = _COLOURS.sub("", raw.decode("utf-8", "replace")).splitlines()
+    lines = [" ".join(line.split()) for line in plain if line.strip() and not line.lstrip().startswith(("{", "at "))]
+    errors = [line for line in lines if _CALLED.search(line)]
+    return (errors or lines or [""])[-1][:300]
+
+
+_LIMITS = ("429 too many", "hit your limit", "rate limit", "rate_limit", "usage limit", "quota")
+_STRANGERS = (
+    *("unauthorized", "unauthenticated", "invalid api key", "not logged in"),
+    *("set an auth method", "no auth type", "no provider configured"),
+)
+_UNPAID = ("credit balance", "insufficient_quota", "billing details")  # no waiting helps
+
+
+def failure(status: int | None, text: str) -> str:
+    """Which kind of failure an error of the model's service is."""
+    low = text.lower()
+    if any(word in low for word in _UNPAID):
+        return "api-error"
+    if status == 429 or any(word in low for word in _LIMITS):
+        return "rate-limit"
+    if status in (401, 403) or any(word in low for word in _STRANGERS):
+        return "auth"
+    return "api-error"

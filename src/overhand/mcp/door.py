@@ -1,0 +1,153 @@
+"""The door: answers a client's opening by itself and calls the SDK when a tool is called for the first time.
+
+Importing the SDK takes most of a second and tens of megabytes, and an agent waits for its servers before it begins.
+Most runs never call a tool. So `initialize`, `server/discover`, `ping` and `tools/list` are answered here, as the SDK
+would; at the first other message it is loaded, told what was said before, and serves from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from overhand import __version__
+from overhand.errors import BadInput
+from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
+from overhand.mcp.wire import Wire, read
+from overhand.model import find_run
+
+if TYPE_CHECKING:
+    from overhand.mcp.tools import Tool
+    from overhand.verbs import Session
+
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other opening is for the SDK
+STATELESS = "2026-07-28"
+_PROTOCOL = "io.modelcontextprotocol"
+_NAME = {"name": "overhand", "version": __version__}
+HOST_LIMIT = 50.0  # seconds a call may block; the least patient client we know gives up after 60
+RUN_LIMIT = 240.0  # inside a run the client's limits were raised by us, or are 300
+
+FOR_A_HOST = (
+    "Overhand hands tasks to other agents and takes back only what holds. delegate returns at once; wait gives the "
+    "judged result; inbox shows what agents ask. Approving, trusting and setting checks is for a person at a terminal."
+)
+FOR_A_RUN = (
+    "You are inside a run of Overhand. handoff is your task, step marks its plan, ask reaches a person, delegate hands "
+    "on a part, checkpoint saves where you stand, finish returns your result: nothing counts without it."
+)
+
+
+class Service:
+    """What is served, to whom."""
+
+    def __init__(self, root: str, *, inside: bool, limit: float, prompts: bool = False) -> None:
+        self.root, self.inside, self.limit = root, inside, limit
+        self.tools: tuple[Tool, ...] = FOR_RUNS if inside else FOR_HOSTS
+        self.tools += (PERMIT,) if prompts else ()
+        self.instructions = FOR_A_RUN if inside else FOR_A_HOST
+
+
+def serve(session: Session) -> NoReturn:
+    """Serve until the client goes; what still waits in a thread then is no reason to stay."""
+    from overhand.callers import caller
+
+    who = caller(session.store)
+    inside = not who.is_person
+    run = find_run(session.store.state(who.task), who.run) if who.task else None
+    limit = _limit(RUN_LIMIT if inside else HOST_LIMIT)
+    service = Service(session.root, inside=inside, limit=limit, prompts=run is not None and run["driver"] == "claude")
+    wire = Wire()
+    if open_with(service, wire):
+        from overhand.mcp import server
+
+        wire.serve()
+        server.run(service, wire)
+    os._exit(0)
+
+
+def _limit(otherwise: float) -> float:
+    """How long a call may block; `OVERHAND_MCP_BLOCK` in seconds for a client that is less patient."""
+    given = os.environ.get("OVERHAND_MCP_BLOCK", "")
+    try:
+        return max(0.0, float(given)) if given else otherwise
+    except ValueError:
+        raise BadInput(f"OVERHAND_MCP_BLOCK is {given!r}, not a number of seconds.", "Set it to 50, or not.") from None
+
+
+def open_with(service: Service, wire: Wire) -> bool:
+    """Answer the opening; True when the SDK must take over, False when the client has gone."""
+    version = ""
+    known = len(wire.told) - 1  # lines that were answered before a shell waited here
+    while line := wire.next():
+        message = read(line)
+        method = message.get("method")
+        if method == "initialize":
+            version = str((message.get("params") or {}).get("protocolVersion"))
+        found = _answer(service, method, message, version)
+        if found is None:
+            wire.told.insert(0, line)
+            return True
+        if method in ("initialize", "notifications/initialized"):
+            wire.handshake.append(line)
+            wire.answered |= {str(message["id"])} if "id" in message else set()
+        if "id" in message and known <= 0:
+            told = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": found}, ensure_ascii=False)
+            wire.send(f"{told}\n")
+        known -= 1
+    return False
+
+
+def _answer(service: Service, method: object, message: dict[str, Any], version: str) -> dict[str, Any] | None:
+    """The result of one opening message; None if it is for the SDK."""
+    params = message.get("params")
+    params = params if isinstance(params, dict) else {}
+    alone = not set(params) - {"_meta"}  # no cursor: the list is one page
+    meta = params.get("_meta")
+    if alone and isinstance(meta, dict) and meta.get(f"{_PROTOCOL}/protocolVersion") == STATELESS:
+        whole = isinstance(meta.get(f"{_PROTOCOL}/clientCapabilities"), dict)
+        return _stateless(service, method) if whole and "id" in message else None
+    if version not in VERSIONS:
+        return None
+    if method == "initialize":
+        return opening(service, version) if _is_whole(params) else None
+    if method == "tools/list":
+        return {"tools": [listed(tool) for tool in service.tools]} if alone else None
+    return {} if method in ("ping", "notifications/initialized") else None
+
+
+def _stateless(service: Service, method: object) -> dict[str, Any] | None:
+    """The era without a handshake: whoever asks says what it speaks."""
+    common = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
+    about = {**common, "_meta": {f"{_PROTOCOL}/serverInfo": _NAME}}
+    if method == "tools/list":
+        return {"tools": [listed(tool) for tool in service.tools], **about}
+    if method == "server/discover":
+        return {"supportedVersions": [STATELESS], **_offer(service), **about}
+    return None
+
+
+def _is_whole(params: dict[str, Any]) -> bool:
+    client = params.get("clientInfo")
+    named = isinstance(client, dict) and isinstance(client.get("name"), str) and isinstance(client.get("version"), str)
+    return named and isinstance(params.get("capabilities"), dict)
+
+
+def _offer(service: Service) -> dict[str, Any]:
+    return {"capabilities": {"tools": {"listChanged": False}}, "instructions": service.instructions}
+
+
+def opening(service: Service, version: str) -> dict[str, Any]:
+    """The result of `initialize`."""
+    return {"protocolVersion": version, "serverInfo": _NAME, **_offer(service)}
+
+
+def listed(tool: Tool) -> dict[str, Any]:
+    """A tool as `tools/list` tells it."""
+    return {
+        "name": tool.name,
+        "description": tool.about,
+        "inputSchema": tool.input,
+        **({} if tool.plain else {"outputSchema": tool.output}),
+        "annotations": {"readOnlyHint": tool.reads, "destructiveHint": tool.name == "stop"},
+    }

@@ -1,0 +1,127 @@
+"""The wire: stdio, by the official SDK, which speaks the current era of the protocol and the ones before."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+)
+from mcp_types import Tool as Described
+
+from overhand import __version__
+from overhand.errors import BadInput, OverhandError, storage_failed
+from overhand.jsonline import shown
+from overhand.mcp import calls
+from overhand.mcp.door import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server.context import ServerRequestContext
+
+    from overhand.mcp.door import Service
+    from overhand.mcp.tools import Tool
+    from overhand.mcp.wire import Wire
+
+_BEAT = 5.0  # seconds between signs of life while a call blocks
+_AT_ONCE = ("status",)  # never waits for anybody, so no thread is needed
+
+
+def run(service: Service, wire: Wire) -> None:
+    """Serve from here on."""
+    anyio.run(_serve, build(service), wire)
+
+
+async def _serve(server: Server[Any], wire: Wire) -> None:
+    lines: Any = anyio.wrap_file(wire)  # type: ignore[arg-type] # what stdio_server reads and writes, and nothing else
+    async with stdio_server(lines, lines) as (reads, writes):
+        await server.run(reads, writes, server.create_initialization_options())
+
+
+def build(service: Service) -> Server[Any]:
+    """A server with these tools."""
+    desk = calls.Desk(service.root, service.limit)
+    known = {tool.name: tool for tool in service.tools}
+    described = ListToolsResult(tools=[Described.model_validate(listed(tool)) for tool in service.tools])
+
+    async def list_tools(
+        _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return described
+
+    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        tool = known.get(params.name)
+        if tool is None:
+            return _failed(BadInput(f"There is no tool {params.name}.", f"There are: {', '.join(known)}."))
+        given = params.arguments or {}
+        if tool.name in _AT_ONCE:
+            return _called(desk, tool, given, None)
+        return await _in_thread(context, desk, tool, given)
+
+    return Server(
+        "overhand",
+        version=__version__,
+        instructions=service.instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _called(
+    desk: calls.Desk, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None
+) -> CallToolResult:
+    try:
+        return _result(calls.call(desk, tool, given, progress))
+    except OverhandError as error:
+        return _failed(error)
+    except OSError as error:
+        return _failed(storage_failed(error, "That did not work"))
+    except Exception as error:  # noqa: BLE001 - a mistake of ours: told like any other error
+        return _failed(OverhandError(f"{type(error).__name__}: {error}", "This is a mistake in Overhand."))
+
+
+async def _in_thread(
+    context: ServerRequestContext[Any], desk: calls.Desk, tool: Tool, given: dict[str, Any]
+) -> CallToolResult:
+    """With a sign of life now and then, for a client that asked for progress."""
+    began, said = time.monotonic(), [""]
+
+    async def beat() -> None:
+        while True:
+            await anyio.sleep(_BEAT if said[0] else 0.2)
+            await context.session.report_progress(round(time.monotonic() - began, 1), None, said[0] or None)
+
+    def work() -> CallToolResult:
+        return _called(desk, tool, given, lambda text: said.__setitem__(0, text))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(beat)
+        found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        group.cancel_scope.cancel()
+    return found
+
+
+def _result(found: dict[str, Any]) -> CallToolResult:
+    """The facts twice, as the protocol wants it: typed, and as text for clients that show nothing else."""
+    if "next" not in found:
+        return CallToolResult(content=[TextContent(type="text", text=shown(found))])
+    text = f"{found['next']}\n\n{shown({key: value for key, value in found.items() if key != 'next'})}"
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=found)
+
+
+def _failed(error: OverhandError) -> CallToolResult:
+    """A refusal is a result that says so: code, message and what to do instead."""
+    text = f"{error.message} {error.hint}".strip()
+    told = {"next": error.hint, **error.as_json()}  # some clients hold refusals to the tool's schema too
+    return CallToolResult(
+        content=[TextContent(type="text", text=f"{text}\n\n{shown(told)}")], structured_content=told, is_error=True
+    )

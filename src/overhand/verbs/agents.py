@@ -1,0 +1,210 @@
+"""`agents`: what can be named with --agent, the agent programs of this machine, and trying one out."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from overhand.errors import BadInput, OverhandError, ToolMissing
+from overhand.verbs import Answer, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overhand.agents import Agent
+    from overhand.shapes import State
+
+PROGRAMS = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "aider")
+TASK = "Say that you are there: change nothing, and return as you are told, with the summary «ok»."
+_PATIENCE = 180.0  # seconds that a trial may take
+
+EXAMPLE = """\
+---
+name: {name}
+description: Does one task and says what is true afterwards.
+overhand:
+{how}---
+You do one task at a time. Read the handoff, do what it asks and nothing else, and return as you are told.
+"""
+# of programs without a driver: how they take a prompt
+_COMMANDS = {
+    "aider": ["aider", "--yes-always", "--message", "{prompt}"],
+    "worker": ["python3", "tools/agent.py", "{workspace}"],
+}
+
+
+def agents(session: Session, name: list[str] | str | None = None, example: bool = False) -> Answer:
+    """What is there, what is wrong with what cannot be used, and what to do next."""
+    words = [name] if isinstance(name, str) else list(name or ())
+    if len(words) == 2 and words[0] == "test" and not example:
+        return trial(session, words[1])
+    if len(words) > 1:
+        raise BadInput(f"agents has one word too many: {words[1]!r}.", "overhand agents NAME, or agents test NAME")
+    only = words[0] if words else None
+    if example:
+        return Answer({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
+    from overhand import config as configs
+    from overhand.agents import REAL, files
+
+    config = configs.load(session.root)
+    known = files.names(session.root)
+    if only == "test" and only not in known:
+        raise BadInput("Test which agent?", "Name it: overhand agents test NAME")
+    if only is not None and only not in known:
+        files.find(session.root, only, config)
+    rows = _files(session, config, [only] if only else sorted(known))
+    driver = next((row["driver"] for row in rows if row["driver"] in REAL), only) if only else None
+    shown = [driver] if driver in REAL else [] if only else list(REAL)
+    programs = [_program(one) for one in shown]
+    _add_versions(programs)
+    payload = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
+    return Answer(payload, 1 if rows and only and rows[0]["problem"] else 0)
+
+
+def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:
+    """The agents that have a file."""
+    from overhand import trust
+    from overhand.agents import files
+
+    known = files.names(session.root)
+    untrusted = set(trust.untrusted(session.root))
+    rows: list[dict[str, Any]] = []
+    for name in (one for one in names if one in known):
+        path = known[name]
+        source = os.path.relpath(path, session.root) if path.startswith(session.root + os.sep) else path
+        shown: dict[str, Any] = {"name": name, "source": source, "default": name == config.default_agent}
+        try:
+            agent = files.load(session.root, name, path, config)
+            shown.update(
+                driver=agent.driver, description=agent.description, problem=None, warnings=list(agent.warnings)
+            )
+            shown["runs"] = list(agent.options.get("command", [])) or agent.options.get("function")
+            shown["trusted"] = not untrusted.intersection(agent.trusted_with)
+        except OverhandError as error:
+            shown.update(driver=None, description="", problem=error.message, warnings=[], trusted=False)
+        rows.append(shown)
+    return rows
+
+
+def _program(name: str) -> dict[str, Any]:
+    """One agent program: whether it is there and logged in, and what to do next."""
+    from overhand.agents import installed, programs
+
+    path = programs.find(name)
+    if path is None:
+        install = f"install it: {programs.INSTALL[name]}"
+        return {"name": name, "path": None, "version": None, "logged_in": None, "rests_on": "", "next": install}
+    logged_in, rests_on = installed.login(name)
+    log_in = f"log in: {installed.SIGNS[name].log_in}"
+    todo = log_in if logged_in is False else f"try it: overhand agents test {name}"
+    return {
+        "name": name, "path": path, "version": None, "logged_in": logged_in, "rests_on": rests_on, "next": todo,
+    }  # fmt: skip
+
+
+def _add_versions(rows: list[dict[str, Any]]) -> None:
+    from overhand.agents import installed
+
+    found = installed.versions([row["name"] for row in rows if row["path"]])
+    for row in rows:
+        row["version"] = found.get(row["name"])
+
+
+def found_programs() -> dict[str, str]:
+    """The agent programs on PATH."""
+    from shutil import which
+
+    return {program: path for program in PROGRAMS if (path := which(program))}
+
+
+def example_file(name: str | None) -> str:
+    """An agent file to start from."""
+    import json
+
+    from overhand.agents import REAL
+
+    chosen = name or next(iter(found_programs()), "worker")
+    if chosen in REAL:
+        how = f"  driver: {chosen}\n"
+    else:
+        how = f"  driver: command\n  command: {json.dumps(_COMMANDS.get(chosen, [chosen, '{prompt}']))}\n"
+    return EXAMPLE.format(name=chosen, how=how)
+
+
+# trying one out
+
+
+def trial(session: Session, name: str) -> Answer:
+    """Hand the agent one tiny task that only reads, and say in words what came of it."""
+    from overhand import config as configs
+    from overhand.agents import files
+    from overhand.verbs.request import Request
+
+    agent = files.find(session.root, name, configs.load(session.root))
+    shown: dict[str, Any] = {"schema": "overhand.agents/1", "test": name, "driver": agent.driver, "task_id": None}
+    began = time.monotonic()
+    try:
+        state = _try(session, Request(title=TASK, agent=name, read_only=True, timeout=f"{_PATIENCE:.0f}s"))
+    except ToolMissing as error:
+        told = {"outcome": "not installed", "message": error.message, "next": error.hint}
+        return Answer({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
+    outcome, message, todo = _words(session, agent, state)
+    shown.update(task_id=state["task_id"], handle=state["handle"], outcome=outcome, message=message, next=todo)
+    shown["seconds"] = round(time.monotonic() - began, 1)
+    return Answer(shown, 0 if outcome == "works" else 1)
+
+
+def _try(session: Session, request: Any) -> State:
+    """The task when it is judged, or as it is when its provider is paused or the time is over: it is stopped then."""
+    from overhand import quota, summon, waiting
+    from overhand.callers import caller
+    from overhand.verbs.control import ask_to_stop
+    from overhand.verbs.delegate import accept
+    from overhand.verbs.look import at_rest
+    from overhand.verbs.reconcile import refresh
+
+    state, agent, _ = accept(session, request)
+    task_id = state["task_id"]
+    summon.call(session.store, [task_id])
+    until = waiting.deadline(_PATIENCE + 20)
+    with waiting.bell(session.store, [task_id]) as bell:
+        while not at_rest(state := refresh(session, session.store.state(task_id))):
+            if time.monotonic() >= until or (state["queued"] and quota.pause_of(session.store, agent.driver)):
+                ask_to_stop(session, caller(session.store), task_id, now=True)
+                summon.call(session.store, [task_id])
+                break
+            session.progress(f"{agent.name} is at work …")
+            bell.wait(min(5.0, until - time.monotonic()))
+    return state
+
+
+def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]:
+    """What happened, in words, and what to do next."""
+    from overhand import quota, sessions
+    from overhand.agents import installed
+    from overhand.verbs.look import read_result
+
+    look = f"overhand show {state['handle']}"
+    if state["status"] == "completed":
+        return (
+            "works",
+            "It answered and returned as it was told.",
+            f'overhand delegate "what to do" --agent {agent.name}',
+        )
+    if pause := quota.pause_of(session.store, agent.driver):
+        return "limit reached", f"{quota.say(agent.driver, pause)}.", "It goes on by itself then."
+    run = state["runs"][-1] if state["runs"] else None
+    heard = sessions.heard(session.store.run_folder(state["task_id"], run["id"]), run["driver"]) if run else None
+    why = heard.why if heard else ""
+    if heard is not None and heard.end == "auth":
+        log_in = installed.SIGNS[agent.driver].log_in if agent.driver in installed.SIGNS else look
+        return "not logged in", why or "Its key is not accepted.", f"log in: {log_in}"
+    if heard is not None and heard.end in ("api-error", "rate-limit", "refused", "budget"):
+        return "model error", why or "The model's service answered with an error.", look
+    if state["status"] == "rejected":
+        return "refused", state["summary"], look
+    if state["status"] is None or (run and run["cause"] == "timeout"):
+        return "no answer", f"It did not return within {_PATIENCE:.0f} seconds.", look
+    problems = [p["message"] for p in read_result(session, state).get("problems", ()) if p["level"] == "error"]
+    return "does not work", " ".join(problems) or state["summary"], look

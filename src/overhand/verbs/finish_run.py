@@ -1,0 +1,181 @@
+"""`finish`: a run writes its return, after everything that would be held against it was said at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from overhand import evidence, model, trees
+from overhand.callers import caller
+from overhand.documents import handoff as handoffs
+from overhand.documents import jsontext
+from overhand.documents import output as outputs
+from overhand.documents.problems import Problem
+from overhand.errors import BadInput, StaleRun
+from overhand.files import read_file, write_file
+from overhand.judge import Evidence, judge
+from overhand.model import CLAIMS
+from overhand.verbs import Answer, Session
+
+if TYPE_CHECKING:
+    from overhand.callers import Caller
+    from overhand.evidence import Returned
+    from overhand.judge import Verdict
+    from overhand.shapes import State
+    from overhand.store import Store
+
+
+def finish(
+    session: Session,
+    status: str | None = None,
+    summary: str | None = None,
+    title: str | None = None,
+    deliverable: list[str] | None = None,
+    decision: list[str] | None = None,
+    modified: list[str] | None = None,
+    for_primary: str | None = None,
+    data: str | None = None,
+    block: str | None = None,
+) -> Answer:
+    """Write OUTPUT.md of this run; nothing is written while something is wrong with it."""
+    who = caller(session.store)
+    if who.is_person or who.task is None or who.run is None:
+        raise BadInput(
+            "`overhand finish` is for an agent inside its run; this is a shell.", "See its result: overhand show ID"
+        )
+    state = session.store.state(who.task)
+    _check_run(state, who)
+    value, odd = jsontext.load(data) if data else (None, "")
+    if odd:
+        raise BadInput(f"--data is not JSON: {odd}.", "Give one JSON value.")
+    output = outputs.Output(
+        title=title or state["title"],
+        status=status or "completed",
+        agent=state["agent"],
+        summary=(summary or "").strip(),
+        deliverables=_notes(deliverable),
+        decisions=tuple(outputs.Decision(*_pair(one)) for one in decision or ()),
+        for_primary=(for_primary or "").strip(),
+        files_modified=_notes(modified),
+        data=value,
+    )
+    text = outputs.render(output) + (f"\n{block.strip()}\n" if block else "")
+    problems = _problems(session, state, who.run, text, output.status)
+    errors = [one for one in problems if one.level == "error"]
+    if errors:
+        raise BadInput(
+            f"This return would not hold: {' '.join(one.message for one in errors)}",
+            f"{' '.join(one.fix for one in errors if one.fix)} Mend all of it, then finish again; "
+            "or finish with status partial or blocked and say in for_primary what is missing.".strip(),
+            problems=[one.as_json() for one in problems],
+        )
+    path = f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md"
+    write_file(path, text)
+    return Answer(
+        {
+            "schema": "overhand.finish/1",
+            "task_id": who.task,
+            "handle": state["handle"],
+            "status": output.status,
+            "output": session.store.relative(path),
+            "problems": [one.as_json() for one in problems],
+            "checks": [check["command"] for check in state["checks"]],
+        }
+    )
+
+
+def _check_run(state: State, who: Caller) -> None:
+    run = model.current_run(state)
+    if run is None or run["id"] != who.run or run["state"] == "ended":
+        raise StaleRun(
+            f"Run {who.run} no longer holds task {state['task_id']}; its return is not taken.",
+            "Nothing more is to be done here: end.",
+        )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """`what=why`, as `--file path=why` of delegate."""
+    what, _, why = text.partition("=")
+    return what.strip(), why.strip()
+
+
+def _notes(given: list[str] | None) -> tuple[outputs.FileNote, ...]:
+    return tuple(outputs.FileNote(*_pair(one)) for one in given or ())
+
+
+def _problems(session: Session, state: State, run_id: str, text: str, status: str | None) -> list[Problem]:
+    """What the judge will find, except for the checks, which run afterwards and elsewhere."""
+    if status not in CLAIMS:
+        told = f"{status!r} is no status of a return."
+        return [Problem("status-unknown", told, fix=f"One of: {', '.join(CLAIMS)}.")]
+    store = session.store
+    place = store.run_folder(state["task_id"], run_id)
+    spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
+    returned = evidence.preview(text.encode(), spec, place)
+    if status != "completed":
+        return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]
+    return list(foreseen(store, state, spec, returned).problems)
+
+
+def foreseen(store: Store, state: State, spec: dict[str, Any], returned: Returned) -> Verdict:
+    """The verdict on a return as it stands, before the run is over and without the checks."""
+    folder = store.folder(state["task_id"])
+    handoff = handoffs.parse(str(spec.get("handoff", "")))
+    baseline = json.loads(read_file(f"{folder}/baseline.json") or b"{}")
+    return judge(
+        Evidence(
+            returned=returned.value,
+            source=returned.source,
+            problems=returned.problems,
+            complete_form=returned.complete_form,
+            deliverables=tuple(trees.deliverable_facts(store.root, handoff.deliverables, baseline)),
+            named=tuple(trees.named_facts(store.root, _named(returned))),
+            steps=evidence.live_steps(folder) if handoff.plan else (),
+            open_questions=len(model.open_questions(state)),
+            strict=state["strict"],
+        )
+    )
+
+
+def _named(returned: Returned) -> list[tuple[str, str]]:
+    output = returned.output
+    notes = (*output.files_modified, *output.deliverables) if output else ()
+    return [(note.path, note.note) for note in notes if note.path and "://" not in note.path]
+
+
+def handoff(session: Session) -> Answer:
+    """What this run was given: its HANDOFF.md, the plan as it stands, the answers it got, and where to return."""
+    who = caller(session.store)
+    if who.task is None or who.run is None:
+        raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
+    state = session.store.state(who.task)
+    folder = session.store.folder(who.task)
+    raw = read_file(f"{folder}/HANDOFF.md") or b""
+    from overhand import questions, steps
+
+    return Answer(
+        {
+            "schema": "overhand.handoff/1",
+            "task_id": who.task,
+            "handle": state["handle"],
+            "run": who.run,
+            "title": state["title"],
+            "text": raw.decode("utf-8", "replace"),
+            "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in steps.read(raw)],
+            "answers": [
+                {
+                    "seq": one["seq"],
+                    "question": one["question"],
+                    "answer": questions.whole_answer(session.store, who.task, one),
+                }
+                for one in state["questions"]
+                if one["answered"] is not None
+            ],
+            "open_questions": [one["seq"] for one in model.open_questions(state)],
+            "level": state["level"],
+            "seconds_left": None if who.left is None else round(who.left),
+            "checks": [check["command"] for check in state["checks"]],
+            "can_delegate": who.can_delegate,
+            "output": f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md",
+        }
+    )

@@ -1,0 +1,162 @@
+"""Listing: `list`, and the rows that the headline screen is made of."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from overhand import machine, model
+from overhand.verbs import Answer, Session
+from overhand.verbs.reconcile import needs_supervisor, refresh
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overhand.shapes import State
+
+
+def all_states(session: Session) -> list[State]:
+    """Every task, with the truth about those that are not at rest."""
+    states = session.store.states()
+    return [refresh(session, state) if needs_supervisor(state) else state for state in states]
+
+
+def row(state: State, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A task in one line."""
+    run = state["runs"][-1] if state["runs"] else None
+    shown: dict[str, Any] = {
+        "task_id": state["task_id"],
+        "handle": state["handle"],
+        "title": state["title"],
+        "agent": state["agent"],
+        "kind": state["kind"],
+        "headline": model.headline(state),
+        "status": state["status"],
+        "verified": state["verified"],
+        "run_state": model.run_state(state),
+        "cause": run["cause"] if run else None,
+        "priority": state["priority"],
+        "created": state["created"],
+        "runs": len(state["runs"]),
+        "parent": state["parent"]["task"] if state["parent"] else None,
+        "summary": state["summary"],
+    }
+    shown.update(places.get(state["task_id"], {}))
+    if state["notices"] and state["status"] is None:
+        shown["notice"] = state["notices"][-1]
+    return shown
+
+
+def queue(states: list[State]) -> dict[str, dict[str, Any]]:
+    """Where each queued task stands, and what it waits for."""
+    queued = [s for s in states if s["queued"]]
+    queued.sort(key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
+    places: dict[str, dict[str, Any]] = {s["task_id"]: {"position": number} for number, s in enumerate(queued, 1)}
+    handles = {s["task_id"]: s["handle"] for s in states}
+    for s in queued:
+        if s["after"]:
+            places[s["task_id"]].update(after=s["after"], after_handle=handles.get(s["after"]))
+    if queued:
+        _behind_writer(states, queued, places)
+    return places
+
+
+def _behind_writer(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
+    """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
+    from overhand.slots import writes_here
+
+    writers = (s for s in states if writes_here(s) and (run := model.current_run(s)) and run["waiting"] is None)
+    if (first := next(writers, None)) is None:
+        return
+    handle = first["handle"] or first["task_id"]
+    why = f"Task {handle} ({first['agent']}) is at work in this checkout; agents that write there go one at a time."
+    for s in queued:
+        if writes_here(s):
+            places[s["task_id"]].update(behind=handle, reason=why)
+
+
+def list_tasks(
+    session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
+) -> Answer:
+    """All tasks, newest last."""
+    states = all_states(session)
+    places = queue(states)
+    why_held(session, places, states)
+    if delegated:
+        states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
+    if resumable:
+        from overhand.resuming import is_resumable
+
+        states = [s for s in states if is_resumable(s)]
+    if live:
+        rows = [shown for s in states if (shown := live_row(s))]
+        return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
+    payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
+    payload |= {"resumable": True} if resumable else {}
+    payload["tasks"] = [row(s, places) for s in states]
+    if cost:
+        from overhand.verbs.cost import costs
+
+        payload.update(costs(session, states, payload["tasks"]), cost=True)
+    return Answer(payload)
+
+
+def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
+    """The supervisor leaves word where the day's budget keeps everything from starting, or a provider's limit some."""
+    if not places:
+        return
+    from overhand.files import read_file
+
+    try:
+        paused = any(name.startswith("paused-") for name in os.listdir(session.store.own))
+    except OSError:
+        paused = False
+    if paused:
+        _why_paused(session, places, states)
+
+    day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
+    if why and day == machine.now()[:10]:
+        for place in places.values():
+            place["reason"] = why
+
+
+def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
+    from overhand import config, quota
+
+    paused = quota.pauses(session.store)
+    if not paused:
+        return
+    settings = config.load(session.root)
+    for state in states:
+        driver = quota.driver_of(session.root, state, settings) if state["task_id"] in places else ""
+        if driver in paused:
+            places[state["task_id"]].update(paused=driver, reason=quota.say(driver, paused[driver]))
+
+
+def live_row(state: State) -> dict[str, Any] | None:
+    """A live run as the registry shows it."""
+    run = model.current_run(state)
+    if run is None or run["state"] == "ended":
+        return None
+    began = machine.epoch(run["created"])
+    return {
+        "session_id": run["id"],
+        "handle": state["handle"],
+        "task_id": state["task_id"],
+        "title": state["title"],
+        "agent": run["agent"],
+        "driver": run["driver"],
+        "run_state": run["state"],
+        "start": run["created"],
+        "age": round(max(0.0, time.time() - began), 1),
+        "deadline": _stamp(began + run["timeout"]) if run["timeout"] else None,
+        "depth": state["depth"],
+        "path": state["path"],
+        "pid": run["shim"],
+        "machine": run["machine"] if run["machine"] != machine.machine() else None,
+    }
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

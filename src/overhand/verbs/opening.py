@@ -1,0 +1,116 @@
+"""`resume --open`: an agent's own session on the person's terminal, as a run of the task; judged again on exit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand import checks, finish, handles, model, preparing, prompts, run, sessions, trees, trust
+from overhand import config as configs
+from overhand.agents import files, programs
+from overhand.callers import caller, require_person
+from overhand.errors import BadInput, Refused, storage_failed
+from overhand.files import read_file, write_file
+from overhand.store import new_run_id
+from overhand.verbs import Answer, Session
+from overhand.verbs.control import may_run
+from overhand.verbs.look import describe
+from overhand.verbs.reconcile import refresh
+
+if TYPE_CHECKING:
+    from overhand.agents import Agent
+    from overhand.shapes import Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that a person has on a terminal."""
+
+    run_id: str
+    place: str
+    life: int
+    before: str  # the run whose return stands, if this one leaves none
+
+
+def open_session(session: Session, id: str) -> Answer:
+    """The agent's program in the foreground; when it ends, the task is judged as it is then."""
+    who = caller(session.store)
+    require_person(who, "Opening a session")
+    state = refresh(session, session.store.state(session.store.resolve(id)))
+    if not session.interactive:
+        raise BadInput("--open needs a terminal.", f"Go on without one: overhand resume {state['handle']}")
+    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
+    agent, native = _session(session, state, config)
+    trust.require(session.root, agent.trusted_with)
+    trust.require_seal(state)
+    work = run.Work(session.store, config, who.by(session.via), dict(os.environ))
+    argv = programs.opened(agent, native)
+    opened = _begin(session, work, state["task_id"], agent)
+    try:
+        session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
+        code = _foreground(argv, work, session.store.state(state["task_id"]), opened)
+    finally:
+        os.close(opened.life)
+    _end(work, state["task_id"], opened, code)
+    state = finish.finish(work, state["task_id"], patient=True)
+    return Answer(describe(session, state, "resume"), 0 if state["status"] == "completed" else 1)
+
+
+def _session(session: Session, state: State, config: configs.Config) -> tuple[Agent, str]:
+    """The newest native session of the task, and the agent it belongs to."""
+    handle = state["handle"] or state["task_id"]
+    for one in reversed(state["runs"]):
+        if native := sessions.native(session.store, state, one):
+            return files.find(session.root, one["agent"], config), native
+    raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: overhand resume {handle}")
+
+
+def _begin(session: Session, work: run.Work, task_id: str, agent: Agent) -> Opened:
+    """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
+    text, handoff = preparing.read_handoff(session.store, task_id)
+    prepared = preparing.Prepared(agent, handoff, text, trees.snapshot(session.root))
+    with session.store.locked(task_id, work.by) as task:
+        may_run(session, task.state, again=True)
+        before = task.state["runs"][-1]["id"]
+        preparing.archive(task, task.state["runs"])
+        run_id = new_run_id()
+        place = session.store.run_folder(task_id, run_id)
+        preparing.lay_out(work, task, run_id, prepared)
+        life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
+        made: Event = {**run.created(run_id, agent.name, agent.driver, 0.0), "attached": True}
+        accepted: Event = {"e": "accepted", "agent": agent.name, "resume": {"run": before, "why": "opened"}}
+        task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        return Opened(run_id, place, life, before)
+
+
+def _foreground(argv: list[str], work: run.Work, state: State, opened: Opened) -> int:
+    """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
+    env = {**checks.clean_environment(work.env), **prompts.environment(work.store, state, opened.run_id)}
+    kept = {number: signal.signal(number, _not_ours) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        code = subprocess.Popen(argv, cwd=work.store.root, env=env, pass_fds=(opened.life,)).wait()
+    except OSError as error:
+        raise storage_failed(error, f"Cannot start {argv[0]}") from error
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
+def _not_ours(_number: int, _frame: object) -> None:
+    """A handler, not «ignore»: what is ignored here would be ignored in the program too."""
+
+
+def _end(work: run.Work, task_id: str, opened: Opened, code: int) -> None:
+    """Record its end; a session that returned nothing leaves the earlier return to be judged again."""
+    output = f"{opened.place}/OUTPUT.md"
+    earlier = read_file(f"{work.store.run_folder(task_id, opened.before)}/OUTPUT.md")
+    if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.place}/result.json")):
+        write_file(output, earlier)
+    with work.store.locked(task_id, work.by) as task:
+        current = model.find_run(task.state, opened.run_id)
+        if current is not None and current["state"] != "ended":
+            task.append({"e": "run.ended", "run": opened.run_id, "cause": "exit", "exit": code})

@@ -1,0 +1,128 @@
+"""`send`: a message to an agent, into its run where it can take one, else with its next turn in the same session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from overhand import config as configs
+from overhand import effects, messages, model, questions, spending, summon, trust
+from overhand.agents import files
+from overhand.callers import caller
+from overhand.errors import BadInput, NotAllowed, Refused
+from overhand.verbs import Answer, Session
+from overhand.verbs.control import may_run
+from overhand.verbs.reconcile import refresh
+from overhand.verbs.request import read_document
+from overhand.verbs.resume import unanswered
+
+if TYPE_CHECKING:
+    from overhand.callers import Caller
+    from overhand.shapes import Event, Run, State
+    from overhand.store import Locked
+
+_MOST = 100_000  # characters
+
+
+def send(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Answer:
+    """Record a message, once; whoever runs the task hands it over."""
+    said = _text(text, file)
+    who = caller(session.store)
+    task_id = session.store.resolve(id)
+    state = refresh(session, session.store.state(task_id))
+    _may_send(session, who, state)
+    with session.store.locked(task_id, who.by(session.via)) as task:
+        how = _record(session, task, said)
+        state = task.state
+    message = state["messages"][-1]
+    if how == "into its run":
+        questions.deliver(session.store, task_id, state["questions"][-1], said)
+    if state["queued"] or model.current_run(state):
+        summon.call(session.store, [task_id])
+    handle = state["handle"] or task_id
+    return Answer(
+        {
+            "schema": "overhand.send/1",
+            "task_id": task_id,
+            "handle": state["handle"],
+            "title": state["title"],
+            "agent": state["agent"],
+            "n": message["n"],
+            "state": "queued" if message["run"] is None else "delivered",
+            "how": how,
+            "message": _TOLD[how].format(agent=state["agent"]),
+            "next": [f"overhand wait {handle}", f"overhand show {handle}"],
+        }
+    )
+
+
+_TOLD = {
+    "into its run": "{agent} found it as an answer in its ipc folder.",
+    "when its run ends": "{agent} takes no message at work; it gets this when its run ends, in the same session.",
+    "with its next run": "{agent} gets it with its next run.",
+    "in a new run": "{agent} goes on with it now, in the same session where it has one.",
+}
+
+
+def _text(text: list[str] | str | None, file: str | None) -> str:
+    if (text is None) == (file is None):
+        raise BadInput("Send what?", 'Either words or a file: overhand send 3 "use tabs", or --file notes.md')
+    words = text if isinstance(text, str) else " ".join(text or ())
+    said = (read_document(file) if file is not None else words).strip()
+    if not said:
+        raise BadInput("The message is empty.", "Write what the agent is to know.")
+    if len(said) > _MOST:
+        raise BadInput(f"The message has {len(said)} characters.", "Put it into a file of the project and name that.")
+    return said
+
+
+def _may_send(session: Session, who: Caller, state: State) -> None:
+    """A person, or the run that delegated the task; and somebody must be there who can be told."""
+    handle = state["handle"] or state["task_id"]
+    if not who.is_person and not (state["parent"] and state["parent"]["run"] == who.run):
+        raise NotAllowed(
+            f"Task {handle} was not delegated by this run; it cannot send to it.", "Ask the person who started it."
+        )
+    if state["created"] is None:
+        raise Refused(f"Task {handle} is a folder that nobody started.", f"Start it: overhand run {handle}")
+    if state["runs"] and state["runs"][-1]["attached"] and state["runs"][-1]["driver"] == "function":
+        raise Refused(
+            f"{state['agent']} is a function in a Python process; it cannot be sent anything.",
+            "Delegate a new task to it.",
+        )
+    if state["status"] is None or state["queued"] or model.current_run(state):
+        return
+    if not state["runs"]:
+        raise Refused(f"Task {handle} never ran ({state['status']}).", f"Start it again: overhand run {handle}")
+    if model.open_questions(state):
+        raise unanswered(state)
+    may_run(session, state, again=True)
+    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
+    trust.require(session.root, files.find(session.root, state["agent"], config).trusted_with)
+    trust.require_seal(state)
+    spending.require_some_left(session.store, state)
+
+
+def _record(session: Session, task: Locked, text: str) -> str:
+    """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
+    state, made = task.state, messages.event(task.folder, text)
+    current = model.current_run(state)
+    if state["queued"] or (state["status"] is None and current is None):
+        task.append(made, sync=True)
+        return "with its next run"
+    if current is None:
+        going_on: Event = {"e": "accepted", "resume": {"run": state["runs"][-1]["id"], "why": "a message"}}
+        task.append(made, going_on, sync=True)
+        return "in a new run"
+    if not _takes_messages(current):
+        task.append(made, sync=True)
+        return "when its run ends"
+    n = len(state["messages"]) + 1
+    cause = f"message:{n}"
+    given = effects.given(session.store, state, current["id"], f"Message {n}", text, cause, via="control")
+    task.append({**made, "run": current["id"]}, *given, sync=True)
+    return "into its run"
+
+
+def _takes_messages(current: Run) -> bool:
+    """A command that hears us by CONTROL lines also looks at its ipc folder; no coding agent does within a turn."""
+    return current["driver"] == "command" and current["control"] and current["state"] == "running"

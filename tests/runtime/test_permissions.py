@@ -1,0 +1,202 @@
+"""What a level allows, what patterns add and take away, and what a record says afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overhand import model, permissions, questions
+from overhand.permissions import Policy, Request, begin, glob, matches, request, rule, widest
+from runtime.scene import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runtime.scene import Scene
+
+RUN = Policy("work", "/p", "/p/.w/run")
+
+
+def policy(level: str, **more: Any) -> Policy:
+    return Policy(level, "/p", "/p/.w/run", **more)
+
+
+@pytest.mark.parametrize(
+    ("asked", "read", "work"),
+    [
+        (Request("read", "cat", paths=("/etc/passwd",)), "allow", "allow"),
+        (Request("search", "grep"), "allow", "allow"),
+        (Request("fetch", "web"), "allow", "allow"),
+        (Request("think", "todo"), "allow", "allow"),
+        (Request("edit", "write", paths=("/p/a",)), "ask", "allow"),
+        (Request("edit", "write", paths=("/p/.w/run/OUTPUT.md",)), "allow", "allow"),
+        (Request("edit", "write", paths=("/p/a", "/q/a")), "ask", "ask"),
+        (Request("edit", "write", paths=("/prefix/a",)), "ask", "ask"),
+        (Request("delete", "rm", paths=("/p",)), "ask", "allow"),
+        (Request("edit", "apply_patch"), "ask", "allow"),
+        (Request("execute", "sh", "make"), "ask", "allow"),
+        (Request("switch_mode", "yolo"), "ask", "ask"),
+        (Request("other", "mail"), "ask", "allow"),
+        (Request("other", "mcp__overhand__ask"), "allow", "allow"),
+    ],
+)
+def test_levels(asked: Request, read: str, work: str) -> None:
+    assert rule(asked, policy("read")) == read
+    assert rule(asked, policy("work")) == work
+    assert rule(asked, policy("full")) == "allow"
+    everything = policy("full", deny=["*"])
+    assert rule(asked, everything) == "deny"
+
+
+def test_what_a_sandboxed_agent_asks_for_lies_outside_its_sandbox() -> None:
+    sandboxed = policy("work", beyond=True)
+    assert rule(Request("execute", "sh", "make"), sandboxed) == "ask"
+    assert rule(Request("edit", "write", paths=("/p/a",)), sandboxed) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "raw", "found"),
+    [
+        ("other", "shell · echo hi", {"command": "echo hi"}, "execute: echo hi"),
+        (None, "Bash", {"command": "ls"}, "execute: ls"),
+        ("execute", "ls -l", {"command": ["ls", "-l"]}, "execute: ls -l"),
+        ("other", "write", {"path": "a.txt", "content": ""}, "edit: /cwd/a.txt"),
+        (None, "Write", {"file_path": "/x/../y"}, "edit: /y"),
+        ("other", "text_editor", {"command": "view", "path": "a"}, "read: /cwd/a"),
+        ("other", "text_editor", {"command": "write", "path": "a"}, "edit: /cwd/a"),
+        ("other", "evil__read", {"path": "/a"}, "other: /a"),
+        (None, "mcp__mail__send", None, "other: mcp__mail__send"),
+    ],
+)
+def test_tools_by_whatever_name(kind: str | None, name: str, raw: object, found: str) -> None:
+    assert str(request(kind, name, raw, cwd="/cwd")) == found
+
+
+def test_a_link_does_not_lead_outside(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/way").symlink_to(tmp_path)
+    asked = request("edit", "write", {"path": "way/x"}, cwd=str(tmp_path / "p"))
+    assert rule(asked, Policy("work", str(tmp_path / "p"), str(tmp_path / "p/run"))) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "allows", "denies"),
+    [
+        ("execute: git *", "git log -1", True, True),
+        ("execute: git *", "git log; rm -rf /", False, True),
+        ("execute: git *", "git log $(rm x)", False, True),
+        ("execute: rm *", "cd x && rm -rf y", False, True),
+        ("execute: a | b", "a | b", True, True),
+        ("Bash(git *)", "git log", False, False),
+        ("sh(git *)", "git log", True, True),
+        ("execute", "a; b", True, True),
+        ("execute: *", "a; b", True, True),
+        ("edit: *", "make", False, False),
+    ],
+)
+def test_patterns_of_commands(pattern: str, command: str, allows: bool, denies: bool) -> None:
+    asked = Request("execute", "sh", command)
+    assert matches(pattern, asked) is allows
+    assert matches(pattern, asked, denies=True) is denies
+
+
+def test_patterns_of_paths() -> None:
+    asked = Request("edit", "write", paths=("/p/a.py", "/p/b.md"))
+    assert not matches("edit: *.py", asked)
+    assert matches("edit: *.py", asked, denies=True)
+    assert matches("edit: /p/*", asked)
+
+
+@given(st.text("ab*", max_size=6), st.text("ab", max_size=6))
+def test_globs_are_those_of_everybody(pattern: str, text: str) -> None:
+    from fnmatch import fnmatchcase
+
+    assert glob(pattern, text) == fnmatchcase(text, pattern)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_always_covers_what_it_was_given_for_and_no_second_command(command: str, other: str) -> None:
+    asked = Request("execute", "sh", command)
+    pattern = widest(asked)
+    if pattern == permissions.EXACTLY:
+        return
+    assert matches(pattern, asked)
+    assert not matches(pattern, Request("execute", "sh", f"{command}; {other}"))
+    assert not matches(pattern, Request("edit", "sh", paths=(f"/{other}",)))
+
+
+def test_no_always_for_what_runs_anything() -> None:
+    for command in ("bash -c ls", "sudo rm x", "python3 x.py", "env rm x", "rm *.o", "ls"):
+        assert widest(Request("execute", "sh", command)) == permissions.EXACTLY
+
+
+# the record
+
+
+@pytest.fixture
+def at_work(scene: Scene) -> Iterator[tuple[str, str]]:
+    scene.shell("worker", "sleep 60")
+    task = scene.delegate("wait")
+    until(lambda: scene.state(task)["runs"] and scene.state(task)["runs"][-1]["state"] == "running", "it runs")
+    yield task, str(scene.state(task)["runs"][-1]["id"])
+    scene.json("stop", task, "--now", code=None)
+
+
+def answer(scene: Scene, task: str, text: str) -> None:
+    questions.answer(scene.store, task, {"kind": "person", "via": "test"}, None, text, via="test")
+
+
+def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[str, str]) -> None:
+    task, run = at_work
+    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    one, two = Request("execute", "sh", "make a;"), Request("execute", "sh", "make b;")
+    first = begin(scene.store, task, run, one, reading, "test")
+    assert not isinstance(first, str)
+    assert first["question"].endswith(": make a;")
+    assert begin(scene.store, task, run, one, reading, "test") == first  # still open: the same question
+    answer(scene, task, "Always for this task: exactly this")
+    assert begin(scene.store, task, run, one, reading, "test") == "allow"
+    assert not isinstance(begin(scene.store, task, run, two, reading, "test"), str)
+    answer(scene, task, "Reject")
+    assert begin(scene.store, task, run, two, reading, "test") == "deny"  # it need not ask twice
+    assert len(scene.state(task)["questions"]) == 2
+
+
+def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[str, str]) -> None:
+    task, run = at_work
+    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    one, two = (Request("execute", "sh", f"echo {'x' * 5000} {end}") for end in "ab")
+    assert not isinstance(begin(scene.store, task, run, one, reading, "test"), str)
+    answer(scene, task, "2")
+    assert begin(scene.store, task, run, one, reading, "test") == "allow"
+    quoted = Request("execute", "sh", f"echo '{'x' * 5000}'")
+    assert not isinstance(begin(scene.store, task, run, quoted, reading, "test"), str)
+    answer(scene, task, "Allow once")
+    assert begin(scene.store, task, run, two, reading, "test") == "allow"  # the pattern `execute: echo *`
+
+
+def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) -> None:
+    task, run = at_work
+    given_ = {"file_path": "/etc/x", "content": ""}
+    found: list[dict[str, Any]] = []
+    thread = threading.Thread(
+        target=lambda: found.append(permissions.decide(scene.store, task, run, "Write", given_, 30.0))
+    )
+    thread.start()
+    until(lambda: model.open_questions(scene.state(task)), "a question")
+    until(lambda: (runs := scene.state(task)["runs"]) and runs[-1]["waiting"] is not None, "it is known to be blocked")
+    answer(scene, task, "Allow once")
+    thread.join(10)
+    assert found == [{"behavior": "allow", "updatedInput": given_}]
+    began = time.monotonic()
+    late = permissions.decide(scene.store, task, run, "Write", {"file_path": "/etc/y"}, 0.1)
+    assert late["behavior"] == "deny"
+    assert time.monotonic() - began < 5
+    inside = {"file_path": str(scene.path / "a"), "content": ""}
+    assert permissions.decide(scene.store, task, run, "Write", inside, 0.1)["behavior"] == "allow"
