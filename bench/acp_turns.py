@@ -119,8 +119,8 @@ def _times(place: Path, env: dict[str, str], agent: Path, rounds: int) -> Row:
         "1.2x",
         turn <= 1.5,
         turn <= 1.2,
-        f"as the agent sees it, {measure.spread(turns[1::2])} and {measure.spread(turns[0::2])}; `delegate --wait` "
-        f"whole / the SDK client's process whole: {whole:.2f}x",
+        f"from prompt to end as the agent sees it, {measure.spread(turns[1::2])} and {measure.spread(turns[0::2])}; "
+        f"`delegate --wait` as a whole / the SDK client's process as a whole: {whole:.2f}x",
     )
 
 
@@ -144,13 +144,13 @@ def _memory(place: Path, env: dict[str, str], count: int) -> Row:
         added.append(sum(_pss(pid) for pid in pids if "agent.py" not in _argv(pid)) / 1024)
     middle = measure.median(added)
     return Row(
-        "ACP: memory added per running agent (shim and client)",
+        "an agent that speaks ACP: memory added per running agent",
         f"{middle:.1f} MB",
         "≤ 2 MB",
         "0.3 MB",
         middle <= 2,
         middle <= 0.3,
-        f"{len(added)} at a time, silent for 2 s or more; 3.3 while they speak; a client made with the SDK has 28",
+        f"shim and client, {len(added)} runs at a time, silent for 2 s or more",
     )
 
 

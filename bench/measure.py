@@ -38,7 +38,7 @@ class Row:
     """One line of the table: what was measured, what was asked for, and whether it is met."""
 
     what: str
-    measured: str
+    measured: str  # empty: it could not be measured here
     bar: str
     aim: str
     meets_bar: bool
@@ -48,6 +48,8 @@ class Row:
     @property
     def verdict(self) -> str:
         """In one word."""
+        if not self.measured:
+            return "not measured"
         if not self.meets_bar:
             return "misses the bar"
         return {True: "aim", False: "bar", None: "holds"}[self.meets_aim]

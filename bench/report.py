@@ -21,10 +21,15 @@ def table(rows: Sequence[Row], machine: dict[str, str]) -> str:
     """The Markdown between the markers."""
     lines = [f"Measured {machine['date']}: " + ", ".join(f"{k} {v}" for k, v in machine.items() if k != "date") + "."]
     lines += ["", "| what | measured | bar | aim | meets |", "|---|---|---|---|---|"]
-    lines += [f"| {r.what} | **{r.measured}** | {r.bar} | {r.aim or 'none named'} | {r.verdict} |" for r in rows]
+    lines += [_line(row) for row in rows]
     notes = [f"- {row.what}: {row.note}." for row in rows if row.note]
     missed = [f"{row.what} ({row.measured}, bar {row.bar})" for row in rows if not row.meets_bar]
     return "\n".join([*lines, "", *notes, "", "Below the bar: " + ("; ".join(missed) or "nothing") + "."])
+
+
+def _line(row: Row) -> str:
+    shown = f"**{row.measured}**" if row.measured else ""
+    return f"| {row.what} | {shown} | {row.bar} | {row.aim or 'none named'} | {row.verdict} |"
 
 
 def save(rows: Sequence[Row], machine: dict[str, str]) -> None:

@@ -1,7 +1,5 @@
 """`python -m overhand`."""
 
-import sys
+from overhand.cli import program
 
-from overhand.cli import main
-
-sys.exit(main())
+program()

@@ -35,12 +35,15 @@ wait "$reader" 2>/dev/null
 exec "$3" -IS -c "$4" woken "$stop" "$5"
 """
 _LEAVE = 0.3  # seconds that an agent has to end once its input is closed
-# Modes that agents offer, by level: the first that is there is taken.
+# Modes that agents offer, by level: the first that is there is taken. One that asks will do for every level, as we
+# answer; in Claude Code and Qwen Code `auto` means that a model decides.
 MODES = {
     "read": ("read-only", "approve", "default"),
     "work": ("workspace-write", "approve", "default"),
-    "full": ("agent-full-access", "full-access", "auto", "bypassPermissions", "yolo"),
+    "full": ("agent-full-access", "full-access", "bypassPermissions", "yolo", "approve", "default"),
 }
+_TOLD = ("name", "title", "kind", "rawInput", "locations", "content")  # what an agent may say of a call, bit by bit
+_CALLS = 100  # calls under way that are remembered
 _SANDBOXED = ("read-only", "workspace-write")  # what is asked for in these modes lies outside the sandbox
 _STOPS = {
     "end_turn": ("clean", ""),
@@ -70,6 +73,7 @@ class Client:
         self.cost = [0.0, 0.0]  # of the whole session: before the prompt, and now
         self.speaking: object = None
         self.policy = permissions.Policy(spec["level"], spec["project"], spec["place"], spec["allow"], spec["deny"])
+        self.calls: dict[str, Message] = {}  # what was said of the calls under way
         self.waiting: dict[int, tuple[Message, permissions.Request, permissions.Waiting]] = {}
         self.store: Store | None = None
         self.wire: Wire
@@ -117,11 +121,17 @@ class Client:
     def prepare(self, opened: Message) -> None:
         """Mode and model, where the agent has a choice of them."""
         modes = [str(mode.get("id")) for mode in (opened.get("modes") or {}).get("availableModes") or ()]
-        wanted = (self.spec["mode"],) if self.spec.get("mode") else MODES[self.spec["level"]]
+        option = {} if modes else _mode_option(opened)
+        modes += [str(one.get("value")) for one in option.get("options") or ()]
+        asks = self.policy.deny and self.spec["level"] == "full"  # what is denied must be asked for to be seen
+        wanted = (self.spec["mode"],) if self.spec.get("mode") else MODES["work" if asks else self.spec["level"]]
         chosen = next((mode for mode in wanted if mode in modes), "")
         if chosen:
             self.policy.beyond = chosen in _SANDBOXED
-            self.wire.call("session/set_mode", {"sessionId": self.session, "modeId": chosen}, _START)
+            method, said = "session/set_mode", {"modeId": chosen}
+            if option:
+                method, said = "session/set_config_option", {"configId": str(option.get("id")), "value": chosen}
+            self.wire.call(method, {"sessionId": self.session, **said}, _START)
         elif self.spec.get("mode"):
             raise Over("error", f"The agent has no mode {wanted[0]}; it has {', '.join(modes) or 'none'}.")
         if self.spec.get("model"):
@@ -156,7 +166,7 @@ class Client:
             return
         place, (ends, listens) = self.spec["place"], kept
         said = {"ends": ends, "number": number, "session": self.session, "cost": self.cost}
-        said |= {"speaking": self.speaking, "beyond": self.policy.beyond}
+        said |= {"speaking": self.speaking, "beyond": self.policy.beyond, "calls": self.calls}
         with open(f"{place}/acp.kept", "w", encoding="utf-8") as file:
             file.write(dumps(said))
         words = [place, str(listens), sys.executable, self.spec["enter"], self.spec["home"]]
@@ -169,7 +179,7 @@ class Client:
         with open(f"{place}/acp.kept", "rb") as file:
             said = loads(file.read().decode("utf-8", "replace"))
         self.session, self.cost, self.speaking = said["session"], said["cost"], said["speaking"]
-        self.policy.beyond, self.live = said["beyond"], True
+        self.policy.beyond, self.calls, self.live = said["beyond"], said["calls"], True
         self.wire = Wire(self.hear, self.look, said["ends"])
         with open(f"{place}/acp.byte", "rb") as file:
             self.wire.begun(file.read(1))
@@ -214,16 +224,29 @@ class Client:
                     tell("next")
                 self.speaking = update.get("messageId")
                 tell("said", str(said["text"]), part=True)
-        elif kind == "tool_call":
-            asked = self.read(update)
-            tell("did", asked.kind, title=str(update.get("title"))[:300], command=asked.command[:2000])
+        elif kind in ("tool_call", "tool_call_update"):
+            asked = self.read(self.merged(update))
+            if kind == "tool_call":
+                tell("did", asked.kind, title=str(update.get("title"))[:300], command=asked.command[:2000])
+
+    def merged(self, call: Message) -> Message:
+        """A call with everything that was said of it before: an agent need not say it again when it asks."""
+        name = str(call.get("toolCallId"))
+        whole = {**self.calls.pop(name, {}), **{key: call[key] for key in _TOLD if call.get(key)}}
+        whole["content"] = [one for one in whole.get("content") or () if isinstance(one, dict) and "path" in one]
+        if call.get("status") not in ("completed", "failed"):
+            self.calls[name] = whole
+            for old in list(self.calls)[:-_CALLS]:
+                del self.calls[old]
+        return {**whole, "toolCallId": name}
 
     def read(self, call: Message) -> permissions.Request:
         """A tool call as a request."""
         places = [str(one["path"]) for one in call.get("locations") or () if isinstance(one, dict) and "path" in one]
         places += [str(one["path"]) for one in call.get("content") or () if isinstance(one, dict) and "path" in one]
-        name = str(call.get("name") or call.get("title") or "")
-        return permissions.request(call.get("kind"), name, call.get("rawInput"), places, self.spec["project"])
+        name = str(call.get("name") or call.get("title") or call["toolCallId"])
+        said = call.get("rawInput") or {"content": call.get("content")}
+        return permissions.request(call.get("kind"), name, said, places, self.spec["project"])
 
     # permissions
 
@@ -234,7 +257,7 @@ class Client:
             error = {"code": -32602, "message": "toolCall and options are needed."}
             self.wire.send({"id": message["id"], "error": error})
             return
-        asked = self.read(call)
+        asked = self.read(self.merged(call))
         found = self.decide(asked)
         if isinstance(found, str):
             self.reply(message, asked, found)
@@ -305,6 +328,12 @@ def _grace(place: str) -> float:
             return float(loads(file.read().decode("utf-8", "replace"))["grace"])
     except (OSError, ValueError, KeyError):
         return 10.0
+
+
+def _mode_option(opened: Message) -> Message:
+    """The mode among the settings of a session, as newer agents offer it."""
+    found = [one for one in opened.get("configOptions") or () if isinstance(one, dict)]
+    return next((one for one in found if one.get("category") == "mode" and one.get("type") == "select"), {})
 
 
 def _text(text: str) -> Message:

@@ -23,6 +23,7 @@ from overhand.store import find_root
 from overhand.verbs import Session, control, listing, look
 from overhand.verbs import delegate as delegating
 from overhand.verbs import resume as verb_resume
+from overhand.verbs import send as sending
 from overhand.verbs.ask import give
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.request import request_of
@@ -127,6 +128,11 @@ class Task:
     def answer(self, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer its open question; `seq` says which, if there are several."""
         return self.project.answer(self, text, seq)
+
+    def send(self, text: str) -> dict[str, Any]:
+        """Tell it something, once: at work it gets it as soon as it can take it; a finished one goes on with it in a
+        new run, in its own session where it has one, and `wait()` waits for that."""
+        return self.project.send(self, text)
 
     def resume(self, answer: str | None = None, *, from_: str | None = None, agent: str | None = None) -> Task:
         """Its next run, if it ended short."""
@@ -272,6 +278,10 @@ class Project:
         with `resume`."""
         task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
         return give(self.session, callers.caller(self.session.store), task_id, seq, text, resume=True)
+
+    def send(self, task: Task | str | int, text: str) -> dict[str, Any]:
+        """Tell an agent something; what became of it stands under `messages` of `show()`."""
+        return sending.send(self.session, task.id if isinstance(task, Task) else str(task), text).payload
 
     def questions(self) -> list[dict[str, Any]]:
         """Everything in this project that waits for an answer."""

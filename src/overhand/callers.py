@@ -22,7 +22,7 @@ inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", d
 class Caller:
     """A person, or a recorded run."""
 
-    __slots__ = ("can_delegate", "depth", "left", "live", "path", "run", "task")
+    __slots__ = ("can_delegate", "depth", "left", "level", "live", "path", "run", "task")
 
     def __init__(
         self,
@@ -33,10 +33,12 @@ class Caller:
         left: float | None = None,
         live: bool = True,
         can_delegate: bool = True,
+        level: str = "full",
     ) -> None:
         self.task, self.run, self.depth, self.path = task, run, depth, path
         self.left = left  # seconds until the calling run's deadline
         self.live, self.can_delegate = live, can_delegate
+        self.level = level  # what it may do itself, and so the most that it can hand on
 
     @property
     def is_person(self) -> bool:
@@ -123,7 +125,7 @@ def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
     """An orphan of a killed shim keeps its session; below an in-process function stands its process."""
     own = os.getsid(0)
     found = []
-    for state in store.states():
+    for state in store.at_work():
         run = model.current_run(state)
         if run is None or run["state"] == "ended":
             continue
@@ -151,6 +153,7 @@ def _from_run(store: Store, state: State, run: Run) -> Caller:
         left=left,
         live=run["state"] != "ended" and log.is_held(f"{place}/life"),
         can_delegate=bool(state["settings"].get("can_delegate", True)),
+        level=state["level"],
     )
 
 

@@ -310,14 +310,14 @@ def report_to_parent(work: Work, child: State) -> str | None:
         if cause in task.state["causes"]:
             return None
         results = given(work.store, task.state, above["run"], title, text, cause, via="child")
-        going_on = _next_run(task.state, above["run"], results)
+        going_on = _next_run(work.store, task.state, above["run"], results)
         task.append(*results, *going_on)
         question = task.state["questions"][-1]
     questions.deliver(work.store, parent_id, question, text)
     return parent_id if any(event["e"] == "accepted" for event in going_on) else None
 
 
-def _next_run(state: State, run_id: str, given: list[Event]) -> list[Event]:
+def _next_run(store: Store, state: State, run_id: str, given: list[Event]) -> list[Event]:
     """What the last of its results starts, if the run ended to wait for them."""
     after = deepcopy(state)
     for event in given:
@@ -325,12 +325,12 @@ def _next_run(state: State, run_id: str, given: list[Event]) -> list[Event]:
     newest = bool(after["runs"]) and after["runs"][-1]["id"] == run_id
     if not newest or after["status"] != "blocked" or pending(after, run_id) or escalation(after, run_id):
         return []
-    return onwards(after, run_id)
+    return onwards(store, after, run_id)
 
 
-def onwards(state: State, run_id: str) -> list[Event]:
+def onwards(store: Store, state: State, run_id: str) -> list[Event]:
     """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
-    if not questions.is_due(state):
+    if not questions.is_due(store, state):
         return []
     rounds = {event.get("run") for event in state["controls"] if event.get("child")}
     by_itself = all(q["via"] in ("child", "control") for q in state["questions"] if q["run"] == run_id)

@@ -25,6 +25,7 @@ from overhand import (
     trees,
     trust,
 )
+from overhand.agents import STREAMS
 from overhand.documents import handoff as handoffs
 from overhand.documents.problems import Problem
 from overhand.files import read_file, write_file
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     from overhand.evidence import Returned
     from overhand.run import Work
     from overhand.shapes import Event, Run, State
+    from overhand.store import Store
 
 MAX_REPAIRS = 2
+_COARSE = 2.0  # seconds that the times of files may be behind
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebody who may write can mend
 
 
@@ -69,14 +72,14 @@ def _finish(work: Work, task_id: str, patient: bool) -> State:
         verdict = judge(case.found)
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
-        if _wants_repair(state, verdict, spec):
+        if _wants_repair(state, verdict, spec) and not questions.has_leftovers(work.store, state):
             return _send_back(work, task_id, ended["id"], place, verdict)
         if verdict.status == "needs-input" == verdict.claimed and not _asked_by(state, ended):
             case = _ask_for_it(case, verdict)
         _, event = paperwork.put_documents(case, verdict)
         with work.store.locked(task_id, work.by) as task:
             if unjudged(task.state) is not None:
-                task.append(event, *_going_on(task.state, event, ended), sync=work.sync_results)
+                task.append(event, *_going_on(work.store, task.state, event, ended), sync=work.sync_results)
             return task.state
 
 
@@ -95,11 +98,13 @@ def _asked_by(state: State, ended: Run) -> bool:
     return any(q["answered"] is None or (q["via"] == "return" and q["run"] == ended["id"]) for q in state["questions"])
 
 
-def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
+def _going_on(store: Store, state: State, judged: Event, ended: Run) -> list[Event]:
     """What the run waited for may have been answered while it was being ended: then it goes on at once.
 
     Both events are one write; a crash between them would leave an answered task that nobody goes on with.
     """
+    if questions.has_leftovers(store, state):
+        return []  # nothing is started beside them
     if _was_sent_something(state, judged, ended):
         return [{"e": "accepted", "resume": {"run": ended["id"], "why": "a message"}}]
     if not _waited(state, ended):
@@ -108,7 +113,7 @@ def _going_on(state: State, judged: Event, ended: Run) -> list[Event]:
         return []  # it wants a person; or it had its answer in time and said how far it got with it
     after = deepcopy(state)
     model.apply(after, judged)
-    return effects.onwards(after, ended["id"])
+    return effects.onwards(store, after, ended["id"])
 
 
 def _was_sent_something(state: State, judged: Event, ended: Run) -> bool:
@@ -187,6 +192,7 @@ def gather(
         named=tuple(trees.named_facts(root, _named(returned))),
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
         steps=evidence.live_steps(folder) if handoff.plan else (),
+        by_hand=ended["attached"] and ended["driver"] in STREAMS,
         final=heard.end if heard else None,
         final_why=heard.why if heard else "",
         denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
@@ -215,13 +221,18 @@ def checks_after(work: Work, state: State, folder: str) -> list[CheckFact]:
 
 
 def _changes(work: Work, state: State, ended: Run, place: str) -> tuple[list[str] | None, bool]:
-    """Files that changed since the run began, and whether nobody else was at work meanwhile."""
+    """Files that changed since the run began, or the one that it repairs, and whether nobody else was at work then."""
+    first = ended
+    for earlier in reversed([run_ for run_ in state["runs"] if run_["id"] != ended["id"]]):
+        if earlier["status"] != "repair":
+            break
+        first, place = earlier, work.store.run_folder(state["task_id"], earlier["id"])
     before = _json(f"{place}/tree.json")
     if before is None:
         return None, True
     changed = trees.changed_between(work.store.root, before, trees.snapshot(work.store.root))
-    began = machine.epoch(ended["created"])
-    others = [s for s in work.store.states() if s["task_id"] != state["task_id"]]
+    began = machine.epoch(first["created"])
+    others = [s for s in work.store.at_work(began - _COARSE) if s["task_id"] != state["task_id"]]
     alone = not any(_was_live_since(other, began, ended["ended"]) for other in others)
     return changed, alone
 

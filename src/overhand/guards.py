@@ -45,6 +45,23 @@ def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
     return who.depth + 1, [*who.path, agent.name]
 
 
+def level_for(wanted: str, who: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
+    """What a task's runs may do, never more than its agent and whoever delegates it; and why it is less than wanted."""
+    held = min(who.level, agent.level, key=model.LEVELS.index)
+    if model.LEVELS.index(wanted) <= model.LEVELS.index(held):
+        return wanted, ""
+    whose = f"agent {agent.name}" if agent.level == held else f"run {who.run}, which delegates it"
+    if held == "read" and (promised or agent.level == held):
+        what = f"is to write {', '.join(promised)}" if promised else f"is of level {wanted}"
+        raise Refused(
+            f"This task {what}, and {whose} may only read.",
+            "Delegate it to an agent that may write, or ask for an answer instead: --read-only"
+            if agent.level == held
+            else "Ask for an answer instead of a file: --read-only",
+        )
+    return held, f"It may {held}, no more: so it is for {whose}."
+
+
 def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float | None) -> float:
     """Seconds a run may take."""
     seconds = kind.timeout

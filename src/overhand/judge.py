@@ -97,6 +97,7 @@ class Evidence:
     steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps
     open_questions: int = 0
     paused: bool = False  # it ended to wait for an answer, or while it waited, even if the answer came meanwhile
+    by_hand: bool = False  # a person had it on a terminal, and left it as people do
     final: str | None = None  # how its own stream says that it ended, where it has one
     final_why: str = ""
     denied: tuple[str, ...] = ()  # what it wanted and was not allowed
@@ -211,7 +212,7 @@ def _ending(evidence: Evidence) -> list[Problem]:
         return _final(evidence)
     if evidence.exit == 0:
         return []
-    level = "warning" if any(check.passed for check in evidence.checks) else "error"
+    level = "warning" if evidence.by_hand or any(check.passed for check in evidence.checks) else "error"
     return [_substance("exit-not-zero", f"The agent's program ended with exit code {evidence.exit}.", level)]
 
 

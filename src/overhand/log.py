@@ -24,17 +24,28 @@ _OPEN = 200  # files at the same time: a process may not have many more
 
 def read(folder: str) -> list[Event]:
     """The events on disk; a torn last line does not count, an unreadable one is skipped."""
+    return parse(_raw(folder)[0])
+
+
+def was_at_work(folder: str, since: float) -> bool:
+    """Whether a run of this task may live, or have lived after `since`: a look at the bytes, since most have not."""
+    raw, written = _raw(folder)
+    return written >= since or raw.rfind(b'"run.created"') > raw.rfind(b'"e":"run.ended"')
+
+
+def _raw(folder: str) -> tuple[bytes, float]:
+    """The log as it is, and when it was last written; nothing where there is none."""
     try:
         fd = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return []
+        return b"", 0.0
     except OSError as error:
         raise storage_failed(error, "Cannot read the log of this task") from error
     try:
-        raw = os.read(fd, os.fstat(fd).st_size + 1)
+        found = os.fstat(fd)
+        return os.read(fd, found.st_size + 1), found.st_mtime
     finally:
         os.close(fd)
-    return parse(raw)
 
 
 def parse(raw: bytes) -> list[Event]:

@@ -47,10 +47,13 @@ _NAMES = {  # tools that say no kind, by their own names
     "fetch": ("webfetch", "websearch", "web_search", "web_fetch", "fetch"),
     "think": ("task", "todowrite", "todo", "think"),
 }
-_OURS = ("mcp__overhand__", "overhand__", "overhand.", "overhand/", "overhand: ")
+_OURS = ("mcp__overhand__", "overhand__", "overhand_", "overhand.", "overhand/", "overhand: ")
+_OUR_TITLE = " (overhand mcp server)"  # as Gemini CLI calls them
 _PATHS = ("path", "file_path", "filePath", "filepath", "absolute_path", "notebook_path", "abs_path", "destination")
 _JOINS = (";", "&", "|", "\n", "`", "$", "<", ">", "(", ")", "{", "}", "*", "?", "[", "\\", "'", '"', "#", "~", "!")
+_ARGUMENTS = {"server", "tool", "arguments"}  # what Codex says of a call to an MCP server
 _WRAPPERS = ("sh", "bash", "zsh", "dash", "env", "sudo", "xargs", "python", "python3", "node", "perl", "ruby", "eval")
+_BEFORE = ("env", "sudo", "command", "exec", "nohup", "time", "then", "do", "else")
 _LONG = 70  # characters of a pattern that is offered: options in the log are short
 
 
@@ -71,7 +74,7 @@ class Request:
     @property
     def what(self) -> str:
         """What it is about, in one line if it is one."""
-        return self.command or ", ".join(self.paths) or self.name
+        return self.command or ", ".join(self.paths) or self.name or "something that it does not name"
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.what}"
@@ -107,10 +110,13 @@ def request(kind: str | None, name: str, raw: object, locations: Iterable[str] =
     told = given.get("command", given.get("cmd", ""))
     command = " ".join(map(str, told)) if isinstance(told, list) else str(told or "")
     tool = name.partition(" · ")[0].strip()
-    if not kind or kind == "other":
+    if given.keys() == _ARGUMENTS and tool == f"mcp.{given['server']}.{given['tool']}":
+        kind, tool = "other", tool.removeprefix("mcp.")
+    elif not kind or kind == "other":
         kind = _kind(tool.lower(), command, bool(paths))
-    if kind != "execute":
-        command = ""
+    elif kind in LOOKING and command and not any(key in given for key in _PATHS):
+        kind = "execute"  # a shell, whatever it is said to look at
+    command = command or tool if kind == "execute" else ""  # some say it in the title only
     return Request(kind, tool if kind != "execute" else tool.split(" ")[0], command, tuple(paths), dumps(given))
 
 
@@ -130,7 +136,7 @@ def rule(asked: Request, policy: Policy) -> str:
         return "deny"
     if policy.level == "full" or any(matches(pattern, asked) for pattern in policy.allow):
         return "allow"
-    if asked.kind in LOOKING or asked.name.lower().startswith(_OURS):
+    if asked.kind in LOOKING or _is_ours(asked):
         return "allow"
     if asked.kind in CHANGING and asked.paths:
         room = (policy.place, policy.project) if policy.level == "work" else (policy.place,)
@@ -138,6 +144,12 @@ def rule(asked: Request, policy: Policy) -> str:
             return "allow"
         return "ask"
     return "allow" if policy.level == "work" and not policy.beyond and asked.kind != "switch_mode" else "ask"
+
+
+def _is_ours(asked: Request) -> bool:
+    """Whether it is a tool of our own server; a file or a command may be called anything."""
+    name = asked.name.lower()
+    return asked.kind == "other" and not asked.paths and (name.startswith(_OURS) or name.endswith(_OUR_TITLE))
 
 
 def _inside(path: str, folders: Sequence[str]) -> bool:
@@ -187,10 +199,22 @@ def is_plain(command: str) -> bool:
 
 
 def _parts(command: str) -> list[str]:
-    """Roughly, the single commands of a line."""
+    """Roughly, the single commands of a line; also those that a shell is given, and without what stands before them."""
     for one in (";", "&", "|", "(", ")", "`", "{", "}"):
         command = command.replace(one, "\n")
-    return [part.strip(" $\"'") for part in command.split("\n") if part.strip()]
+    found = []
+    for part in command.split("\n"):
+        words = part.strip(" $\"'").split()
+        found.append(" ".join(words))
+        while words and (words[0] in _BEFORE or "=" in words[0]):
+            del words[0]
+        if not words:
+            continue
+        name = os.path.basename(words[0])
+        found.append(" ".join((name, *words[1:])))
+        if name in _WRAPPERS:
+            found += [" ".join(inner.split()) for inner in part.replace("'", '"').split('"')[1:]]
+    return [one for one in found if one]
 
 
 def widest(asked: Request) -> str:
@@ -219,7 +243,8 @@ def digest(asked: Request) -> str:
 
 def wording(asked: Request, policy: Policy) -> str:
     """The question; its first words name the request, so that they survive where a long one is cut off."""
-    shown = asked.what if len(asked.what) <= 2000 else asked.what[:2000] + "…"
+    what = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in asked.what[:2001])
+    shown = what if len(what) <= 2000 else what[:2000] + "…"
     return f"{_opening(asked)} level {policy.level} withholds it): {shown}"
 
 
@@ -234,12 +259,14 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
         return found
     from overhand import questions
 
-    if known := remembered(store.state(task_id), run_id, asked):
+    state = store.state(task_id)
+    if known := remembered(state, run_id, asked):
         return known
     by: Event = {"kind": "run", "run": run_id, "via": via}
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
+    text, anew = wording(asked, policy), is_used_up(state, asked)
     question = questions.ask(
-        store, task_id, run_id, by, wording(asked, policy), options=options, closed=True, via="permission"
+        store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew
     )
     return question if question["answered"] is None else verdict(question["answer"])
 
@@ -260,13 +287,32 @@ def remembered(state: State, run_id: str, asked: Request) -> str:
     return ""
 
 
+def is_used_up(state: State, asked: Request) -> bool:
+    """Whether «once» was said while the run that asked was there to act on it: the next run must ask for itself."""
+    from overhand.model import find_run
+
+    opening = _opening(asked)
+    for question in reversed(state["questions"]):
+        if question["via"] == "permission" and question["answered"] and question["question"].startswith(opening):
+            run = find_run(state, question["run"])
+            lived = run is None or run["ended"] is None or question["answered"] <= run["ended"]
+            return lived and (question["answer"] or "") == ONCE
+    return False
+
+
 def verdict(answer: str | None) -> str:
     """What an answer to such a question means."""
     return "allow" if answer and answer.startswith((ONCE, ALWAYS)) else "deny"
 
 
 def decide(
-    store: Store, task_id: str, run_id: str, tool: str, given: dict[str, Any], seconds: float = 86400.0
+    store: Store,
+    task_id: str,
+    run_id: str,
+    tool: str,
+    given: dict[str, Any],
+    seconds: float = 86400.0,
+    gone: int = -1,
 ) -> dict[str, Any]:
     """Claude Code's permission prompt: block until it is decided; the answer in the form that it wants."""
     from overhand import questions
@@ -280,7 +326,7 @@ def decide(
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
         with questions.Blocked(place, found["seq"]):
-            answer = questions.await_answer(store, task_id, found, seconds)
+            answer = questions.await_answer(store, task_id, found, seconds, gone)
         if answer is None:
             return {"behavior": "deny", "message": f"Nobody has answered question {found['seq']} yet; end your turn."}
         found = verdict(answer)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from overhand import checks, machine, messages, model, prompts, resuming, sessions, trees, trust
 from overhand.agents import Agent, Job, files
+from overhand.agents.programs import own_server
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import decode
 from overhand.errors import NotFound
@@ -113,10 +112,10 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         project=store.root,
         place=place,
         run=run_id,
-        level=state["level"],
+        level=min(state["level"], prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
         model=state["model"] or str(prepared.agent.options.get("model", "")),
         session=native,
-        mcp=_own_server(prepared.agent),
+        mcp=own_server(prepared.agent),
         allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
         deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
     )
@@ -149,7 +148,7 @@ def _spec(work: Work, task: Locked, run_id: str, prepared: Prepared, job: Job) -
         },
         "contract": state["contract"],
         "tree": prepared.tree is not None,
-        "level": state["level"],
+        "level": job.level,
         **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
         "grace": limits.stop_grace,
@@ -158,13 +157,6 @@ def _spec(work: Work, task: Locked, run_id: str, prepared: Prepared, job: Job) -
         "handoff": prepared.text,
         **({"session": job.session} if job.session else {}),
     }
-
-
-def _own_server(agent: Agent) -> tuple[str, ...]:
-    """The command of our MCP server, for agents that take one; `mcp: false` in the agent's file leaves it out."""
-    if not agent.real or not agent.options.get("mcp", True) or find_spec("mcp") is None:
-        return ()
-    return (sys.executable, "-P", "-m", "overhand", "mcp")  # -P: nothing in the project is a module of ours
 
 
 def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:

@@ -48,8 +48,9 @@ def ask(
     step: str = "",
     via: str = "ask",
     cause: str = "",
+    anew: bool = False,
 ) -> Question:
-    """Record a question of this run; the same one asked by an earlier run is the same record."""
+    """Record a question of this run; the same one asked by an earlier run is the same record, unless `anew`."""
     text = text.strip()
     if not text:
         raise BadInput("The question is empty.", 'Ask something: overhand ask "Which date column is the sort key?"')
@@ -64,7 +65,7 @@ def ask(
         if cause and cause in task.state["causes"]:
             return next(q for q in reversed(task.state["questions"]) if q["via"] == via)
         known = same(store, task.state, run_id, text, step, via)
-        if known is not None:
+        if known is not None and not (anew and known["answered"] is not None):
             if known["run"] != run_id:
                 task.append({"e": "asked", "seq": known["seq"], "run": run_id, "again": True})
             return known
@@ -141,8 +142,11 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def await_answer(store: Store, task_id: str, question: Question, seconds: float) -> str | None:
-    """Block until it is answered, at most this long; a FIFO of our own beside the file rings."""
+def await_answer(store: Store, task_id: str, question: Question, seconds: float, gone: int = -1) -> str | None:
+    """Block until it is answered, at most this long; a FIFO of our own beside the file rings.
+
+    `gone` is a descriptor that can be read once nobody wants the answer any more.
+    """
     import select
     import time
 
@@ -159,7 +163,10 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float)
             left, seen = until - time.monotonic(), size
             if text is not None or left <= 0:
                 return text
-            if select.select([fd], [], [], min(left, _SLOW))[0]:
+            rung = select.select([fd] if gone < 0 else [fd, gone], [], [], min(left, _SLOW))[0]
+            if gone in rung:
+                return None
+            if rung:
                 os.read(fd, 4096)
     finally:
         os.close(fd)
@@ -228,7 +235,7 @@ def answer(
         question = choose(task.state, seq)
         text = fitting(question, text)
         event = answered(task.folder, question["seq"], text, via)
-        going_on = [go_on(task.state, question)] if resume and is_due(task.state, question) else []
+        going_on = [go_on(task.state, question)] if resume and is_due(store, task.state, question) else []
         task.append(event, *going_on, sync=bool(going_on))
         state = task.state
     deliver(store, task_id, question, text)
@@ -285,13 +292,25 @@ def fitting(question: Question, text: str) -> str:
     )
 
 
-def is_due(state: State, last: Question | None = None) -> bool:
-    """Whether the task goes on by itself: it ended short, and nothing that it asked is open (after `last`)."""
+def is_due(store: Store, state: State, last: Question | None = None) -> bool:
+    """Whether the task goes on by itself: it ended short, nothing of it is left or open (after `last`)."""
     left = [q for q in model.open_questions(state) if q is not last]
     ended = state["status"] in ("needs-input", "blocked", "partial", "failed")
     asked = state["status"] == "needs-input" or last is not None or bool(state["questions"])
     detached = bool(state["runs"]) and not state["runs"][-1]["attached"]
-    return ended and asked and detached and not left and not state["queued"] and not state["stop"]
+    at_rest = detached and not left and not state["queued"] and not state["stop"]
+    return ended and asked and at_rest and not has_leftovers(store, state)
+
+
+def has_leftovers(store: Store, state: State) -> bool:
+    """Whether processes of its last run are still there: nothing is started beside them."""
+    last = state["runs"][-1] if state["runs"] else None
+    if last is None or not last["leftovers"]:
+        return False
+    from overhand import handles, log
+
+    spare = frozenset(filter(None, [log.holder(f"{store.own}/lock")]))
+    return bool(handles.leftovers(store.run_folder(state["task_id"], last["id"]), f"OVERHAND_RUN={last['id']}", spare))
 
 
 def go_on(state: State, question: Question | None = None) -> Event:

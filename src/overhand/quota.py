@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from overhand import machine
-from overhand.agents import files
+from overhand.agents import REAL, files, programs
 from overhand.errors import OverhandError
 from overhand.files import read_file, write_file
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from overhand.agents import Agent
     from overhand.agents.stream import Heard
     from overhand.config import Config
     from overhand.run import Work
@@ -188,14 +189,38 @@ def met(store: Store, state: State, ended: Run, heard: Heard) -> Event:
     }
 
 
+def _other(agent: Agent, config: Config) -> str:
+    """Whom `on_limit` names, of the agent or of all."""
+    return str(agent.options.get("on_limit") or config.on_limit).partition("switch:")[2]
+
+
+def no_stand_in(root: str, agent: Agent, config: Config) -> str:
+    """What is wrong with the one who is to take over, told before it matters."""
+    other = _other(agent, config)
+    if not other or other == agent.name:
+        return ""
+    try:
+        _able(root, other, config)
+    except OverhandError as error:
+        return f"on_limit names {other}: {error.message} At its limit {agent.name} will wait."
+    return ""
+
+
+def _able(root: str, name: str, config: Config) -> Agent:
+    """The agent of this name, if its program is there."""
+    found = files.find(root, name, config)
+    if found.driver in REAL:
+        programs.require(found, found.driver)
+    return found
+
+
 def stand_in(store: Store, state: State, config: Config) -> str | None:
     """Who takes over while the task's own agent is paused; nobody, unless `on_limit` names somebody who is free."""
     try:
-        wanted = str(files.find(store.root, state["agent"], config).options.get("on_limit") or config.on_limit)
-        other = wanted.partition("switch:")[2]
+        other = _other(files.find(store.root, state["agent"], config), config)
         if not other or other == state["agent"]:
             return None
-        return None if pause_of(store, files.find(store.root, other, config).driver) else other
+        return None if pause_of(store, _able(store.root, other, config).driver) else other
     except OverhandError:
         return None
 

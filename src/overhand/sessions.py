@@ -41,6 +41,39 @@ def _explain(found: Heard, raw: bytes, place: str) -> None:
     found.why = mask(stream.complaint(read_file(f"{place}/stderr", limit=_FEW) or b"") or stream.complaint(said))
     if found.why and stream.failure(None, found.why) == "auth":
         found.end = "auth"
+    elif "max session turns" in found.why.lower():  # Qwen Code and Gemini CLI
+        found.end = "max-turns"
+
+
+def lately(place: str, driver: str, *folders: str) -> str:
+    """What a coding agent said or did last, in one line; nothing where its program has no stream, or said nothing."""
+    translate = translator(driver)
+    raw = _end_of(f"{place}/stdout") if translate else b""
+    last = stream.Heard()
+    told = ""
+    for event in (event for found in stream.objects(raw) for event in translate(found)) if translate else ():
+        last.take(event)
+        if event.kind == "said":
+            told = next((line.strip() for line in reversed(last.last_words.splitlines()) if line.strip()), told)
+        elif event.kind == "did":
+            told = f"{event.text} {stream.brief(event.data, place, *folders)}".strip()
+        elif event.kind == "noted":
+            told = event.text
+    return mask(told)
+
+
+def _end_of(path: str) -> bytes:
+    """The last whole lines of a file that grows."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        start = max(0, os.fstat(fd).st_size - _FEW)
+        raw = os.pread(fd, _FEW, start)
+    finally:
+        os.close(fd)
+    return raw.partition(b"\n")[2] if start else raw
 
 
 def native(store: Store, state: State, run: Run) -> str:

@@ -13,7 +13,7 @@ itself. So one reservation, with the nearest, keeps every cap on the path.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overhand import budget, log, machine, model, sessions
 from overhand.agents import translator
@@ -244,15 +244,14 @@ def _native(store: Store, state: State, ended: Run) -> Usage | None:
         return None
     place = store.run_folder(state["task_id"], ended["id"])
     said = sessions.heard(place, ended["driver"])
+    if said is None and ended["attached"]:
+        return None  # a person had it on a terminal: nobody knows
     if said is None or not said.usage:
         return reported(place, last=True) or budget.estimate(_size(f"{place}/prompt.md"), _size(f"{place}/stdout"))
     used = dict(said.usage)
-    if ended["driver"] in ("codex", "goose"):
-        for run in reversed([r for r in state["runs"] if r["id"] != ended["id"] and r["driver"] == ended["driver"]]):
-            earlier = sessions.heard(store.run_folder(state["task_id"], run["id"]), run["driver"])
-            if earlier and earlier.usage and sessions.native(store, state, run) == sessions.native(store, state, ended):
-                used = {key: max(0, value - earlier.usage.get(key, 0)) for key, value in used.items()}
-                break
+    if ended["driver"] in _OF_SESSION and (before := _before(store, state, ended)):
+        for key in _of_session(ended["driver"], used, before):
+            used[key] = max(0, used[key] - before.get(key, 0))
     return {
         "input": int(used.get("input", 0)),
         "output": int(used.get("output", 0)),
@@ -262,6 +261,26 @@ def _native(store: Store, state: State, ended: Run) -> Usage | None:
         "window": 0,
         "estimated": False,
     }
+
+
+_TOKENS = ("input", "output")
+_OF_SESSION = {"codex": _TOKENS, "goose": _TOKENS, "qwen": _TOKENS, "claude": ("usd",)}
+
+
+def _of_session(driver: str, used: dict[str, Any], before: dict[str, Any]) -> tuple[str, ...]:
+    """What is a sum over the session; Claude Code goes on with its sum of money only if no other session came between,
+    and what it has counted for it tells."""
+    carried = driver != "claude" or used["counted"] >= before["counted"] + used["input"] + used["output"]
+    return _OF_SESSION[driver] if carried else ()
+
+
+def _before(store: Store, state: State, ended: Run) -> dict[str, Any]:
+    """What the newest earlier run in the same session said."""
+    for run in reversed([r for r in state["runs"] if r["id"] != ended["id"] and r["driver"] == ended["driver"]]):
+        earlier = sessions.heard(store.run_folder(state["task_id"], run["id"]), run["driver"])
+        if earlier and earlier.usage and sessions.native(store, state, run) == sessions.native(store, state, ended):
+            return earlier.usage
+    return {}
 
 
 def final(place: str, ended: Run) -> Usage | None:

@@ -132,10 +132,10 @@ class Store:
             state["agent"] = state["agent"] or state["task_id"].split("-")[0]
         return state
 
-    def states(self) -> list[State]:
-        """All tasks, oldest first."""
+    def states(self, task_ids: Iterable[str] | None = None) -> list[State]:
+        """All tasks, or these, oldest first; what is gone is left out."""
         states = []
-        for task_id in self.ids():
+        for task_id in self.ids() if task_ids is None else task_ids:
             folder = f"{self.workspaces}/{task_id}"
             events = log.read(folder)
             if events:
@@ -144,6 +144,10 @@ class Store:
                 states.append(self.state(task_id))
         states.sort(key=lambda state: (state["handle"] or 0, state["task_id"]))
         return states
+
+    def at_work(self, since: float = float("inf")) -> list[State]:
+        """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""
+        return self.states(t for t in self.ids() if log.was_at_work(f"{self.workspaces}/{t}", since))
 
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from overhand import handles, log, machine, model
+from overhand import log, machine, model
 from overhand.errors import OverhandError, Refused, storage_failed
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def may_start(store: Store) -> bool:
     for state in store.states():
         run = model.current_run(state)
         if run and run["pidns"] not in ("", here) and run["boot"] == machine.boot():
+            from overhand import handles  # nearly never needed
+
             try:
                 if handles.lives(store.run_folder(state["task_id"], run["id"])):
                     return False

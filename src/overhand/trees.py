@@ -207,6 +207,11 @@ def tag(root: str, name: str, message: str) -> str | None:
     return name if done is not None else None
 
 
+def is_untracked(root: str, path: str) -> bool:
+    """Whether git knows this checkout, and not this file."""
+    return _git(root, "ls-files", "-z", "--", path) == ""
+
+
 def sensitive(paths: Iterable[str]) -> list[str]:
     """Changes a person should look at first: tests, checks, CI, settings."""
     return [path for path in paths if any(word in path.lower() for word in _SENSITIVE)]

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 
 AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
 
+# What the agents' own programs read in a project and run commands from: hooks, servers, plugins.
+_PROGRAMS = {
+    "claude": (".claude/settings.json", ".claude/settings.local.json"),
+    "codex": (".codex/config.toml", ".codex/hooks.json"),
+    "gemini": (".gemini/settings.json",),
+    "opencode": ("opencode.json", "opencode.jsonc", ".opencode"),
+    "qwen": (".qwen/settings.json",),
+}
+_OWN = ".claude/settings.local.json"  # the person's own, unless the repository brought it
+
 
 def files(root: str) -> list[str]:
     """Everything in the project that can make Overhand run something, relative to the root."""
@@ -29,7 +39,36 @@ def files(root: str) -> list[str]:
         except OSError:
             continue
         found += [f"{folder}/{name}" for name in names if name.endswith(".md")]
+    return [*found, *of_program(root, "acp")]
+
+
+def of_program(root: str, driver: str) -> list[str]:
+    """What the program of this driver would run from the project's own files; what speaks ACP may be any of them."""
+    wanted = _PROGRAMS.get(driver, ()) if driver != "acp" else [name for names in _PROGRAMS.values() for name in names]
+    found: list[str] = []
+    for name in wanted:
+        path = f"{root}/{name}"
+        if os.path.isdir(path) and not os.path.islink(path):
+            found += [f"{name}/{inner}" for inner in _below(path)]
+        elif os.path.lexists(path) and (name != _OWN or not _is_untracked(root, name)):
+            found.append(name)
     return found
+
+
+def _below(folder: str) -> list[str]:
+    """Files in a folder of plugins; not what a package manager put there."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "node_modules")
+        found += [os.path.relpath(f"{place}/{name}", folder) for name in sorted(names)]
+    return found
+
+
+def _is_untracked(root: str, name: str) -> bool:
+    """Whether this file cannot have come with the repository."""
+    from overhand import trees
+
+    return trees.is_untracked(root, name)
 
 
 def place() -> str:

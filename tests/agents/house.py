@@ -20,7 +20,7 @@ from overhand.testing.model import ScriptedModel, scripted_model
 from overhand.testing.model.clients import point
 from overhand.testing.project import ProjectDir, Ran, make_project
 
-LIMIT = 90.0  # seconds; on a busy machine
+LIMIT = 180.0  # seconds; three slow agents, one in the other, on a busy machine
 FIRST = ("claude", "codex", "goose")
 REST = ("gemini", "opencode", "qwen")
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
@@ -63,7 +63,6 @@ class House(ProjectDir):
     def delegate(self, title: str, *words: str, wait: bool = True) -> dict[str, Any]:
         """Delegate to the agent; the judged result, or with `wait=False` what `delegate` says."""
         agent: tuple[str, ...] = () if "--agent" in words else ("--agent", self.name)
-        agent += ("--model", "gemini-2.5-pro") if self.name == "gemini" else ()  # else a model chooses the model
         more = ("--wait",) if wait else ()
         ran = self.run("delegate", title, *agent, *words, *more, "--json", timeout=LIMIT)
         assert ran.out, ran.err
@@ -96,7 +95,11 @@ class House(ProjectDir):
         return [row["turn"] for row in self.rows(script)]
 
     def rows(self, script: str) -> list[dict[str, Any]]:
-        return [row for row in self.model.log() if row.get("script") == script and row["tools"]]
+        return [row for row in self.work() if row.get("script") == script]
+
+    def work(self) -> list[dict[str, Any]]:
+        """Requests that offer tools, for the work itself: Qwen Code now and then asks what to remember of it."""
+        return [r for r in self.model.log() if r.get("tools") and not r["said"].startswith("Managed memory")]
 
     def spent(self) -> tuple[int, int]:
         """What the model itself says it was asked and said, in tokens."""
@@ -162,6 +165,7 @@ def house(
         environ = point(name, model.url, str(home))
         environ["PATH"] = os.pathsep.join((str(tools), str(program(name).parent), environ["PATH"]))
         environ["PYTHONPATH"] = SOURCE
+        environ["GEMINI_MODEL"] = "gemini-2.5-pro"  # else a model chooses the model
         environ["PYTHONDONTWRITEBYTECODE"] = "1"
         place = House(made.path, home / ".config", name=name, home=home, model=model, environ=environ)
         try:

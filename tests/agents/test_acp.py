@@ -311,6 +311,8 @@ def delegate(place: House, title: str, *words: str, wait: bool = True) -> dict[s
     return place.delegate(title, "--agent", "it", *words, wait=wait)
 
 
+@pytest.mark.case("delegation", "ACP")
+@pytest.mark.case("message", "ACP")
 @pytest.mark.parametrize("name", list(REAL))
 def test_a_real_agent_works_and_resumes(name: str, tmp_path: Path) -> None:
     more = [{"ops": [{"bash": {"command": "echo more >> hello.txt"}}]}, returns(summary="More."), {"text": "Done."}]
@@ -330,6 +332,8 @@ def test_a_real_agent_works_and_resumes(name: str, tmp_path: Path) -> None:
         assert (place.path / "hello.txt").read_text().endswith("more\n")
 
 
+@pytest.mark.case("granted", "ACP")
+@pytest.mark.case("denied", "ACP")
 @pytest.mark.parametrize(("name", "level"), [("goose", "--read-only"), ("codex", "--priority=P1")])
 @pytest.mark.parametrize("answer", ["Allow once", "Reject", "2"])
 def test_a_real_agent_asks_for_permission(name: str, level: str, answer: str, tmp_path: Path) -> None:
@@ -354,6 +358,7 @@ def test_a_real_agent_asks_for_permission(name: str, level: str, answer: str, tm
         assert not place.running(shown["runs"][-1]["id"])
 
 
+@pytest.mark.case("killed", "ACP")
 @pytest.mark.parametrize("name", list(REAL))
 def test_a_real_agent_is_killed_and_goes_on(name: str, tmp_path: Path) -> None:
     scripts = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, House, house, returns, until
+from agents.house import FIRST, REST, House, house, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,8 @@ def question(place: House) -> dict[str, Any]:
     return dict(until(lambda: place.show()["questions"], "a question")[0])
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.case("question")
+@pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_answered_while_it_waits(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"ask": ASK}) as place:
         place.delegate("Ask. script:ask", wait=False)
@@ -38,7 +39,8 @@ def test_answered_while_it_waits(name: str, tmp_path: Path) -> None:
         assert f"`overhand` is `{tmp_path}/bin/overhand`" in prompt.read_text()
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.case("question")
+@pytest.mark.parametrize("name", [*FIRST, "opencode", "qwen"])
 def test_parked_then_gone_on_with_in_its_own_session(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"ask": ASK}, config='[limits]\nanswer_wait = "1s"\nstop_grace = "2s"\n') as place:
         place.delegate("Ask. script:ask", wait=False)
@@ -46,12 +48,12 @@ def test_parked_then_gone_on_with_in_its_own_session(name: str, tmp_path: Path) 
         parked = place.show()
         assert parked["runs"][0]["cause"] == "answer-timeout"
         assert not place.running(parked["runs"][0]["id"])
-        asked = len(place.model.log())
+        asked = len(place.work())
         place.run("answer", "1", "blue", check=True)
         done = place.judged()
         assert done["status"] == "completed", place.stream(done["runs"][-1])
         assert len(done["runs"]) == 2
-        went_on = [row for row in place.model.log()[asked:] if row["tools"]]
+        went_on = place.work()[asked:]
         # The same conversation: the new message names no script. Goose forgets the call that was interrupted.
         assert [row["turn"] for row in went_on] == ([0, 1, 2, 3] if name == "goose" else [1, 2, 3])
         assert "blue" in went_on[0]["said"]

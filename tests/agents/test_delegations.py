@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +22,7 @@ WORK: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.case("delegation")
 @pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_a_file_a_command_a_return(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"work": WORK}) as place:
@@ -97,3 +100,47 @@ def test_who_may_write_waits_for_who_writes_and_readers_do_not(tmp_path: Path) -
         assert "behind 1" in place.run().out
         (place.path / "go").touch()
         assert [place.judged(handle)["status"] for handle in (1, 2)] == ["completed", "completed"]
+
+
+SERVER = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {
+        "initialize": {
+            "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "mine", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "hello from mine"}]},
+    }
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": said.get(asked["method"], {})}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["none", "plain", "a link"])
+def test_the_persons_servers_stay_and_the_repositorys_are_not_started(how: str, tmp_path: Path) -> None:
+    hello = {"mcp": {"server": "mine", "tool": "hello", "arguments": {}}}
+    script: list[dict[str, Any]] = [{"ops": [hello]}, returns(), {"text": "Over."}]
+    with house("claude", tmp_path, {"work": script}) as place:
+        (tmp_path / "server.py").write_text(SERVER)
+        own = {"mine": {"command": sys.executable, "args": [str(tmp_path / "server.py")]}}
+        foreign = {"theirs": {"command": "touch", "args": [str(place.home / "foreign")]}}
+        (place.home / ".claude").mkdir()
+        (place.home / ".claude/.claude.json").write_text(json.dumps({"mcpServers": own}))
+        (place.home / ".claude/settings.json").write_text(json.dumps({"permissions": {"allow": ["mcp__mine"]}}))
+        (tmp_path / "theirs.json").write_text(json.dumps({"mcpServers": foreign}))
+        if how == "plain":
+            (tmp_path / "theirs.json").rename(place.path / ".mcp.json")
+        elif how == "a link":  # not one that we would read: then only our own server is offered
+            (place.path / ".mcp.json").symlink_to(tmp_path / "theirs.json")
+        done = place.delegate("Do it. script:work")
+        assert done["status"] == "completed", place.stream(done["runs"][0])
+        assert not (place.home / "foreign").exists()
+        offered = place.rows("work")[0]["tools"]
+        assert "mcp__overhand__finish" in offered
+        assert ("mcp__mine__hello" in offered) == (how != "a link")
+        if how != "a link":
+            assert place.rows("work")[1]["results"] == ["hello from mine"]

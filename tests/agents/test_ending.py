@@ -35,7 +35,7 @@ def assert_goes_on(place: House, asked: int) -> None:
     place.run("resume", "1", "--wait", timeout=90)
     done = place.show()
     assert done["status"] == "completed", place.stream(done["runs"][-1])
-    went_on = [row for row in place.model.log()[asked:] if row["tools"]]
+    went_on = place.work()[asked:]
     # Goose forgets the call that was interrupted, and makes it again.
     assert [row["turn"] for row in went_on] == ([0, 1, 2, 3] if place.name == "goose" else [1, 2, 3])
     assert "script:" not in went_on[0]["said"]
@@ -43,7 +43,8 @@ def assert_goes_on(place: House, asked: int) -> None:
     assert not place.running(done["runs"][-1]["id"])
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.case("stop")
+@pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_nothing_is_left_after_a_stop(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"slow": SLOW}, config=QUICK) as place:
         run = begun(place)
@@ -52,7 +53,7 @@ def test_nothing_is_left_after_a_stop(name: str, tmp_path: Path) -> None:
         done = place.judged()
         assert (done["status"], done["runs"][0]["leftovers"]) == ("cancelled", [])
         assert place.running(run) == {}
-        assert_goes_on(place, len(place.model.log()))
+        assert_goes_on(place, len(place.work()))
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -64,6 +65,7 @@ def test_nothing_is_left_after_its_time(name: str, tmp_path: Path) -> None:
         assert place.running(run) == {}
 
 
+@pytest.mark.case("killed")
 @pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_killed_and_gone_on_with(name: str, tmp_path: Path) -> None:
     """Launcher and real program are killed at once; what its tool ran is ended too, before the next run."""
@@ -78,7 +80,7 @@ def test_killed_and_gone_on_with(name: str, tmp_path: Path) -> None:
             assert place.run("resume", "1").code == 3  # not while they live
         place.run("stop", "1")
         until(lambda: not place.running(run), "the end of what its tool ran", 15)
-        assert_goes_on(place, len(place.model.log()))
+        assert_goes_on(place, len(place.work()))
 
 
 @pytest.mark.parametrize("name", ["codex", "qwen"])

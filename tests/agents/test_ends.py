@@ -27,6 +27,7 @@ def failed_once(place: House, script: str) -> dict[str, Any]:
     return done
 
 
+@pytest.mark.case("error")
 @pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_a_key_that_is_refused(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"no": [{"status": 401, "message": "No such key."}]}) as place:
@@ -35,6 +36,7 @@ def test_a_key_that_is_refused(name: str, tmp_path: Path) -> None:
         assert "No such key." in told
 
 
+@pytest.mark.case("error")
 @pytest.mark.parametrize("name", FIRST)
 def test_an_error_of_the_service_after_some_work(name: str, tmp_path: Path) -> None:
     script = [{"ops": [{"bash": {"command": "echo one > one.txt"}}]}, {"status": 500, "message": "Out of order."}]
@@ -52,9 +54,27 @@ def test_an_error_after_the_return_is_told(name: str, tmp_path: Path) -> None:
         assert "service answered with an error" in problem(done, "final-event")
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.case("error")
+@pytest.mark.parametrize("name", REST)
+def test_a_request_that_the_service_does_not_take(name: str, tmp_path: Path) -> None:
+    with house(name, tmp_path, {"no": [{"status": 400, "message": "No such thing."}]}) as place:
+        told = problem(failed_once(place, "no"), "final-event")
+        assert "service answered with an error" in told
+        assert "No such thing." in told
+
+
+@pytest.mark.parametrize("name", ["claude", "opencode"])  # the others say nothing about it
+def test_a_model_that_refuses(name: str, tmp_path: Path) -> None:
+    with house(name, tmp_path, {"no": [{"text": "I will not do that.", "refuses": True}] * 9}) as place:
+        assert "The model refused" in problem(failed_once(place, "no"), "final-event")
+
+
+@pytest.mark.case("limit")
+@pytest.mark.parametrize("name", [*FIRST, "gemini", "opencode"])  # Qwen Code tries again and again, and says nothing
 def test_a_limit_of_the_service_pauses_it(name: str, tmp_path: Path) -> None:
-    script = [{"ops": [{"bash": {"command": "echo one > one.txt"}}]}, {"status": 429, "message": "Rate limit reached."}]
+    limit: dict[str, Any] = {"status": 429, "message": "Rate limit reached."}
+    limit |= {"resets_in": 3600} if name == "gemini" else {}  # a short one it waits for itself
+    script = [{"ops": [{"bash": {"command": "echo one > one.txt"}}]}, limit]
     with house(name, tmp_path, {"limit": script}) as place:
         place.delegate("Do it. script:limit", wait=False)
         until(lambda: place.show().get("paused"), "the pause")
@@ -64,13 +84,16 @@ def test_a_limit_of_the_service_pauses_it(name: str, tmp_path: Path) -> None:
         assert name in waits["reason"]
 
 
-def test_cut_off_after_its_largest_number_of_turns(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "word"), [("claude", "--max-turns"), ("goose", "--max-turns"), ("qwen", "--max-session-turns")]
+)
+def test_cut_off_after_its_largest_number_of_turns(name: str, word: str, tmp_path: Path) -> None:
     script = [{"ops": [{"bash": {"command": "true"}}]}, {"ops": [{"bash": {"command": "true"}}]}, returns(), OVER]
-    with house("claude", tmp_path, {"many": script}, config='[drivers.claude]\nargs = ["--max-turns", "2"]\n') as place:
+    with house(name, tmp_path, {"many": script}, config=f'[drivers.{name}]\nargs = ["{word}", "2"]\n') as place:
         assert "largest number of turns" in problem(failed_once(place, "many"), "final-event")
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_what_was_used_is_right_after_a_resume(name: str, tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [
         {"ops": [{"bash": {"command": "echo one > one.txt"}}], "usage": {"input": 700, "output": 11}},
@@ -89,3 +112,7 @@ def test_what_was_used_is_right_after_a_resume(name: str, tmp_path: Path) -> Non
         assert (done["status"], place.turns("parts")) == ("completed", [0, 1, 2, 3, 4, 5])
         assert len(set(place.sessions())) == 1
         assert (done["usage"]["input"], done["usage"]["output"]) == place.spent() == (7600, 112)
+        if name == "claude":  # its sum of money is the session's
+            last = place.stream(done["runs"][-1]).partition('"total_cost_usd":')[2].partition(",")[0]
+            assert done["usage"]["usd"] == pytest.approx(float(last))
+            assert done["usage"]["usd"] > first["usage"]["usd"] > 0

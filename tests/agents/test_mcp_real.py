@@ -42,6 +42,7 @@ def questions_of(place: House, handle: int = 1) -> list[Any]:
     return [one for one in place.show(handle)["questions"] if one["answered"] is None]
 
 
+@pytest.mark.case("tools")
 @pytest.mark.parametrize("name", [*FIRST, *(name for name in REST if name != "gemini")])  # which takes no server
 def test_an_agent_steps_asks_and_returns_through_its_server(name: str, tmp_path: Path) -> None:
     with house(name, tmp_path, {"run": RUN}) as place:
@@ -160,6 +161,8 @@ def test_the_plugin_has_a_command_a_skill_and_the_server(tmp_path: Path) -> None
     assert CLIENTS["claude"].headless[0] == "claude"
 
 
+@pytest.mark.case("granted", agent="claude")
+@pytest.mark.case("denied", agent="claude")
 @pytest.mark.parametrize("answer", ["Allow once", "Reject"])
 def test_what_a_level_withholds_is_asked_of_a_person(answer: str, tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, house, returns
+from agents.house import FIRST, REST, house, returns
+from overhand.agents import gemini
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 HOOKED = ("claude", "codex", "qwen")  # agents that run a hook of ours before they stop
 BROKEN = {"ops": [{"write": {"path": "{output}", "content": "I did it, believe me.\n"}}]}
 SORRY = {"text": "That is all."}
 
 
+@pytest.mark.case("repair")
 @pytest.mark.parametrize("name", HOOKED)
 @pytest.mark.parametrize("how", ["broken", "missing"])
 def test_caught_before_it_stops(name: str, how: str, tmp_path: Path) -> None:
@@ -31,6 +35,27 @@ def test_caught_before_it_stops(name: str, how: str, tmp_path: Path) -> None:
         assert place.turns("bad") == list(range(len(first) + 2))
         used = done["usage"]
         assert (used["input"], used["output"], used["estimated"]) == (*place.spent(), False)
+
+
+@pytest.fixture
+def roots_own(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """A folder that only root can change, all the way up; a temporary one never is."""
+    with tempfile.TemporaryDirectory(prefix=".overhand-test-", dir=pytestconfig.rootpath) as folder:
+        if not gemini.belongs_to_root(folder):
+            pytest.skip("Gemini takes settings of one run only where root alone can write")
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("how", ["broken", "missing"])
+def test_gemini_is_caught_where_root_owns_the_place(how: str, roots_own: Path) -> None:
+    first = [BROKEN, SORRY] if how == "broken" else [SORRY]
+    said = {"mcp": {"server": "overhand", "tool": "finish", "arguments": {"status": "completed", "summary": "Mended."}}}
+    with house("gemini", roots_own, {"bad": [*first, {"ops": [said]}, SORRY]}, git=True) as place:
+        done = place.delegate("Do it. script:bad")
+        assert (done["status"], done["summary"]) == ("completed", "Mended."), place.stream(done["runs"][-1])
+        assert (len(done["runs"]), done["repairs"]) == (1, 0), place.turns("bad")
+        told = next(row for row in place.rows("bad") if row["turn"] == len(first))
+        assert "could not be accepted" in told["said"]
 
 
 def test_the_persons_own_hooks_stay(tmp_path: Path) -> None:
@@ -55,7 +80,8 @@ def test_hooks_of_a_repository_are_not_trusted_with_ours(tmp_path: Path) -> None
         assert not (place.home / "foreign").exists()
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.case("repair")
+@pytest.mark.parametrize("name", [*FIRST, *REST])
 @pytest.mark.parametrize("how", ["broken", "missing"])
 def test_mended_in_the_same_session(name: str, how: str, tmp_path: Path) -> None:
     first = [BROKEN, SORRY] if how == "broken" else [SORRY]
@@ -82,7 +108,7 @@ def test_mended_at_most_twice(name: str, tmp_path: Path) -> None:
         assert place.turns("bad") == list(range(3 + held))
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_reading_only_still_returns(name: str, tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [{"ops": [{"read": {"path": "{project}/a.txt"}}]}, returns(summary="Read."), SORRY]
     with house(name, tmp_path, {"read": script}) as place:
@@ -92,6 +118,7 @@ def test_reading_only_still_returns(name: str, tmp_path: Path) -> None:
         assert "what is in it" in place.rows("read")[1]["results"][0]
 
 
+@pytest.mark.case("denied", "found afterwards", agent="goose")
 def test_goose_is_told_and_found_out(tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [
         {"ops": [{"write": {"path": "{project}/new.txt", "content": "x\n"}}]},
@@ -106,11 +133,28 @@ def test_goose_is_told_and_found_out(tmp_path: Path) -> None:
         assert "read-only-changed" in [problem["code"] for problem in done["problems"]]
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize(
+    ("name", "mcp", "told"), [("claude", True, "becomes a question"), ("claude", False, "is denied")]
+)
+def test_what_becomes_of_more_is_told_at_the_start(name: str, mcp: bool, told: str, tmp_path: Path) -> None:
+    with house(name, tmp_path, {}) as place:
+        place.agent("it", driver=name, command=None, mcp=mcp)
+        assert told in place.delegate("Look.", "--agent", "it", "--read-only", "--no-start", wait=False)["may"]
+
+
+COMMANDS = (
+    *("touch x.txt", "overhand --version; touch x.txt", "overhand --version > x.txt", "overhand $(touch x.txt)"),
+    *("overhand --version && touch x.txt", "overhand --version | tee x.txt", "overhand --version\ntouch x.txt"),
+)
+
+
+@pytest.mark.case("denied")
+@pytest.mark.parametrize("name", ["claude", "codex", *REST])
 def test_reading_only_writes_nothing_else(name: str, tmp_path: Path) -> None:
+    tried = COMMANDS if name in ("claude", "codex", "gemini") else ()  # the others have no shell then
     script: list[dict[str, Any]] = [
         {"ops": [{"write": {"path": "{project}/new.txt", "content": "x\n"}}]},
-        {"ops": [{"bash": {"command": "touch other.txt"}}]},
+        *({"ops": [{"bash": {"command": command}}]} for command in tried),
         returns(summary="Wrote it.", files="new.txt"),
         SORRY,
     ]
@@ -119,15 +163,16 @@ def test_reading_only_writes_nothing_else(name: str, tmp_path: Path) -> None:
         words = ("--agent", "quiet", "--read-only", "--deliverable", "new.txt")
         done = place.delegate("Write new.txt. script:write", *words)
         assert done["status"] == "failed"
+        assert place.turns("write")[: len(script)] == list(range(len(script)))
         codes = [problem["code"] for problem in done["problems"]]
         assert "deliverable-missing" in codes
-        assert not (place.path / "new.txt").exists()
-        assert not (place.path / "other.txt").exists()
-        if name == "claude":  # the sandbox of Codex tells the command only
-            assert codes.count("permission-denied") == 2
+        assert list(place.path.glob("*.txt")) == []
+        if name != "codex":  # its sandbox tells the command only
+            assert "permission-denied" in codes
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.case("nested")
+@pytest.mark.parametrize("name", [*FIRST, *REST])
 def test_delegating_below_the_limit_is_refused(name: str, tmp_path: Path) -> None:
     delegate = "../bin/overhand delegate 'Go on. script:{}' --agent {} --wait --json; echo code $?"
     below: list[dict[str, Any]] = [

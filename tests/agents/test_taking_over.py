@@ -134,7 +134,7 @@ def test_what_was_returned_before_is_judged_by_what_is_true_now(overhand_project
         (overhand_project.path / "done").touch()
         screen.types("leave\n")
         assert screen.ends() == 0, screen.said
-    assert player.trail(bench)[-1]["words"][0] == "resume"
+    assert player.trail(bench)[-1]["words"][:2] == ["resume", "--no-daemon"]
     assert show(overhand_project)["status"] == "completed"
     overhand_project.run("send", "1", "more", check=True)  # and the session goes on
     overhand_project.run("wait", "1", check=True)
@@ -147,9 +147,13 @@ def test_an_interrupt_is_for_the_program(overhand_project: ProjectDir, bench: Pa
     with terminal(overhand_project, "resume", "1", "--open") as screen:
         screen.waits_for("open: ")
         screen.types("\x03")
-        assert screen.ends() == 1, screen.said
+        assert screen.ends() == 0, screen.said
     after = show(overhand_project)
     assert (after["runs"][-1]["state"], after["runs"][-1]["exit"]) == ("ended", 130)
+    assert after["status"] == "completed", "how a person leaves a program sinks no result"
+    assert [(one["code"], one["level"]) for one in after["problems"]] == [("exit-not-zero", "warning")]
+    used = {run["id"]: run for run in after["usage"]["runs"]}
+    assert used.get(after["runs"][-1]["id"], {"tokens": 0})["tokens"] == 0, "nobody knows, so nothing is made up"
 
 
 def test_what_dies_while_it_is_open_is_settled(overhand_project: ProjectDir, bench: Path) -> None:
@@ -166,6 +170,7 @@ def test_open_is_refused(overhand_project: ProjectDir, bench: Path) -> None:
     overhand_project.run("delegate", "First", "--agent", "worker", "--wait", check=True)
     ran = overhand_project.run("resume", "1", "--open")
     assert (ran.code, "needs a terminal" in ran.err) == (2, True)
+    assert "overhand send 1 TEXT" in ran.err, "a completed task is not resumed"
     with terminal(overhand_project, "resume", "1", "--open") as screen:
         assert screen.ends() == 3
     assert "has no session that could be opened" in screen.said

@@ -50,7 +50,8 @@ class Toy:
         if "locked" in self.words:
             raise acp.RequestError.auth_required({"reason": "no key"})
         assert cwd == os.getcwd()
-        modes = [SessionMode(id=name, name=name) for name in ("plan", "default", "yolo")]
+        names = [word.partition(":")[2].split(",") for word in self.words if word.startswith("modes:")]
+        modes = [SessionMode(id=name, name=name) for name in (names[0] if names else ("plan", "default", "yolo"))]
         state = SessionModeState(current_mode_id="plan", available_modes=modes)
         return acp.NewSessionResponse(session_id=f"toy-{os.getpid()}", modes=state)
 
@@ -97,6 +98,27 @@ class Toy:
         chosen = getattr(answer.outcome, "option_id", "cancelled")
         self.note(f"{given['command']} -> {chosen}")
         return bool(self.cancelled.is_set())
+
+    async def do_bare(self, session: str, text: str) -> None:
+        """What it is about was said before; the request has only its number."""
+        raw = {"command": text.replace("_", " ")} if "." not in text else _call(text)
+        title = raw.get("command", f"mcp.{text}")
+        await self.client.session_update(
+            session, acp.start_tool_call("7", str(title), kind="execute", raw_input=raw, status="in_progress")
+        )
+        await self.request(session, ToolCallUpdate(tool_call_id="7", kind="execute", status="pending"), text)
+
+    async def do_titled(self, session: str, text: str) -> None:
+        """The command stands in the title, and nowhere else."""
+        title = text.replace("_", " ")
+        await self.request(session, ToolCallUpdate(tool_call_id="8", title=title, kind="execute"), title)
+
+    async def do_other(self, session: str, title: str) -> None:
+        await self.request(session, ToolCallUpdate(tool_call_id="9", title=title, kind="other"), title)
+
+    async def request(self, session: str, call: ToolCallUpdate, about: str) -> None:
+        answer = await self.client.request_permission(session, call, OPTIONS)
+        self.note(f"{about} -> {getattr(answer.outcome, 'option_id', 'cancelled')}")
 
     async def do_both(self, session: str, _: str) -> None:
         """Two requests at a time."""
@@ -147,6 +169,11 @@ class Toy:
     async def do_return(self, *_: str) -> None:
         with open(os.environ["OVERHAND_OUTPUT"], "w", encoding="utf-8") as file:  # noqa: ASYNC230 -- nobody waits
             file.write("# Task Complete: toy\n\n**Status:** completed\n\n## Summary\nThe toy is done.\n")
+
+
+def _call(text: str) -> dict[str, Any]:
+    server, tool = text.split(".")
+    return {"server": server, "tool": tool, "arguments": {}}
 
 
 if __name__ == "__main__":

@@ -24,8 +24,6 @@ from typing import Any
 
 import pytest
 
-from agents.installed import program
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WORKS = HERE / "works.json"
@@ -84,7 +82,7 @@ def collected() -> dict[str, list[tuple[str, str, str]]]:
 def ends() -> dict[str, set[str]]:
     """How each marked test ends, run now."""
     watch = Watch()
-    _pytest(watch, "-n", os.environ.get("OVERHAND_WORKERS", "2"))
+    _pytest(watch, "-n", "2")
     return watch.ends
 
 
@@ -113,6 +111,8 @@ def pins() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """What the installed programs say themselves; in a HOME that is nobody's."""
+    from agents.installed import program  # not before: pytest wants to be the first to import what it brings in
+
     with tempfile.TemporaryDirectory() as home:
         environ = {"HOME": home, "PATH": os.defpath, "NO_COLOR": "1"}
         return {name: _version([str(program(name)), "--version"], environ) for name in AGENTS}

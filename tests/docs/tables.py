@@ -17,6 +17,7 @@ from overhand import config, control, errors, judge, model
 from overhand.agents import command, installed, programs
 from overhand.agents import files as agent_files
 from overhand.agents.function import Call
+from overhand.api import Project, Task
 from overhand.cli import helps
 from overhand.documents import problems
 from overhand.kinds import KINDS, NO_KIND
@@ -118,6 +119,30 @@ def call_fields() -> str:
     return table(("Field", "Type"), rows)
 
 
+def python_names() -> str:
+    """What a project and a task can do, from Python."""
+    rows = []
+    for kind, name in ((Project, "project"), (Task, "task")):
+        for called, value in vars(kind).items():
+            if called.startswith("_") or called in _INSIDE or not (value.__doc__ or ""):
+                continue
+            told = " ".join(value.__doc__.split()).replace("`@p.agent", "`@project.agent")
+            rows.append((f"`{name}.{called}{_words(value)}`", told))
+    return table(("Name", "What it does"), rows)
+
+
+_INSIDE = ("goes_on_as",)
+
+
+def _words(value: object) -> str:
+    """How it is called; nothing for what is only read."""
+    if isinstance(value, property):
+        return ""
+    given = list(inspect.signature(value).parameters.values())[1:]  # type: ignore[arg-type]
+    marks: dict[object, str] = {inspect.Parameter.VAR_KEYWORD: "**", inspect.Parameter.VAR_POSITIONAL: "*"}
+    return f"({', '.join(f'{marks.get(one.kind, str())}{one.name}{_default(one)}' for one in given)})"
+
+
 def _default(one: inspect.Parameter) -> str:
     return "" if one.default is inspect.Parameter.empty else f"={one.default!r}"
 
@@ -148,11 +173,16 @@ def what_works() -> str:
     """The table that the tests have filled, and what they ran."""
     known = json.loads(works.WORKS.read_text(encoding="utf-8"))
     rows = [
-        (about[0].upper() + about[1:], *(", ".join(known["cases"][case][agent]) for agent in works.AGENTS))
+        (about[0].upper() + about[1:], *(_cell(known["cases"][case][agent]) for agent in works.AGENTS))
         for case, about in works.CASES.items()
     ]
-    ran = ", ".join(f"{full} {known['versions'][name]}" for name, full in works.AGENTS.items())
-    return table(("Case", *works.AGENTS.values()), rows) + f"\nMade with {ran}.\n"
+    ran = [f"{full} {known['versions'][name]}" for name, full in works.AGENTS.items()]
+    ran += [f"{name} {known['pins'][name].rpartition('@')[2]}" for name in works.ADAPTERS.values()]
+    return table(("Case", *works.AGENTS.values()), rows) + f"\nMade with {', '.join(ran)}.\n"
+
+
+def _cell(words: Iterable[str]) -> str:
+    return ", ".join(sorted(words, key=lambda word: word == "ACP"))
 
 
 GUIDE_PARTS: dict[str, Callable[[], str]] = {"programs": agent_programs, "works": what_works}
@@ -169,6 +199,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "schemas": schemas,
     "placeholders": placeholders,
     "requirement-words": requirement_words,
+    "python-names": python_names,
     "call-fields": call_fields,
     "scripted-agent": scripted_agent,
 }

@@ -19,6 +19,7 @@ _EMITTED = re.compile(
     r'(?:\bProblem|\b_substance|\bwarning|\bwrong)\(\s*"([a-z]+(?:-[a-z0-9]+)*)"|"code": "([a-z]+(?:-[a-z0-9]+)*)"'
 )
 _VARIABLE = re.compile(r"\bOVERHAND_[A-Z]+(?:_[A-Z]+)*\b")
+_OPTION = re.compile(r'\b(?:agent|self)\.options(?:\.get\(|\[)"([a-z_]+)"')
 _EVENT = re.compile(r'"e": "([a-z.]+)"')
 
 
@@ -50,6 +51,13 @@ def test_every_problem_code_is_explained(page: str) -> None:
 
 def test_every_variable_is_explained(page: str) -> None:
     missing = {name for name in in_source(_VARIABLE) if f"`{name}`" not in page}
+    assert not missing
+
+
+def test_every_option_of_an_agent_file_is_explained(page: str) -> None:
+    found = in_source(_OPTION)
+    assert {"command", "program", "mode"} <= found, "the drivers ask for their options in another way now"
+    missing = {name for name in found if f"`overhand.{name}`" not in page}
     assert not missing
 
 

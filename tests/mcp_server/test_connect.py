@@ -149,7 +149,9 @@ def test_in_the_project(house: House, client: str) -> None:
 @pytest.mark.parametrize(
     ("client", "text"),
     [
-        ("gemini", '{\n  // mine\n  "theme": "dark"\n}'),
+        ("claude", '{\n  // it reads no comments\n  "theme": "dark"\n}'),
+        ("gemini", '{\n  "theme": "dark",\n  "broken": \n}'),
+        ("opencode", '{"mcp": "none"}'),
         ("claude", "[]"),
         ("claude", '{"mcpServers": []}'),
         ("codex", "model = \n"),
@@ -162,6 +164,50 @@ def test_what_cannot_be_edited_safely_is_left_alone(house: House, client: str, t
     house.connect(client, "--write", code=3)
     assert path.read_text() == text
     assert everything(house.home) == [FILES[client]]
+
+
+@pytest.mark.parametrize(("client", "key"), [("gemini", "mcpServers"), ("opencode", "mcp")])
+def test_comments_and_layout_stay_as_they_are(house: House, client: str, key: str) -> None:
+    text = f'// mine\n{{\n\t"theme": "dark", // at night\n\t"{key}": {{\n\t\t"x": {{}}, /* that */\n\t}},\n}}\n'
+    path = house.put(client, text)
+    house.connect(client, "--write")
+    changed = path.read_text()
+    assert changed.startswith(text.partition("\n\t}")[0])
+    assert '\n\t\t"overhand": {\n\t\t\t"' in changed
+    path.write_text(changed.replace("dark", "light"))  # so that what was kept aside is of no use
+    house.connect(client, "--remove")
+    assert path.read_text() == text.replace("dark", "light")
+
+
+def test_the_file_with_comments_is_opencodes_if_it_has_that(house: House) -> None:
+    path = house.home / ".config/opencode/opencode.jsonc"
+    path.parent.mkdir(parents=True)
+    path.write_text('{\n  // mine\n  "theme": "x"\n}\n')
+    assert house.connect("opencode", "--write", "--json").json["path"] == str(path)
+    house.connect("opencode", "--remove")
+    assert path.read_text() == '{\n  // mine\n  "theme": "x"\n}\n'
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_is_no_text_is_left_alone(house: House, client: str) -> None:
+    path = house.put(client, "")
+    path.write_bytes(b'{"a": "\xff"}')
+    for what in ("--write", "--remove"):
+        told = house.connect(client, what, code=3).err
+        assert f"{path} cannot be changed" in told
+        assert "UTF-8" in told
+    assert path.read_bytes() == b'{"a": "\xff"}'
+    path.unlink()
+    path.mkdir()
+    assert "is no file" in house.connect(client, "--write", code=3).err
+    assert list(path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(house: House) -> None:
+    (house.home / ".codex").write_text("not a folder")
+    ran = house.connect("codex", "--write", code=3)
+    assert str(house.home / ".codex") in ran.err
+    assert "Traceback" not in ran.err
 
 
 def test_a_link_stays_a_link(house: House, tmp_path: Path) -> None:

@@ -39,12 +39,12 @@ def hello(version: str, **more: Any) -> Message:
 class Line:
     """A server and its two pipes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *words: str) -> None:
         (folder / ".overhand").mkdir()
         (folder / ".overhand/config.toml").touch()  # here the project begins, whatever lies above
         outside = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "overhand", "mcp"],
+            [sys.executable, *(words or ("-m", "overhand", "mcp"))],
             cwd=folder,
             env={**outside, "XDG_CONFIG_HOME": str(folder / "config")},
             stdin=subprocess.PIPE,
@@ -63,6 +63,13 @@ class Line:
         assert found["id"] == message["id"]
         return found
 
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
     def has_sdk(self) -> bool:
         with open(f"/proc/{self.process.pid}/maps", encoding="utf-8") as file:
             return "pydantic_core" in file.read()
@@ -74,11 +81,7 @@ def line(tmp_path: Path) -> Iterator[Line]:
     try:
         yield made
     finally:
-        made.process.kill()
-        made.process.wait()
-        for stream in (made.process.stdin, made.process.stdout):
-            assert stream is not None
-            stream.close()
+        made.close()
 
 
 def by_the_sdk(inside: bool, *messages: Message) -> list[Message]:
@@ -124,7 +127,7 @@ def test_the_era_without_a_handshake_is_answered_as_the_sdk_does(inside: bool) -
 
 
 def test_the_versions_are_those_of_the_sdk() -> None:
-    assert door.VERSIONS == tuple(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert tuple(HANDSHAKE_PROTOCOL_VERSIONS) == door.VERSIONS
     assert door.STATELESS == LATEST_MODERN_VERSION
 
 

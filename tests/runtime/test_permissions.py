@@ -44,6 +44,9 @@ def policy(level: str, **more: Any) -> Policy:
         (Request("switch_mode", "yolo"), "ask", "ask"),
         (Request("other", "mail"), "ask", "allow"),
         (Request("other", "mcp__overhand__ask"), "allow", "allow"),
+        (Request("other", "ask (overhand MCP Server)"), "allow", "allow"),
+        (Request("execute", "overhand.sh", "overhand.sh x"), "ask", "allow"),
+        (Request("edit", "overhand/x", paths=("/q",)), "ask", "ask"),
     ],
 )
 def test_levels(asked: Request, read: str, work: str) -> None:
@@ -72,6 +75,12 @@ def test_what_a_sandboxed_agent_asks_for_lies_outside_its_sandbox() -> None:
         ("other", "text_editor", {"command": "write", "path": "a"}, "edit: /cwd/a"),
         ("other", "evil__read", {"path": "/a"}, "other: /a"),
         (None, "mcp__mail__send", None, "other: mcp__mail__send"),
+        ("execute", "rm -rf x", {}, "execute: rm -rf x"),
+        ("read", "cat a", {"command": "cat a > b"}, "execute: cat a > b"),
+        ("read", "view", {"command": "view", "path": "a"}, "read: /cwd/a"),
+        ("execute", "mcp.mail.send", {"server": "mail", "tool": "send", "arguments": {}}, "other: mail.send"),
+        ("other", "x", {"server": "overhand", "tool": "ask", "arguments": {}}, "other: x"),
+        ("execute", "", None, "execute: something that it does not name"),
     ],
 )
 def test_tools_by_whatever_name(kind: str | None, name: str, raw: object, found: str) -> None:
@@ -98,6 +107,11 @@ def test_a_link_does_not_lead_outside(tmp_path: Path) -> None:
         ("execute", "a; b", True, True),
         ("execute: *", "a; b", True, True),
         ("edit: *", "make", False, False),
+        ("execute: git push*", "git  push x", False, True),
+        ("execute: git push*", "A=1 nohup /usr/bin/git push", False, True),
+        ("execute: git push*", "bash -lc 'git push'", False, True),
+        ("execute: git push*", "if true; then git push; fi", False, True),
+        ("execute: git push*", "echo 'git push'", False, False),
     ],
 )
 def test_patterns_of_commands(pattern: str, command: str, allows: bool, denies: bool) -> None:
@@ -166,6 +180,34 @@ def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[s
     answer(scene, task, "Reject")
     assert begin(scene.store, task, run, two, reading, "test") == "deny"  # it need not ask twice
     assert len(scene.state(task)["questions"]) == 2
+
+
+def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, str]) -> None:
+    """What was allowed while the run was there to do it is done; what was allowed after its end waits for the next."""
+    task, run = at_work
+    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    used, parked = Request("execute", "sh", "git push;"), Request("execute", "sh", "make b;")
+    assert not isinstance(begin(scene.store, task, run, used, reading, "test"), str)
+    answer(scene, task, "Allow once")
+    assert not isinstance(begin(scene.store, task, run, parked, reading, "test"), str)
+    scene.json("stop", task, "--now", code=None)
+    answer(scene, task, "Allow once")
+    scene.shell("worker", "sleep 60")
+    scene.json("resume", task)
+    second = until(lambda: [r["id"] for r in scene.state(task)["runs"][1:] if r["state"] == "running"], "it runs")[0]
+    assert begin(scene.store, task, second, parked, reading, "test") == "allow"
+    again = begin(scene.store, task, second, used, reading, "test")
+    assert not isinstance(again, str)
+    assert (again["seq"], again["answered"]) == (3, None)
+
+
+def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, str]) -> None:
+    task, run = at_work
+    reading = Policy("read", str(scene.path), str(scene.place(task)))
+    asked = begin(scene.store, task, run, Request("execute", "sh", "rm x\x1b[2K\r" + "\x1b" * 900), reading, "test")
+    assert not isinstance(asked, str)
+    assert "rm x\\x1b[2K\\r" in asked["question"]
+    assert asked["options"][0] == "Allow once"
 
 
 def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[str, str]) -> None:

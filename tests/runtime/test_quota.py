@@ -179,6 +179,18 @@ def test_both_at_their_limit_wait(scene: Scene, bench: Path) -> None:
     assert len(runs_of(bench)) == 2
 
 
+@pytest.mark.parametrize("other", ["nobody", "goose"])
+def test_somebody_who_cannot_take_over_is_told_beforehand(scene: Scene, bench: Path, other: str) -> None:
+    scene.project.config(f'on_limit = "switch:{other}"\n')
+    (bench / "limit").write_text("You\u2019ve hit your usage limit. Try again in 2 hours.")
+    ran = scene.project.run("delegate", "first", "--agent", "claude", check=True)
+    assert f"on_limit names {other}: " in ran.err
+    assert "claude will wait" in ran.err
+    until(lambda: quota.pauses(scene.store), "the pause")
+    state = until(lambda: next((s for s in scene.store.states() if s["queued"] and s["runs"]), None), "it waits")
+    assert state["agent"] == "claude"
+
+
 @pytest.mark.parametrize("rule", ["switch", "switch:", "switch:No Name", "wait", 3])
 def test_a_rule_that_is_none(scene: Scene, rule: object) -> None:
     scene.project.trust = False

@@ -174,6 +174,24 @@ def test_errors_in_the_providers_words(format: str, status: int) -> None:
         assert (row["status"], row["input"], row["output"]) == (status, 0, 0)
 
 
+REFUSALS = {
+    "anthropic": '"stop_reason":"refusal"',
+    "chat": '"finish_reason":"content_filter"',
+    "gemini": '"finishReason":"SAFETY"',
+    "responses": '"content":[{"type":"refusal","refusal":"I will not."}]',
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_refusal_in_the_providers_words(format: str, stream: bool) -> None:
+    with scripted_model({"no": [{"text": "I will not.", "refuses": True}]}) as model:
+        chat = Chat(model.url, format)
+        chat.say("script:no")
+        got = chat.ask(stream=stream)
+        assert (got.status, REFUSALS[format] in got.body.decode().replace(": ", ":").replace(", ", ",")) == (200, True)
+
+
 def test_limits_say_when_they_end() -> None:
     scripts = {"slow": [{"status": 429, "retry_after": 7}], "used": [{"status": 429, "resets_in": 3600}]}
     with scripted_model(scripts) as model:

@@ -25,8 +25,8 @@ def desk(overhand_project: ProjectDir, tmp_path: Path, monkeypatch: pytest.Monke
     for path in (overhand_project.path / ".overhand/agents").glob("*.md"):
         path.unlink()
     for signs in installed.SIGNS.values():
-        for variable in signs.variables:
-            monkeypatch.delenv(variable, raising=False)
+        for variable in (*signs.variables, signs.provider, signs.unread):
+            monkeypatch.delenv(variable or "NONE", raising=False)
     home = tmp_path / "home"
     home.mkdir()
     for name, value in (("HOME", home), ("XDG_CACHE_HOME", home / "cache"), ("XDG_DATA_HOME", home / "data")):
@@ -64,7 +64,7 @@ def test_settings_alone_tell_nothing(desk: ProjectDir, tmp_path: Path) -> None:
     assert programs(desk, "codex")["codex"]["logged_in"] is None
 
 
-@pytest.mark.parametrize(("name", "variable"), [(n, s.variables[0]) for n, s in installed.SIGNS.items()])
+@pytest.mark.parametrize(("name", "variable"), [(n, s.variables[0]) for n, s in installed.SIGNS.items() if s.variables])
 def test_a_key_in_the_environment_counts_and_is_never_shown(
     desk: ProjectDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
 ) -> None:
@@ -73,6 +73,41 @@ def test_a_key_in_the_environment_counts_and_is_never_shown(
     ran = desk.run("agents", name, "--json", check=True)
     assert ran.json["programs"][0]["logged_in"] is True
     assert "sesame" not in ran.out + desk.run("agents", check=True).out
+
+
+def test_a_key_that_the_program_does_not_take_is_no_login(desk: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
+    codex = programs(desk, "codex")["codex"]
+    assert (codex["logged_in"], codex["rests_on"]) == (False, "OPENAI_API_KEY is set, but it does not take that one")
+    assert codex["next"] == "log in: printenv OPENAI_API_KEY | codex login --with-api-key"
+
+
+def test_goose_needs_a_provider_and_its_key(desk: ProjectDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    player.put(tmp_path / "bin", "goose")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sesame")
+
+    def found() -> tuple[object, object]:
+        goose = programs(desk, "goose")["goose"]
+        return goose["logged_in"], goose["rests_on"]
+
+    assert found() == (False, "no provider was chosen")
+    monkeypatch.setenv("GOOSE_PROVIDER", "openai")
+    assert found() == (None, "GOOSE_PROVIDER is openai, a key may be elsewhere")
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
+    assert found() == (True, "OPENAI_API_KEY is set")
+
+
+def test_who_takes_a_task_without_a_name_is_told(desk: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = desk.run("agents")
+    assert "Asking claude, codex for their version …" in ran.err
+    assert "delegate takes claude where none is named: it is installed, but no key" in ran.out
+    assert "(log in: claude, then /login)" in ran.out
+    monkeypatch.setenv("CODEX_API_KEY", "sesame")
+    ran = desk.run("agents")
+    assert ran.err == "", "the versions are known now"
+    assert "delegate takes codex where none is named: it is installed, and CODEX_API_KEY is set" in ran.out
+    desk.config('default_agent = "claude"\n')
+    assert desk.run("agents", "--json").json["default"] == {"agent": "claude", "why": "the settings say so"}
 
 
 def test_the_version_is_asked_once_for_each_program(desk: ProjectDir, tmp_path: Path) -> None:
@@ -98,7 +133,7 @@ def test_delegate_takes_what_is_installed_and_logged_in(desk: ProjectDir, monkey
     assert "No agent was named; codex is taken: it is installed, and CODEX_API_KEY is set." in ran.err
     monkeypatch.delenv("CODEX_API_KEY")
     ran = desk.run("delegate", "Say something", "--wait", check=True)
-    assert "claude is taken: it is installed, but no key and no login was found." in ran.err
+    assert "claude is taken: it is installed, but no key and no login was found (log in: claude, then" in ran.err
     desk.config('default_agent = "codex"\n')
     ran = desk.run("delegate", "Say something", "--json", "--no-start", check=True)
     assert (ran.json["agent"], ran.err) == ("codex", "")
@@ -178,3 +213,36 @@ def test_a_broken_cache_is_no_hindrance(desk: ProjectDir, tmp_path: Path) -> Non
     cache.write_text("{")
     assert programs(desk, "claude")["claude"]["version"] == "9.8.7"
     assert "9.8.7" in json.loads(cache.read_text()).values()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("delegate", "Say something", "--agent", "cluade"), "Did you mean claude?"),
+        (("agents", "claud"), "Did you mean claude?"),
+        (("agents", "test", "claude", "twice"), "one word too many: 'twice'"),
+        (("delegate", "Say something", "--agent", "acp"), "overhand agents acp --example"),
+        (("delegate", "Say something", "--level", "everything"), "read, work, full"),
+        (("delegate", "Say something", "--level", "full", "--read-only"), "contradict each other"),
+    ],
+)
+def test_what_was_mistyped_is_told(desk: ProjectDir, words: tuple[str, ...], told: str) -> None:
+    ran = desk.run(*words)
+    assert ran.code in (2, 4)
+    assert told in ran.err
+    assert desk.run("list", "--json", check=True).json["tasks"] == []
+
+
+def test_an_example_for_whatever_speaks_acp(desk: ProjectDir) -> None:
+    shown = desk.run("agents", "acp", "--example", check=True).out
+    assert "  driver: acp\n" in shown
+    path = desk.path / ".overhand/agents/acp.md"
+    path.write_text(shown)
+    assert desk.run("agents", "acp", "--json").json["agents"][0]["problem"] is None
+
+
+@pytest.mark.parametrize(("level", "may"), [("read", "may read"), ("work", "may edit"), ("full", "whatever it wants")])
+def test_the_level_is_chosen_and_told(desk: ProjectDir, level: str, may: str) -> None:
+    shown = desk.run("delegate", "Say something", "--agent", "claude", "--level", level, "--no-start", "--json").json
+    assert shown["level"] == level
+    assert may in shown["may"]

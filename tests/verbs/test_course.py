@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,21 @@ def test_a_mended_return_is_accepted(overhand_project: ProjectDir) -> None:
     overhand_project.agent("slow", command=["sh", "-c", script.replace("GOOD", good)], repair="rerun")
     shown = delegate(overhand_project, "Mend", "--agent", "slow")
     assert (shown["status"], shown["repairs"], shown["summary"]) == ("completed", 1, "Mended.")
+
+
+def test_what_was_changed_before_a_repair_is_still_seen(overhand_project: ProjectDir) -> None:
+    subprocess.run(["git", "init", "-q", str(overhand_project.path)], check=True)
+    good = "# Task Complete: it\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n"
+    script = f'[ -e sly.txt ] && {{ printf "{good}" > "$OVERHAND_OUTPUT"; exit; }}; echo > sly.txt'
+    overhand_project.agent("sly", command=["sh", "-c", script], repair="rerun")
+    shown = overhand_project.run("delegate", "Look around here", "--agent", "sly", "--wait", "--json").json
+    assert (shown["status"], len(shown["runs"])) == ("completed", 2)
+    assert shown["look_at"]["changed"] == ["sly.txt"]
+    (overhand_project.path / "sly.txt").unlink()
+    shown = overhand_project.run(
+        "delegate", "Look again here", "--agent", "sly", "--read-only", "--wait", "--json"
+    ).json
+    assert [one["code"] for one in shown["problems"] if one["code"] == "read-only-changed"], "a repair hides nothing"
 
 
 def test_without_rerun_a_command_agent_runs_once(overhand_project: ProjectDir) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import log
+from overhand import Project, Result, Task, log
+from overhand.errors import BadInput
 from overhand.store import Store
 from verbs import player
 
@@ -37,6 +39,66 @@ def until(look: Any, what: str) -> Any:
         assert time.monotonic() < end, what
         time.sleep(0.02)
     return found
+
+
+def test_from_python(overhand_project: ProjectDir, bench: Path) -> None:
+    overhand_project.run("trust", "--yes", check=True)
+    with Project(overhand_project.path) as project:
+        task = project.delegate("First", agent="claude")
+        assert task.wait().ok
+        sent = task.send("use tabs")
+        assert (sent["how"], sent["reason"]) == ("in a new run", None)
+        assert asyncio.run(_awaited(task)).summary == "Told: use tabs"
+        project.send(task.handle or 0, "and spaces")
+        result = task.wait()
+        assert (result.summary, len(result.runs)) == ("Told: and spaces", 3)
+        assert [one["state"] for one in result.json["messages"]] == ["read", "read"]
+        with pytest.raises(BadInput):
+            task.send("  ")
+    assert len({row["session"] for row in player.trail(bench)}) == 1
+
+
+async def _awaited(task: Task) -> Result:
+    return await task
+
+
+def test_behind_another_writer_the_reason_is_told(overhand_project: ProjectDir, bench: Path) -> None:
+    project = overhand_project
+    project.run("delegate", "First", "--agent", "claude", "--wait", check=True)
+    (bench / "hold").touch()
+    project.run("delegate", "Second", "--agent", "codex", check=True)
+    until(lambda: show(project, "2")["run_state"] == "running", "it is at work")
+    why = "Task 2 (codex) is at work in this checkout; agents that write there go one at a time."
+    third = project.run("delegate", "Third", "--agent", "claude", check=True).out
+    assert f"waits: {why}" in third
+    assert f"waits  {why}" in project.run("show", "3", check=True).out
+    sent = project.run("send", "1", "use tabs", "--json", check=True).json
+    assert (sent["reason"], sent["state"]) == (why, "queued")
+    assert "as soon as it may" in sent["message"]
+    beside = project.run("delegate", "Fourth", "--agent", "claude", "--read-only", check=True).out
+    assert "waits:" not in beside
+    (bench / "hold").unlink()
+    project.run("wait", "1", "2", "3", "4", check=True)
+
+
+def test_what_it_says_and_does_is_told_in_words(overhand_project: ProjectDir, bench: Path) -> None:
+    project = overhand_project
+    (bench / "hold").touch()
+    project.run("delegate", "First", "--agent", "claude", check=True)
+    until(lambda: show(project)["lately"] == "I am at it.", "it says so")
+    assert "just now  I am at it." in project.run("show", "1", check=True).out
+    assert "I am at it." in project.run(check=True).out
+    following = project.start("log", "-f", "1")
+    (bench / "hold").unlink()
+    out, _ = following.communicate(timeout=40)
+    assert "      I am at it.\n" in out
+    assert "{" not in out, "no JSON"
+    told = [json.loads(line) for line in project.run("log", "1", "--json", check=True).out.splitlines()]
+    said = [row["text"] for row in told if row["e"] == "said"]
+    assert said == ["I am at it."]
+    raw = project.run("log", "1", "-o", check=True).out
+    assert '{"type": "assistant"' in raw
+    assert show(project)["lately"] == ""
 
 
 def test_to_a_finished_agent_a_new_run_in_its_session(overhand_project: ProjectDir, bench: Path) -> None:
@@ -163,7 +225,7 @@ def test_what_is_stopped_keeps_it(overhand_project: ProjectDir, bench: Path) -> 
     ("words", "code", "part"),
     [
         (["1"], 2, "Send what?"),
-        (["1", "x", "--file", "y"], 2, "Send what?"),
+        (["1", "x", "--file", "y"], 2, "Words and --file at once"),
         (["1", "  "], 2, "The message is empty."),
         (["1", "x" * 100_001], 2, "100001 characters"),
         (["1", "--file", "not-there"], 4, "There is no file"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project
+from overhand import Project, trust
 from overhand.errors import NotTrusted
 from overhand.testing.project import make_project
 
@@ -247,3 +247,46 @@ def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir)
     code, screen = at_a_terminal(overhand_project, "", "show", "1")
     assert (code, "UNVERIFIED" in screen) == (0, True)
     assert overhand_project.run("show", "1", "--json").json["headline"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [
+        ("claude", ".claude/settings.json"),
+        ("codex", ".codex/config.toml"),
+        ("gemini", ".gemini/settings.json"),
+        ("opencode", ".opencode/plugin/evil.js"),
+        ("qwen", ".qwen/settings.json"),
+    ],
+)
+def test_what_an_agents_own_program_would_run(tmp_path: Path, driver: str, name: str) -> None:
+    """Hooks of a clone: the program would run them without asking."""
+    project = make_project(tmp_path / "clone", {})
+    try:
+        refused = project.run("delegate", "x", "--agent", driver, "--no-start", "--json")
+        assert refused.json.get("error", {}).get("code") in (None, "TOOL_UNAVAILABLE")
+        (project.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.path / name).write_text("{}")
+        refused = project.run("delegate", "x", "--agent", driver, "--no-start", "--json")
+        error = refused.json["error"]
+        assert (error["code"], error["files"], refused.code) == ("NOT_TRUSTED", [name], 3)
+        assert name in project.run("trust", "--yes", "--json", check=True).out
+        trusted = project.run("delegate", "x", "--agent", driver, "--no-start", "--json")
+        assert trusted.json.get("error", {}).get("code") in (None, "TOOL_UNAVAILABLE")
+    finally:
+        project.cleanup()
+
+
+def test_settings_of_ones_own_need_no_trust(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "clone", {})
+    try:
+        own = project.path / ".claude/settings.local.json"
+        own.parent.mkdir()
+        own.write_text("{}")
+        assert trust.of_program(str(project.path), "claude") == [".claude/settings.local.json"]
+        subprocess.run(["git", "init", "-q", str(project.path)], check=True)
+        assert trust.of_program(str(project.path), "claude") == []
+        subprocess.run(["git", "-C", str(project.path), "add", "-f", str(own)], check=True)
+        assert trust.of_program(str(project.path), "claude") == [".claude/settings.local.json"]
+    finally:
+        project.cleanup()

@@ -47,6 +47,11 @@ class Agent:
         return bool(self.options.get("can_delegate", True))
 
     @property
+    def level(self) -> str:
+        """The most that its runs may do."""
+        return str(self.options.get("level", "full"))
+
+    @property
     def exclusive(self) -> bool:
         """Whether it must be the only run in the checkout."""
         return bool(self.options.get("exclusive", False))

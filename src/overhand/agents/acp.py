@@ -14,6 +14,7 @@ import overhand
 from overhand.agents import Agent, Job, Launch
 from overhand.agents.command import fill, require_program
 from overhand.agents.command import problems as command_problems
+from overhand.agents.programs import wrong_patterns
 from overhand.agents.stream import Event, failure
 from overhand.errors import ToolMissing
 
@@ -31,6 +32,8 @@ RECIPES = {  # what to write as `command`, and what it is called where it is ins
     "opencode": 'npm install -g opencode-ai; command: ["opencode", "acp"]',
     "qwen": 'npm install -g @qwen-code/qwen-code; command: ["qwen", "--acp"]',
 }
+# opencode asks only for what its settings say; this is all that a run adds to them
+_ASKS = {"permission": {"edit": "ask", "bash": "ask", "external_directory": "allow"}}
 _AUTH = -32000  # ACP's error code: somebody must log in
 _ENTER = "import sys; sys.path.insert(0, sys.argv.pop()); from overhand.acp import main; sys.exit(main())"
 
@@ -41,11 +44,7 @@ def problems(agent: Agent) -> list[str]:
     wrong += [
         f"overhand.{key} must be a word." for key in ("mode", "auth") if not isinstance(agent.options.get(key, ""), str)
     ]
-    for key in ("allow", "deny"):
-        given = agent.options.get(key, [])
-        if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-            wrong.append(f'overhand.{key} must be a list of patterns: ["execute: git *"].')
-    return wrong
+    return wrong + wrong_patterns(agent.options)
 
 
 def launch(agent: Agent, job: Job) -> Launch:
@@ -76,8 +75,10 @@ def launch(agent: Agent, job: Job) -> Launch:
         "mode": agent.options.get("mode", ""),
         "auth": agent.options.get("auth", ""),
     }
+    asks = os.path.basename(argv[0]) == "opencode" and (job.level != "full" or job.deny)
     return Launch(
         (sys.executable, "-IS", "-c", _ENTER, home),
+        env={"OPENCODE_CONFIG_CONTENT": json.dumps(_ASKS)} if asks else {},
         files=(("OVERHAND_ACP", "acp.json", json.dumps(spec)),),
     )
 

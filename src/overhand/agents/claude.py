@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
-from overhand.agents.programs import HOOK_SECONDS, require, session_name, stop_hook
+from overhand.agents.programs import HOOK_SECONDS, require, session_name, stop_hook, wrong_patterns
 from overhand.agents.stream import Event, failure
+from overhand.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "claude"
-RESUMES = True
-COMPACTS = True
-MAX_BLOCK = 540.0  # its shell tool ends commands after ten minutes at most
-_READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task", "Bash(overhand *)")
-_WORK = ("Bash", "Edit", "Write", "MultiEdit", "NotebookEdit")
+_READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task")
+_EDIT = ("Edit", "Write", "MultiEdit", "NotebookEdit")
+_TOOLS = {"execute": ("Bash",), "edit": _EDIT, "read": ("Read",), "search": ("Grep", "Glob"), "fetch": ("WebFetch",)}
 
 
-def problems(_agent: Agent) -> list[str]:
-    """Nothing needs to be said in an agent file."""
-    return []
+def problems(agent: Agent) -> list[str]:
+    """Only patterns can be wrong."""
+    return wrong_patterns(agent.options)
 
 
 def launch(agent: Agent, job: Job) -> Launch:
@@ -34,11 +34,9 @@ def launch(agent: Agent, job: Job) -> Launch:
     argv += ["--resume", job.session] if job.session else ["--session-id", session_name(job.run)]
     if job.mcp:
         servers = {"overhand": {"command": job.mcp[0], "args": list(job.mcp[1:]), "alwaysLoad": True}}
-        argv += ["--mcp-config", json.dumps({"mcpServers": servers}), "--strict-mcp-config"]
+        argv += ["--mcp-config", json.dumps({"mcpServers": servers})]
         argv += ["--permission-prompt-tool", "mcp__overhand__permit"]  # what is withheld becomes a question
-    if hook := stop_hook(agent, job):
-        stop = [{"hooks": [{"type": "command", "command": hook, "timeout": HOOK_SECONDS}]}]
-        argv += ["--settings", json.dumps({"hooks": {"Stop": stop}})]  # beside the person's own, for this run
+    argv += _beside_the_persons_own(agent, job)
     argv += [str(word) for word in agent.options.get("args", ())]
     env = {
         "BASH_MAX_TIMEOUT_MS": "600000",
@@ -50,17 +48,59 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch(tuple(argv), env=env)
 
 
+def _beside_the_persons_own(agent: Agent, job: Job) -> list[str]:
+    """Our stop hook; and none of the repository's MCP servers, which a headless run would start without asking."""
+    settings: dict[str, Any] = {}
+    if hook := stop_hook(agent, job):
+        settings["hooks"] = {"Stop": [{"hooks": [{"type": "command", "command": hook, "timeout": HOOK_SECONDS}]}]}
+    foreign = _servers_of(job.project)
+    if foreign:
+        settings["disabledMcpjsonServers"] = foreign
+    argv = ["--settings", json.dumps(settings)] if settings else []
+    return argv if foreign is not None else [*argv, "--strict-mcp-config"]
+
+
+def _servers_of(folder: str) -> list[str] | None:
+    """The MCP servers that `.mcp.json` here and in the folders above names; None where one cannot be read."""
+    found: set[str] = set()
+    while True:
+        path = f"{folder.rstrip('/')}/.mcp.json"
+        if os.path.lexists(path):
+            try:
+                found |= json.loads(read_file(path) or b"")["mcpServers"].keys()
+            except (ValueError, KeyError, TypeError, AttributeError):
+                return None
+        if folder == (folder := os.path.dirname(folder)):
+            return sorted(found)
+
+
 def _permissions(job: Job) -> list[str]:
-    """A level as modes and lists; the run's own folder is always writable."""
-    folder = f"/{job.place}/**"  # two slashes: from the root of the file system
-    if job.level == "full":
+    """A level as mode and lists; the run's own folder is always writable, and the rest is asked of `permit`.
+
+    Where something is denied as much as possible is asked there: its patterns see more than these lists do.
+    """
+    if job.level == "full" and not job.deny and os.geteuid() != 0:  # to root it refuses that
         return ["--permission-mode", "bypassPermissions"]
-    allowed = [*_READ, f"Edit({folder})", f"Write({folder})", "mcp__overhand"]
-    words = [*allowed, *_WORK] if job.level == "work" else allowed
-    words += job.allow
-    denied = ["--disallowedTools", *job.deny] if job.deny else []
-    mode = "acceptEdits" if job.level == "work" else "default"
-    return ["--permission-mode", mode, "--add-dir", job.place, "--allowedTools", *words, *denied]
+    folder = f"/{job.place}/**"  # two slashes: from the root of the file system
+    words = ["mcp__overhand", "Bash(overhand *)", f"Edit({folder})", f"Write({folder})"]
+    if not job.deny or not job.mcp:
+        words += [*_READ, *(["Bash"] if job.level != "read" else []), *(_EDIT if job.level == "full" else ())]
+    words += _rules(job.allow)
+    mode = "default" if job.level == "read" or job.deny else "acceptEdits"
+    denied = list(_rules(job.deny))
+    told = ["--permission-mode", mode, "--add-dir", job.place, "--allowedTools", *words]
+    return [*told, "--disallowedTools", *denied] if denied else told
+
+
+def _rules(patterns: tuple[str, ...]) -> Iterator[str]:
+    """Patterns as its own rules; what is written in its words stays as it is."""
+    for pattern in patterns:
+        kind, _, what = (part.strip() for part in pattern.partition(":"))
+        if kind not in _TOOLS:
+            yield from [pattern] if "*" not in kind.partition("(")[0] and " " not in kind.partition("(")[0] else []
+            continue
+        for tool in _TOOLS[kind]:
+            yield tool if what in ("", "*") else f"{tool}({'/' if what.startswith('/') else ''}{what})"
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
@@ -70,6 +110,10 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         yield Event("session", str(line.get("session_id", "")))
     elif kind == "assistant" and not line.get("parent_tool_use_id"):
         yield from _spoken(line.get("message"))
+    elif kind == "system" and line.get("subtype") == "api_retry":
+        delay, status = line.get("retry_delay_ms"), line.get("error_status") or line.get("error")
+        soon = f"in {delay / 1000:.0f} s" if isinstance(delay, int | float) else "soon"
+        yield Event("noted", f"the model's service answered {status}; it tries again {soon}")
     elif kind == "rate_limit_event":
         info = line.get("rate_limit_info") or {}
         if info.get("status") == "rejected" and isinstance(info.get("resetsAt"), int | float):
@@ -91,8 +135,7 @@ def _spoken(message: Any) -> Iterator[Event]:
 def _result(line: dict[str, Any]) -> Iterator[Event]:
     """The last line: usage is only here, and an error may call itself a success."""
     for denial in line.get("permission_denials") or ():
-        shown = denial.get("tool_name", "a tool") if isinstance(denial, dict) else str(denial)
-        yield Event("denied", str(shown))
+        yield Event("denied", _denied(denial))
     usage = line.get("usage") or {}
     cached = usage.get("cache_read_input_tokens", 0) + usage.get("cache_creation_input_tokens", 0)
     yield Event(
@@ -102,10 +145,17 @@ def _result(line: dict[str, Any]) -> Iterator[Event]:
             "output": usage.get("output_tokens", 0),
             "usd": line.get("total_cost_usd") or 0.0,
             "turns": line.get("num_turns", 0),
+            "counted": sum(map(_tokens, (line.get("modelUsage") or {}).values())),
         },
     )
     text = str(line.get("result") or "") or _errors(line)
     yield Event("ended", text[:500], {"how": _how(line, text)})
+
+
+def _tokens(used: Any) -> int:
+    """What a model was asked and said, as far as it is behind the sum of money: that may be of the whole session."""
+    kinds = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    return sum(used.get(kind) or 0 for kind in kinds) if isinstance(used, dict) else 0
 
 
 def _errors(line: dict[str, Any]) -> str:
@@ -113,6 +163,16 @@ def _errors(line: dict[str, Any]) -> str:
     error = line.get("error")
     told = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
     return "; ".join(str(one) for one in told)
+
+
+def _denied(denial: Any) -> str:
+    """What it was not allowed to do."""
+    if not isinstance(denial, dict):
+        return str(denial)[:300]
+    given = denial.get("tool_input")
+    given = given if isinstance(given, dict) else {}
+    about = given.get("command") or given.get("file_path") or given.get("url") or ""
+    return f"{denial.get('tool_name', 'a tool')}{f': {about}' if about else ''}"[:300]
 
 
 def _how(line: dict[str, Any], text: str) -> str:
@@ -126,6 +186,8 @@ def _how(line: dict[str, Any], text: str) -> str:
     if subtype == "error_during_execution":
         found = failure(None, text)
         return found if found != "api-error" else "none"  # it never came to ask the model
+    if line.get("stop_reason") == "refusal":
+        return "refused"
     if line.get("is_error") or reason == "api_error":
         status = line.get("api_error_status")
         return failure(status if isinstance(status, int) else None, text)

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "codex"
-RESUMES = True
-COMPACTS = True
-CUMULATIVE = True  # its usage counts the whole thread: what earlier runs used is taken off
-MAX_BLOCK = 100.0
 
 
 def problems(_agent: Agent) -> list[str]:

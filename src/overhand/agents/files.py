@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overhand import model, trust
-from overhand.agents import DRIVERS, LATER, REAL, Agent, driver, installed
+from overhand.agents import DRIVERS, LATER, REAL, Agent, driver
 from overhand.config import FILES, Config, user_folder
 from overhand.errors import AgentNotFound, BadInput
 from overhand.files import read_file
 from overhand.markdown import front_matter
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HELD = ("claude", "acp")  # drivers whose agents ask before they act
 # words of `cdp` requirements, and the sections they mean
 INPUT_WORDS = {
     "task": "task", "task description": "task", "description": "task", "context": "context",
@@ -52,12 +56,15 @@ def find(root: str, name: str, config: Config) -> Agent:
     known = names(root)
     if name not in known and name in REAL:
         told = tuple(f for f in FILES if os.path.lexists(f"{root}/{f}"))  # its options come from there
+        if wrong := _unheld(name, config.drivers.get(name, {})):
+            raise BadInput(f"[drivers.{name}]: {wrong[0]}", "Take them out, or write an agent file for another driver.")
         about = f"{name}, as it is installed here"
+        told += tuple(trust.of_program(root, name))
         return Agent(name, name, options=config.drivers.get(name, {}), description=about, trusted_with=told)
     if name not in known:
         if name in LATER or name in DRIVERS:
             raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
-        near = get_close_matches(name, known, 1)
+        near = get_close_matches(name, [*known, *REAL], 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         raise AgentNotFound(f"There is no agent {name!r}.{meant}", "See them all: overhand agents", known=sorted(known))
     return load(root, name, known[name], config)
@@ -65,7 +72,7 @@ def find(root: str, name: str, config: Config) -> Agent:
 
 def example_hint(root: str, name: str) -> str:
     """How to make one."""
-    return f"Write .overhand/agents/{name}.md; `overhand agents --example` shows one." if root else ""
+    return f"Write .overhand/agents/{name}.md; `overhand agents {name} --example` shows one." if root else ""
 
 
 def default(root: str, config: Config) -> str:
@@ -80,11 +87,14 @@ def choose(root: str, config: Config) -> tuple[str, str]:
     known = sorted(names(root))
     if len(known) == 1:
         return known[0], ""
+    from overhand.agents import installed
+
     if found := installed.choose():
         return found
     if not known:
         raise AgentNotFound(
-            "There is no agent yet.", "Write .overhand/agents/NAME.md; `overhand agents --example` shows one."
+            "There is no agent yet.",
+            "Install a coding agent, or write .overhand/agents/NAME.md; overhand agents says how.",
         )
     raise BadInput(
         f"Which agent? There are {', '.join(known)}.",
@@ -122,7 +132,11 @@ def load(root: str, name: str, path: str, config: Config) -> Agent:
         name=name,
         driver=str(chosen),
         source=source,
-        trusted_with=(*(f for f in FILES if os.path.lexists(f"{root}/{f}")), *((source,) if inside else ())),
+        trusted_with=(
+            *(f for f in FILES if os.path.lexists(f"{root}/{f}")),
+            *((source,) if inside else ()),
+            *trust.of_program(root, str(chosen)),
+        ),
         description=str(keys.get("description", "")),
         body=body.strip(),
         options=merged,
@@ -132,7 +146,7 @@ def load(root: str, name: str, path: str, config: Config) -> Agent:
         digest=hashlib.sha256(raw).hexdigest(),
         warnings=tuple(warnings),
     )
-    problems += _options(merged)
+    problems += [*_options(merged), *_unheld(str(chosen), merged)]
     if chosen in DRIVERS:
         problems += driver(str(chosen)).problems(agent)
     if problems:
@@ -142,10 +156,12 @@ def load(root: str, name: str, path: str, config: Config) -> Agent:
 
 def _options(options: dict[str, Any]) -> list[str]:
     """What is wrong with the part that every driver has."""
-    switches = ("reentrant", "can_delegate", "control", "exclusive", "compacts")
+    switches = ("reentrant", "can_delegate", "control", "exclusive", "compacts", "mcp", "hooks")
     wrong = [
         f"overhand.{key} must be true or false." for key in switches if not isinstance(options.get(key, False), bool)
     ]
+    if options.get("level", "full") not in model.LEVELS:
+        wrong.append(f"overhand.level must be one of {', '.join(model.LEVELS)}.")
     if not model.is_limit_rule(options.get("on_limit", "pause")):
         wrong.append("overhand.on_limit must be `pause` or `switch:AGENT`.")
     try:
@@ -153,6 +169,14 @@ def _options(options: dict[str, Any]) -> list[str]:
     except (TypeError, ValueError):
         wrong.append("overhand.max_block must be a duration, such as 30s.")
     return wrong
+
+
+def _unheld(driver_name: str, options: Mapping[str, Any]) -> list[str]:
+    """Patterns that nobody would see to: better none than ones that are not kept."""
+    given = [key for key in ("allow", "deny") if options.get(key)]
+    if driver_name in HELD or not given:
+        return []
+    return [f"{driver_name} cannot be held to {' and '.join(given)}; the drivers {' and '.join(HELD)} can."]
 
 
 def parse_yaml(text: str, source: str, problems: list[str]) -> dict[str, Any]:

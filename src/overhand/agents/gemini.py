@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "gemini"
-RESUMES = True
-COMPACTS = True
-MAX_BLOCK = 100.0
 _OTHERS = (
     "/etc/gemini-cli/system-defaults.json",
     "/Library/Application Support/GeminiCli/system-defaults.json",
@@ -37,12 +35,43 @@ def launch(agent: Agent, job: Job) -> Launch:
         argv += ["-m", job.model]
     if job.session:
         argv += ["--resume", job.session]
+    if job.level == "read":
+        argv += _policies(job)
     argv += [str(word) for word in agent.options.get("args", ())]
     env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
-    if not belongs_to_root(job.place):
-        return Launch(tuple(argv), env=env)  # it would pass over the file, with a warning
-    found = defaults("AfterAgent", HOOK_SECONDS * 1000, stop_hook(agent, job), job.mcp)
-    return Launch(tuple(argv), env=env, files=settings_file("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", _OTHERS, found))
+    files: tuple[tuple[str, str, str], ...] = ()
+    if job.level == "read":
+        files = (("OVERHAND_POLICY", "policy.toml", _policy(job)),)
+    if belongs_to_root(job.place):  # else it would pass over the file, with a warning
+        found = defaults("AfterAgent", HOOK_SECONDS * 1000, stop_hook(agent, job), job.mcp)
+        files += settings_file("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", _OTHERS, found)
+    return Launch(tuple(argv), env=env, files=files)
+
+
+def _policy(job: Job) -> str:
+    """Who may only read still returns: files right in the run's folder may be written, and `overhand` may be called."""
+    inside = re.escape(json.dumps(f"{job.place}/", ensure_ascii=False)[1:-1])
+    pattern = f'"file_path":"{inside}[A-Za-z0-9_-]+\\.[a-z]+"'
+    return f"""\
+[[rule]]
+toolName = "write_file"
+argsPattern = {json.dumps(pattern, ensure_ascii=False)}
+decision = "allow"
+priority = 900
+
+[[rule]]
+toolName = "run_shell_command"
+commandPrefix = "overhand"
+decision = "allow"
+priority = 900
+"""
+
+
+def _policies(job: Job) -> list[str]:
+    """The policies of this run beside the person's own, which would be left out otherwise."""
+    home = os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
+    own = f"{home}/.gemini/policies"
+    return ["--policy", f"{job.place}/policy.toml", *(["--policy", own] if os.path.isdir(own) else [])]
 
 
 def belongs_to_root(path: str) -> bool:
@@ -82,6 +111,8 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         yield Event("said", str(line.get("content", "")), {"part": bool(line.get("delta"))})
     elif kind == "tool_use":
         yield Event("did", str(line.get("tool_name", "")), line.get("parameters") or {})
+    elif kind == "tool_result" and (line.get("error") or {}).get("type") == "policy_violation":
+        yield Event("denied", str(line.get("tool_id", "")).partition("__")[0])
     elif kind == "result":
         stats = line.get("stats") or {}
         yield Event("used", data={"input": stats.get("input_tokens", 0), "output": stats.get("output_tokens", 0)})

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "goose"
-RESUMES = True
-COMPACTS = True
-CUMULATIVE = True  # its usage counts the whole session
-NAMED = True  # the session is named by us: its stream has no id
-MAX_BLOCK = 100.0
+# what it says itself, in the place of the model
+_CUT_OFF = "I've reached the maximum number of actions"
+_OWN_WORDS = ("Ran into this error", _CUT_OFF)
 
 
 def problems(_agent: Agent) -> list[str]:
@@ -57,8 +55,9 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
 def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
     text = str(block.get("text", ""))
     if block.get("type") == "text" and message.get("role") == "assistant":
-        if message.get("id") is None and text.startswith("Ran into this error"):  # it exits with 0 all the same
-            yield Event("ended", text[:500], {"how": failure(None, text)})
+        if message.get("id") is None and text.startswith(_OWN_WORDS):  # it exits with 0 all the same
+            cut_off = text.startswith(_CUT_OFF)
+            yield Event("ended", text[:500], {"how": "max-turns" if cut_off else failure(None, text)})
         else:
             yield Event("said", text, {"part": True})
     elif block.get("type") == "toolRequest":

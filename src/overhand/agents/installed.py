@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from overhand.agents import REAL, programs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _PATIENCE = 5.0  # seconds that all programs together may take to say their version
 
@@ -41,6 +41,8 @@ class Signs:
     files: tuple[Place, ...]
     settings: tuple[Place, ...]  # where they are, the program may have a key that cannot be seen from here
     log_in: str
+    provider: str = ""  # names whose key it takes; without it and without settings no key is of use
+    unread: str = ""  # a key that people expect it to take, and it does not
 
 
 SIGNS: Mapping[str, Signs] = {
@@ -52,10 +54,11 @@ SIGNS: Mapping[str, Signs] = {
         "claude, then /login",
     ),
     "codex": Signs(
-        ("CODEX_API_KEY", "OPENAI_API_KEY"),
+        ("CODEX_API_KEY",),
         (Place("CODEX_HOME", "~/.codex", "auth.json"),),
         (Place("CODEX_HOME", "~/.codex", "config.toml"),),
         "codex login",
+        unread="OPENAI_API_KEY",
     ),
     "gemini": Signs(
         ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
@@ -70,10 +73,11 @@ SIGNS: Mapping[str, Signs] = {
         "opencode auth login",
     ),
     "goose": Signs(
-        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+        (),
         (Place("XDG_CONFIG_HOME", "~/.config", "goose/secrets.yaml"),),
         (Place("XDG_CONFIG_HOME", "~/.config", "goose/config.yaml"),),
         "goose configure",
+        provider="GOOSE_PROVIDER",
     ),
     "qwen": Signs(
         ("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
@@ -91,11 +95,25 @@ def login(name: str) -> tuple[bool | None, str]:
         return True, f"{variable} is set"
     if path := next((p.path for p in signs.files if os.path.isfile(p.path)), None):
         return True, f"{_shown(path)} is there"
+    if provider := os.environ.get(signs.provider):
+        key = f"{provider.upper()}_API_KEY"
+        told = f"{key} is set" if os.environ.get(key) else f"{signs.provider} is {provider}, a key may be elsewhere"
+        return (True if os.environ.get(key) else None), told
     if path := next((p.path for p in signs.settings if os.path.isfile(p.path)), None):
-        return None, f"its settings are there ({_shown(path)}), a key may be elsewhere"
+        return None, f"{_shown(path)} may name a key"
     if name == "claude" and sys.platform == "darwin":
         return None, "it may have its key in the keychain"
-    return False, "no key and no login was found"
+    if os.environ.get(signs.unread):
+        return False, f"{signs.unread} is set, but it does not take that one"
+    return False, "no provider was chosen" if signs.provider else "no key and no login was found"
+
+
+def log_in(name: str) -> str:
+    """What to type to log in."""
+    signs = SIGNS[name]
+    if signs.unread and os.environ.get(signs.unread):
+        return f"printenv {signs.unread} | {signs.log_in} --with-api-key"
+    return signs.log_in
 
 
 def _shown(path: str) -> str:
@@ -110,16 +128,19 @@ def choose() -> tuple[str, str] | None:
     for wanted, why in ((True, "it is installed, and"), (None, "it is installed;"), (False, "it is installed, but")):
         for name, logged_in, rests_on in found:
             if logged_in is wanted:
-                return name, f"{why} {rests_on}"
+                return name, f"{why} {rests_on}" + (f" (log in: {log_in(name)})" if logged_in is False else "")
     return None
 
 
-def versions(names: Iterable[str] = REAL) -> dict[str, str | None]:
+def versions(names: Iterable[str] = REAL, tell: Callable[[str], None] | None = None) -> dict[str, str | None]:
     """The version of each program that is there; one that does not answer in time has none, and is asked again."""
     paths = {name: path for name in names if (path := programs.find(name))}
     known = _remembered()
     keys = {name: _key(path) for name, path in paths.items()}
-    asked = _ask({name: path for name, path in paths.items() if keys[name] not in known})
+    new = {name: path for name, path in paths.items() if keys[name] not in known}
+    if new and tell:
+        tell(f"Asking {', '.join(new)} for {'its' if len(new) == 1 else 'their'} version …")
+    asked = _ask(new)
     if told := {keys[name]: version for name, version in asked.items() if version}:
         _remember({**known, **told})
     return {name: known.get(keys[name]) or asked.get(name) for name in paths}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
@@ -13,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "opencode"
-RESUMES = True
-COMPACTS = True
-MAX_BLOCK = 100.0
+_DENIED = ("rejected", "a rule which prevents")
 
 
 def problems(_agent: Agent) -> list[str]:
@@ -31,10 +30,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     if job.session:
         argv += ["-s", job.session]
     argv += [str(word) for word in agent.options.get("args", ())]
-    allowed = "deny" if job.level == "read" else "allow"
-    config: dict[str, Any] = {"permission": {"edit": allowed, "bash": allowed, "external_directory": "allow"}}
-    if job.level == "read":
-        config["permission"]["edit"] = {f"{job.place}/**": "allow", "*": "deny"}
+    config: dict[str, Any] = {"permission": _permission(job)}
     if job.mcp:
         config["mcp"] = {"overhand": {"type": "local", "command": list(job.mcp), "timeout": 86_400_000}}
     env = {
@@ -43,6 +39,18 @@ def launch(agent: Agent, job: Job) -> Launch:
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
     }
     return Launch(tuple(argv), env=env)
+
+
+def _permission(job: Job) -> dict[str, Any]:
+    """A level in its words; of its patterns the last that fits counts, and paths are relative to the repository."""
+    if job.level != "read":
+        return {"edit": "allow", "bash": "allow", "external_directory": "allow"}
+    own = os.path.relpath(job.place, job.project)
+    return {
+        "edit": {"*": "deny", f"*{own}/*": "allow"},
+        "bash": "deny",  # a pattern for one command would let a redirection of its output pass
+        "external_directory": "allow",
+    }
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
@@ -55,7 +63,7 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
     elif kind == "tool_use":
         state = part.get("state") or {}
         yield Event("did", str(part.get("tool", "")), state.get("input") or {})
-        if state.get("status") == "error" and "reject" in str(state.get("error", "")).lower():
+        if state.get("status") == "error" and any(one in str(state.get("error", "")) for one in _DENIED):
             yield Event("denied", str(part.get("tool", "")))
     elif kind == "step_finish":
         tokens = part.get("tokens") or {}
@@ -67,4 +75,5 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         error = line.get("error") or {}
         data = error.get("data") or {}
         text = str(data.get("message") or error.get("name") or "")
-        yield Event("ended", text[:500], {"how": failure(data.get("statusCode"), text)})
+        refused = error.get("name") == "ContentFilterError"
+        yield Event("ended", text[:500], {"how": "refused" if refused else failure(data.get("statusCode"), text)})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overhand.errors import ToolMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from overhand.agents import Agent, Job
 
 INSTALL = {
@@ -33,7 +34,7 @@ HOOK_SECONDS = 20  # for our stop hook; after that the agent stops all the same
 # how a person opens one of its sessions on a terminal
 _OPEN = {
     "claude": ("--resume",),
-    "codex": ("resume",),
+    "codex": ("resume", "--no-daemon"),  # its background server would keep this run's environment for later ones
     "gemini": ("--resume",),
     "opencode": ("--session",),
     "goose": ("session", "--resume", "--name"),
@@ -78,15 +79,36 @@ def stop_hook(agent: Agent, job: Job) -> str:
     return shlex.join((sys.executable, "-P", "-m", "overhand.verbs.hook", job.project, job.place))
 
 
+def own_server(agent: Agent) -> tuple[str, ...]:
+    """The command of our MCP server, for agents that take one; `mcp: false` in the agent's file leaves it out."""
+    from importlib.util import find_spec
+
+    if not agent.real or not agent.options.get("mcp", True) or find_spec("mcp") is None:
+        return ()
+    return (sys.executable, "-P", "-m", "overhand", "mcp")  # -P: nothing in the project is a module of ours
+
+
 def opened(agent: Agent, session: str) -> list[str]:
     """The command that opens a session for a person."""
     return [require(agent, agent.driver), *_OPEN[agent.driver], session]
+
+
+def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `allow` and `deny`."""
+    wrong = []
+    for key in ("allow", "deny"):
+        given = options.get(key, [])
+        if not isinstance(given, list) or not all(isinstance(one, str) and one.strip() for one in given):
+            wrong.append(f'overhand.{key} must be a list of patterns: ["execute: git *"].')
+    return wrong
 
 
 def is_session(name: str, text: str) -> bool:
     """Whether this can be a session of that program: it becomes a word of its command line."""
     if name in ("opencode", "goose"):
         return 0 < len(text) <= 200 and text[0].isalnum() and all(c.isalnum() or c in "._-" for c in text)
+    import uuid
+
     try:
         return str(uuid.UUID(text)) == text.lower()
     except ValueError:
@@ -95,4 +117,6 @@ def is_session(name: str, text: str) -> bool:
 
 def session_name(run_id: str) -> str:
     """A session id of our own making, always the same for a run: a UUID, as some agents want it."""
+    import uuid
+
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"overhand:{run_id}"))

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = "qwen"
-RESUMES = True
-COMPACTS = True
-MAX_BLOCK = 100.0
 _OTHERS = (
     "/etc/qwen-code/system-defaults.json",
     "/Library/Application Support/QwenCode/system-defaults.json",
@@ -34,6 +31,8 @@ def launch(agent: Agent, job: Job) -> Launch:
         argv += ["-m", job.model]
     if job.session:
         argv += ["--resume", job.session]
+    if job.level == "read":  # it still returns; a rule for one command would let a redirection of its output pass
+        argv += ["--allowed-tools", f"write_file(/{job.place}/**)", "--allowed-tools", f"edit(/{job.place}/**)"]
     argv += [str(word) for word in agent.options.get("args", ())]
     found = gemini.defaults("Stop", HOOK_SECONDS, stop_hook(agent, job), job.mcp)
     if job.mcp:

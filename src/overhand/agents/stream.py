@@ -2,7 +2,8 @@
 
 Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
 money of this run so far), `limited` (its account's limit, and when that is over), `denied` (something it wanted and was
-not allowed), `ended` (how its last turn ended), `turned` (it ended, and well unless something said otherwise).
+not allowed), `noted` (what a person who watches wants to know), `ended` (how its last turn ended), `turned` (it ended,
+and well unless something said otherwise).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Heard:
         elif event.kind == "did":
             self.tools += 1
         elif event.kind == "used":
-            for key in ("input", "output", "usd", "turns"):
+            for key in ("input", "output", "usd", "turns", "counted"):
                 before = self.usage.get(key, 0) if event.data.get("add") else 0
                 self.usage[key] = before + (event.data.get(key) or 0)
         elif event.kind == "denied":
@@ -108,6 +109,34 @@ def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> 
     return heard
 
 
+_TELLING = (  # of a tool's arguments, in the words of all agents: the first that is there says most
+    *("command", "cmd", "file_path", "absolute_path", "path", "pattern", "query", "url", "title", "description"),
+    *("question", "prompt"),
+)
+_SHELL = re.compile(r"^/?(?:usr/)?(?:bin/)?(?:ba|z)?sh -l?c ")
+
+
+def brief(arguments: Mapping[str, Any], *folders: str) -> str:
+    """What a tool was used for, in one line; paths in these folders are shown as they are called there."""
+    told = next((arguments[key] for key in _TELLING if arguments.get(key)), None)
+    if told is None:
+        told = json.dumps(dict(arguments), ensure_ascii=False, default=str) if arguments else ""
+    line = told if isinstance(told, str) else " ".join(map(str, told)) if isinstance(told, list) else str(told)
+    line = _bare(" ".join(line.split()))
+    for folder in folders:
+        line = line.replace(f"{folder}/", "")
+    return line if len(line) <= _LONG else line[: _LONG - 1] + "…"
+
+
+def _bare(line: str) -> str:
+    """A command without the shell around it."""
+    if not (found := _SHELL.match(line)):
+        return line
+    rest = line[found.end() :]
+    return rest[1:-1] if len(rest) > 1 and rest[0] in "'\"" and rest[-1] == rest[0] else rest
+
+
+_LONG = 200  # characters
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CALLED = re.compile(r"\berror\b", re.IGNORECASE)
 

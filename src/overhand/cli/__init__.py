@@ -11,9 +11,23 @@ from overhand.errors import OverhandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from overhand.verbs import Answer, Verb
+
+
+def program() -> NoReturn:
+    """`overhand` itself: run the command, and end at once, since taking an interpreter apart takes milliseconds."""
+    code = main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        sys.exit(code)  # closed, or full: that is Python's to tell
+    threads = sys.modules.get("threading")
+    if threads is not None and threads.active_count() > 1:
+        sys.exit(code)  # it waits for them
+    os._exit(code)
 
 
 def main(argv: list[str] | None = None) -> int:

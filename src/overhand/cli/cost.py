@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.budget import say_tokens, say_usd
+from overhand.cli.cells import cells, cut
 from overhand.cli.words import colour, one_line, width
 
 if TYPE_CHECKING:
@@ -12,23 +13,41 @@ if TYPE_CHECKING:
 
     Payload = dict[str, Any]
 
-_HEAD = f"{'task':>5}  {'in':>8} {'out':>8} {'money':>9} {'with children':>14}  {'of budget':<22} title"
+_HEAD = ("task", "in", "out", "money", "with children", "of budget", "agent", "title")
 
 
 def table(payload: Payload) -> Iterator[str]:
-    """One line a task, children below their parent, then the sums."""
-    yield colour(_HEAD, "dim")
-    for row in payload["tasks"]:
-        handle = row["handle"] if row["handle"] is not None else "-"
-        tokens = f"{_about(row, row['input']):>8} {_about(row, row['output']):>8} {money(row['usd']):>9}"
-        tree = _about(row["tree"], row["tree"]["tokens"]) if row["tree"]["tasks"] > 1 else ""
-        title = "  " * row["indent"] + one_line(row["title"], max(20, width() - 72))
-        yield f"{handle:>5}  {tokens} {tree:>14}  {_of_budget(row):<22} {title}"
+    """One line a task, children below their parent, then the sums; a column in which nothing stands is left out."""
+    rows = [_HEAD, *map(_cells, payload["tasks"])]
+    sizes = [max(least, *map(cells, column)) for least, column in zip(_LEAST, zip(*rows, strict=True), strict=True)]
+    kept = [n for n, column in enumerate(zip(*rows[1:], strict=True)) if any(column)][:-1]
+    room = max(20, width() - 2 - sum(sizes[n] + 2 for n in kept))
+    for number, row in enumerate(rows):
+        shown = "".join(f"  {_aligned(row[n], sizes[n], left=n > _NUMBERS)}" for n in kept)
+        line = f"{shown}  {cut(row[-1], room)}"
+        yield colour(line, "dim") if number == 0 else line
     today, total = payload["today"], payload["total"]
     yield f"today  {say_tokens(today['tokens'])} tokens, {say_usd(today['usd'])}"
     yield f"total  {_about(total, total['tokens'])} tokens, {say_usd(total['usd'])}"
     if total["estimated"]:
         yield colour("~ is an estimate: the agent did not report what it used", "dim")
+
+
+_LEAST = (4, 6, 6, 7, 0, 0, 0, 0)  # columns, so that the table looks the same from day to day
+_NUMBERS = 4  # the last column that stands at the right
+
+
+def _cells(row: Payload) -> tuple[str, ...]:
+    tree = _about(row["tree"], row["tree"]["tokens"]) if row["tree"]["tasks"] > 1 else ""
+    handle = str(row["handle"]) if row["handle"] is not None else "-"
+    spent = (_about(row, row["input"]), _about(row, row["output"]), money(row["usd"]))
+    title = "  " * row["indent"] + one_line(row["title"], 200)
+    return (handle, *spent, tree, _of_budget(row), one_line(row["agent"], 20), title)
+
+
+def _aligned(text: str, size: int, *, left: bool) -> str:
+    gap = " " * (size - cells(text))
+    return text + gap if left else gap + text
 
 
 def used(usage: Payload) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.cli.words import colour, one_line, printable, state_word
+from overhand.cli.words import colour, folded, one_line, printable, state_word
 from overhand.model import say_duration
 
 if TYPE_CHECKING:
@@ -74,6 +74,10 @@ def whole(payload: Payload) -> Iterator[str]:
         from overhand.cli import cost
 
         yield from _block("used", cost.used(payload["usage"]))
+    if payload.get("reason") and payload["status"] is None:
+        yield from _block("waits", [printable(payload["reason"])])
+    if payload.get("lately"):
+        yield from _block("just now", [one_line(payload["lately"], 200)])
     yield from _block("asked", _asked(payload))
     if payload["for_primary"]:
         yield from _block("for you", _first_lines(payload["for_primary"], payload["handle"]))
@@ -105,7 +109,7 @@ _MOST_LINES, _MOST_WIDE = 40, 1000
 
 def _block(name: str, rows: Iterable[str]) -> Iterator[str]:
     for number, row in enumerate(rows):
-        yield f" {name if number == 0 else '':>10}  {row}"
+        yield from folded(row, f"{name if number == 0 else '':>10}  ", 1)
 
 
 def _claimed(payload: Payload) -> Iterator[str]:

@@ -91,13 +91,17 @@ def finish(payload: Payload) -> Iterator[str]:
 def connect(payload: Payload) -> Iterator[str]:
     """What belongs where, or what was done."""
     if payload["did"] == "print":
-        yield f"# {payload['path']}"
+        yield f"This belongs into {printable(payload['path'])}:"
+        yield ""
         yield printable(payload["entry"]).rstrip("\n")
+        yield ""
     elif payload["did"] == "nothing":
         yield f"{payload['path']}: nothing to change."
     else:
         done = "added to" if payload["did"] == "write" else "taken back from"
-        files = f" ({', '.join(payload['files'])})" if "files" in payload else ""
-        yield f"Overhand was {done} {payload['path']}{files}"
+        yield f"Overhand was {done} {printable(payload['path'])}"
+        yield from (f"   {name}" for name in payload.get("files", ()))
+    if payload["next"]:
+        yield "next:"
     for command in payload["next"]:
         yield f"   {printable(command)}"

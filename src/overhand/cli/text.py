@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import TONES, colour, one_line, printable, state_word, width
+from overhand.cli.words import TONES, colour, folded, one_line, printable, state_word, width
 from overhand.model import say_duration
 
 TYPE_CHECKING = False
@@ -50,13 +50,15 @@ def _delegate(payload: Payload) -> Iterator[str]:
     limits += f" · budget {printable(payload['budget'])}" if payload["budget"] else ""
     yield f"   {payload['agent']} · {'prepared, not started' if prepared else 'accepted'} · {limits}"
     if payload.get("may"):
-        yield f"   level {payload['level']}: it {payload['may']}"
+        yield from folded(payload["may"], f"level {payload['level']}: it ")
+    if payload.get("reason"):
+        yield from folded(printable(payload["reason"]), "waits: ")
     if payload["checks"]:
         yield "   checks: " + "; ".join(printable(c["command"]) for c in payload["checks"])
     else:
         yield "   checks: none, so the result will read UNVERIFIED (add --verify CMD)"
     for warning in payload["warnings"]:
-        yield f"   note: {printable(warning['message'])}"
+        yield from folded(printable(warning["message"]), "note: ")
     yield f"   {payload['folder']}"
     yield "   next: " + " · ".join(payload["next"])
 
@@ -68,7 +70,9 @@ def _run(payload: Payload) -> Iterator[str]:
 
 def _send(payload: Payload) -> Iterator[str]:
     yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])} · message {payload['n']} recorded"
-    yield f"   {printable(payload['message'])}"
+    yield from folded(printable(payload["message"]))
+    if payload.get("reason"):
+        yield from folded(printable(payload["reason"]), "waits: ")
     yield "   next: " + " · ".join(payload["next"])
 
 
@@ -107,7 +111,9 @@ def _live(payload: Payload) -> Iterator[str]:
 
 
 def _flat(value: object) -> str:
-    """Lists and mappings as people write them."""
+    """Lists, mappings and numbers as people write them."""
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".")
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_flat(one)}" for key, one in value.items())
     return ", ".join(map(_flat, value)) if isinstance(value, list) else str(value)
@@ -118,6 +124,8 @@ def _event(item: Payload) -> str:
     name = item.get("e", "")
     if name in ("stdout", "stderr"):
         return f"{'  | ' if name == 'stdout' else '  ! '}{printable(item['text'])}"
+    if name in _SPOKEN:
+        return _spoken(item)
     stamp = str(item.get("t", ""))[11:19]
     skip = {
         "e",
@@ -133,15 +141,31 @@ def _event(item: Payload) -> str:
         "result",
         "machine",
         "pidns",
+        "control",
     }
     facts = " ".join(
         f"{key}={one_line(_flat(value), 80)}"
         for key, value in item.items()
-        if key not in skip and value not in (None, "", [], {}) and (key != "output" or name == "usage")
+        if key not in skip
+        and value not in (None, "", [], {})
+        and (name == "usage" or key != "output")
+        and (name != "usage" or value or key in ("input", "output"))
     )
     by = item.get("by", {})
     who = by.get("run") or by.get("user") or by.get("kind") or ""
     return f"{stamp}  {name:<12} {facts}  {colour(f'({who})', 'dim')}"
+
+
+_SPOKEN = {"said": "  ", "did": "* ", "denied": "x not allowed: ", "failed": "! ", "noted": "! "}
+
+
+def _spoken(item: Payload) -> str:
+    """What a coding agent said or did, below the event that began its run; the tool first, then what for."""
+    mark = _SPOKEN[item["e"]]
+    if item["e"] == "said":
+        return "\n".join(f"    {mark}{line}" for line in printable(item["text"]).strip().splitlines())
+    tool = f"{one_line(item['tool'], 40)} " if item.get("tool") else ""
+    return f"    {colour(f'{mark}{tool}', 'dim')}{one_line(item['text'], max(40, width() - 6 - len(mark + tool)))}"
 
 
 def _stop(payload: Payload) -> Iterator[str]:
@@ -226,9 +250,11 @@ def _agents(payload: Payload) -> Iterator[str]:
         yield "Agent programs on your PATH, each an agent of its own name:"
     for row in there:
         word = {True: "logged in", False: "not logged in", None: "login unknown"}[row["logged_in"]]
-        facts = f"{row['version'] or 'version unknown':<16} {word} ({printable(row['rests_on'])})"
-        yield f"  {row['name']:<16} {facts}"
+        facts = f"{row['version'] or 'version unknown':<15} {word} ({printable(row['rests_on'])})"
+        yield f"  {row['name']:<10} {facts}"
         yield f"    {colour(printable(row['path']), 'dim')} · {printable(row['next'])}"
+    if chosen := payload.get("default"):
+        yield from folded(f"delegate takes {chosen['agent']} where none is named: {printable(chosen['why'])}", begin=0)
     if missing := [row["name"] for row in payload["programs"] if not row["path"]]:
         yield f"Not installed: {', '.join(missing)} (overhand agents NAME says how to install it)"
     if len(payload["programs"]) == 1 and missing:

@@ -46,6 +46,17 @@ def width() -> int:
         return 100
 
 
+def folded(text: str, lead: str = "", begin: int = 3) -> list[str]:
+    """A line, broken to the width of a terminal: each further one begins below the words behind the lead."""
+    room = width() - begin - len(lead)
+    if not sys.stdout.isatty() or "\x1b" in text:
+        return [f"{' ' * begin}{lead}{text}"]
+    from overhand.cli.cells import wrap
+
+    rows = wrap(text, room, 50) or [""]
+    return [f"{' ' * begin}{lead if number == 0 else ' ' * len(lead)}{row}" for number, row in enumerate(rows)]
+
+
 def state_word(row: dict[str, Any]) -> str:
     """Status where there is one, else what is happening."""
     if row["status"] == "completed":

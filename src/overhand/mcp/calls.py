@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
 from overhand import model
-from overhand.errors import BadInput, NotAllowed, TimedOut
+from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
 from overhand.mcp import words
 from overhand.verbs import Session
 from overhand.verbs.table import verb
@@ -29,16 +30,20 @@ class Desk:
         self.root, self.limit, self.tell = root, limit, tell
         self.overview: Any = None  # kept between calls: the next look reads only what is new
 
-    def session(self, notes: list[str], progress: Callable[[str], None] | None = None) -> Session:
+    def session(self, notes: list[str], progress: Callable[[str], None] | None, gone: int) -> Session:
         """A session of nobody at a terminal: nothing can be asked or confirmed in it."""
-        return Session(self.root, "mcp", tell=notes.append, progress=progress)
+        made = Session(self.root, "mcp", tell=notes.append, progress=progress)
+        made.gone = gone
+        return made
 
 
-def call(desk: Desk, tool: Tool, given: Given, progress: Callable[[str], None] | None = None) -> Told:
+def call(desk: Desk, tool: Tool, given: Given, progress: Callable[[str], None] | None = None, gone: int = -1) -> Told:
     """Call a tool; what comes back says what exists and what comes next."""
     given = checked(tool, given)
+    if not os.path.isdir(desk.root):  # else a new project would be made in its place
+        raise NotFound(f"The project's folder {desk.root} is gone.", "Start the client again in a folder that exists.")
     notes: list[str] = []
-    session = desk.session(notes, progress)
+    session = desk.session(notes, progress, gone)
     found = _CALLS[tool.name](desk, session, given)
     if tool.plain:
         return found
@@ -129,7 +134,7 @@ def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wake
             found = _verb("wait", session, id=task_ids, timeout=f"{min(left, _SLICE):.3f}")
         except TimedOut:
             asks = wakes and any(model.open_questions(session.store.state(task_id)) for task_id in task_ids)
-            if asks or left <= _SLICE:
+            if asks or left <= _SLICE or session.is_gone():
                 shown = [_verb("show", session, id=task_id) for task_id in task_ids]
                 return words.not_yet(shown, own)
             continue
@@ -210,7 +215,8 @@ def _permit(_desk: Desk, session: Session, given: Given) -> Told:
     from overhand.permissions import decide
 
     who = caller(session.store)
-    return decide(session.store, who.task or "", who.run or "", given["tool_name"], given.get("input", {}))
+    task, run, tool, asked = who.task or "", who.run or "", given["tool_name"], given.get("input", {})
+    return decide(session.store, task, run, tool, asked, gone=session.gone)
 
 
 _CALLS: dict[str, Callable[[Desk, Session, Given], Told]] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from overhand import __version__
 from overhand.errors import BadInput
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
-from overhand.mcp.wire import Wire, read
+from overhand.mcp.wire import HANDSHAKE, Wire, read
 from overhand.model import find_run
 
 if TYPE_CHECKING:
@@ -77,25 +77,30 @@ def _limit(otherwise: float) -> float:
 
 def open_with(service: Service, wire: Wire) -> bool:
     """Answer the opening; True when the SDK must take over, False when the client has gone."""
-    version = ""
-    known = len(wire.told) - 1  # lines that were answered before a shell waited here
+    version = _version(wire.handshake)
     while line := wire.next():
         message = read(line)
         method = message.get("method")
         if method == "initialize":
-            version = str((message.get("params") or {}).get("protocolVersion"))
+            version = _version([line])
         found = _answer(service, method, message, version)
         if found is None:
             wire.told.insert(0, line)
             return True
-        if method in ("initialize", "notifications/initialized"):
+        if method in HANDSHAKE:
             wire.handshake.append(line)
             wire.answered |= {str(message["id"])} if "id" in message else set()
-        if "id" in message and known <= 0:
+        if "id" in message:
             told = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": found}, ensure_ascii=False)
             wire.send(f"{told}\n")
-        known -= 1
     return False
+
+
+def _version(handshake: list[bytes]) -> str:
+    """The version that the client wants to speak."""
+    hello = [one for one in map(read, handshake) if one.get("method") == "initialize"]
+    params = hello[-1].get("params") if hello else None
+    return str(params.get("protocolVersion")) if isinstance(params, dict) else ""
 
 
 def _answer(service: Service, method: object, message: dict[str, Any], version: str) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -77,10 +78,10 @@ def build(service: Service) -> Server[Any]:
 
 
 def _called(
-    desk: calls.Desk, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None
+    desk: calls.Desk, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None, gone: int = -1
 ) -> CallToolResult:
     try:
-        return _result(calls.call(desk, tool, given, progress))
+        return _result(calls.call(desk, tool, given, progress, gone))
     except OverhandError as error:
         return _failed(error)
     except OSError as error:
@@ -92,8 +93,9 @@ def _called(
 async def _in_thread(
     context: ServerRequestContext[Any], desk: calls.Desk, tool: Tool, given: dict[str, Any]
 ) -> CallToolResult:
-    """With a sign of life now and then, for a client that asked for progress."""
+    """With a sign of life now and then, for a client that asked for progress; one that gives up ends the waiting."""
     began, said = time.monotonic(), [""]
+    gone, wanted = os.pipe()
 
     async def beat() -> None:
         while True:
@@ -101,12 +103,19 @@ async def _in_thread(
             await context.session.report_progress(round(time.monotonic() - began, 1), None, said[0] or None)
 
     def work() -> CallToolResult:
-        return _called(desk, tool, given, lambda text: said.__setitem__(0, text))
+        try:
+            return _called(desk, tool, given, lambda text: said.__setitem__(0, text), gone)
+        finally:
+            os.close(gone)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(beat)
-        found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-        group.cancel_scope.cancel()
+    alone = anyio.CapacityLimiter(1)  # a thread for each call: most of them wait, and nobody waits for those
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(beat)
+            found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=alone)
+            group.cancel_scope.cancel()
+    finally:
+        os.close(wanted)
     return found
 
 

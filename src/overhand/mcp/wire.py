@@ -14,10 +14,12 @@ import sys
 import time
 from typing import Any, NoReturn
 
-SAID = "OVERHAND_MCP_SAID"  # set by the shell: what was said is on this descriptor, the last line without an answer
+HANDSHAKE = ("initialize", "notifications/initialized")
+SAID = "OVERHAND_MCP_SAID"  # set by the shell: what was said to it is on this descriptor
 _SAID_FD = 3
-_OPENING = 1.0  # seconds of silence after which a shell waits, as long as the SDK is not loaded
-_SERVING = 15.0  # and afterwards: loading it again takes most of a second
+_LONG = 100_000  # bytes; a word of a command line has its limit
+OPENING = 1.0  # seconds of silence after which a shell waits, as long as the SDK is not loaded
+SERVING = 15.0  # and afterwards: loading it again takes most of a second
 _WAIT = f"""\
 said=$1; shift
 IFS= read -r line || exit 0
@@ -32,7 +34,7 @@ def read(line: bytes) -> dict[str, Any]:
     """One message; nothing of what is none."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -41,19 +43,19 @@ class Wire:
     """Stdin and stdout for the client alone: whatever else reads finds nothing, whatever else prints goes to stderr."""
 
     def __init__(self) -> None:
-        self.told = _handed_over()  # read already, and to be read once more
-        self.handshake: list[bytes] = []  # what the SDK, or a shell, must be told as well
-        self.answered: set[str] = set()  # requests among these that have their answer
+        handed = _handed_over()
+        self.handshake = handed[:-1]  # what the SDK, or a shell, must be told as well
+        self.told = handed[-1:]  # read already, and to be read once more
+        self.answered = {str(read(line)["id"]) for line in self.handshake if "id" in read(line)}
         self._reads, self._writes = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         os.close(nothing)
-        self._ahead = b""
-        self._unsent = b""
-        self._open = 0  # requests without an answer
+        self._ahead = self._unsent = b""
+        self._asked = self._replied = 0  # requests and answers; one thread counts each
         self._moved = time.monotonic()
-        self.patience = _OPENING
+        self._patience = OPENING
 
     def next(self) -> bytes:
         """The next line; empty at the end."""
@@ -66,9 +68,9 @@ class Wire:
             if not piece:
                 break
             self._ahead += piece
-        line, found, self._ahead = self._ahead.partition(b"\n")
+        line, end, self._ahead = self._ahead.partition(b"\n")
         self._moved = time.monotonic()
-        return line + found
+        return line + end
 
     def send(self, text: str) -> None:
         """A line, at once."""
@@ -77,37 +79,40 @@ class Wire:
 
     def _doze(self) -> None:
         """Until something is said; a shell waits in our place when that takes long and nobody waits for us."""
-        while not select.select([self._reads], [], [], self.patience)[0]:
-            if not self._open and time.monotonic() - self._moved >= self.patience:
+        while not select.select([self._reads], [], [], self._patience)[0]:
+            quiet = time.monotonic() - self._moved >= self._patience
+            if quiet and self._asked == self._replied and sum(map(len, self.handshake)) < _LONG:
                 self._become_a_shell()
 
     def _become_a_shell(self) -> NoReturn:
         os.dup2(self._reads, 0)
         os.dup2(self._writes, 1)
-        said = b"".join(self.handshake)
+        said = os.fsdecode(b"".join(self.handshake))
         us = (sys.executable, *sys.orig_argv[1:])
-        os.execv("/bin/sh", [b"/bin/sh", b"-c", _WAIT.encode(), b"overhand-mcp", said, *map(os.fsencode, us)])
+        os.execv("/bin/sh", ("/bin/sh", "-c", _WAIT, "overhand-mcp", said, *us))  # noqa: S606 -- it is a shell
 
     # as the SDK reads and writes
 
     def serve(self) -> None:
         """From here on the SDK reads, first of all the handshake."""
         self.told = [*self.handshake, *self.told]
-        self.patience = _SERVING
+        self._patience = SERVING
 
     def readline(self) -> str:
         """The next line; empty at the end."""
         raw = self.next()
         message = read(raw)
         if "method" in message and "id" in message:
-            self._open += 1
+            self._asked += 1
+        if message.get("method") in HANDSHAKE and raw not in self.handshake:
+            self.handshake.append(raw)
         return raw.decode("utf-8", "replace")
 
     def write(self, text: str) -> None:
         """A line, unless it answers what was answered before."""
         head = text[:200]
-        if '"id"' in head and '"method"' not in head:  # what merely looks like no answer keeps us awake, and no more
-            self._open -= 1
+        if '"id"' in head and '"method"' not in head:  # an answer that is not recognised keeps us awake, no more
+            self._replied += 1
         if self.answered:
             message = json.loads(text)
             if "method" not in message and str(message.get("id")) in self.answered:
@@ -117,15 +122,14 @@ class Wire:
 
     def flush(self) -> None:
         """Send it."""
-        view = memoryview(self._unsent)
-        self._unsent = b""
+        view, self._unsent = memoryview(self._unsent), b""
         while view:
             view = view[os.write(self._writes, view) :]
         self._moved = time.monotonic()
 
 
 def _handed_over() -> list[bytes]:
-    """What was said to the shell that waited in our place."""
+    """What was said to the shell that waited in our place: the handshake, and a line that has no answer yet."""
     if not os.environ.pop(SAID, ""):
         return []
     with os.fdopen(_SAID_FD, "rb") as file:

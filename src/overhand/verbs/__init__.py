@@ -39,6 +39,13 @@ class Session:
         self.progress = progress or (lambda _text: None)  # a line that the next one replaces
         self.confirm = confirm  # asks a person yes or no; None where nobody can be asked
         self.read = read  # asks a person for a line; it returns None at the end of input
+        self.gone = -1  # a descriptor that can be read once whoever called no longer waits
+
+    def is_gone(self) -> bool:
+        """Whether nobody waits for the answer of this call any more."""
+        import select
+
+        return self.gone >= 0 and bool(select.select([self.gone], [], [], 0)[0])
 
 
 class Answer:

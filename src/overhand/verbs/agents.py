@@ -40,7 +40,7 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     if len(words) == 2 and words[0] == "test" and not example:
         return trial(session, words[1])
     if len(words) > 1:
-        raise BadInput(f"agents has one word too many: {words[1]!r}.", "overhand agents NAME, or agents test NAME")
+        raise BadInput(f"agents has one word too many: {words[-1]!r}.", "overhand agents NAME, or agents test NAME")
     only = words[0] if words else None
     if example:
         return Answer({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
@@ -57,8 +57,10 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     driver = next((row["driver"] for row in rows if row["driver"] in REAL), only) if only else None
     shown = [driver] if driver in REAL else [] if only else list(REAL)
     programs = [_program(one) for one in shown]
-    _add_versions(programs)
-    payload = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
+    _add_versions(session, programs)
+    payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
+    if not only:
+        payload["default"] = _default(session, config)
     return Answer(payload, 1 if rows and only and rows[0]["problem"] else 0)
 
 
@@ -96,17 +98,30 @@ def _program(name: str) -> dict[str, Any]:
         install = f"install it: {programs.INSTALL[name]}"
         return {"name": name, "path": None, "version": None, "logged_in": None, "rests_on": "", "next": install}
     logged_in, rests_on = installed.login(name)
-    log_in = f"log in: {installed.SIGNS[name].log_in}"
-    todo = log_in if logged_in is False else f"try it: overhand agents test {name}"
+    todo = f"log in: {installed.log_in(name)}" if logged_in is False else f"try it: overhand agents test {name}"
     return {
         "name": name, "path": path, "version": None, "logged_in": logged_in, "rests_on": rests_on, "next": todo,
     }  # fmt: skip
 
 
-def _add_versions(rows: list[dict[str, Any]]) -> None:
+def _default(session: Session, config: Any) -> dict[str, str] | None:
+    """Who takes a task for which nobody is named, and why."""
+    from overhand.agents import files
+
+    try:
+        name, why = files.choose(session.root, config)
+    except OverhandError:
+        return None
+    return {
+        "agent": name,
+        "why": why or ("the settings say so" if config.default_agent else "its file is the only one"),
+    }
+
+
+def _add_versions(session: Session, rows: list[dict[str, Any]]) -> None:
     from overhand.agents import installed
 
-    found = installed.versions([row["name"] for row in rows if row["path"]])
+    found = installed.versions([row["name"] for row in rows if row["path"]], session.progress)
     for row in rows:
         row["version"] = found.get(row["name"])
 
@@ -127,6 +142,8 @@ def example_file(name: str | None) -> str:
     chosen = name or next(iter(found_programs()), "worker")
     if chosen in REAL:
         how = f"  driver: {chosen}\n"
+    elif chosen == "acp":  # any program that speaks the Agent Client Protocol
+        how = '  driver: acp\n  command: ["goose", "acp"]\n'
     else:
         how = f"  driver: command\n  command: {json.dumps(_COMMANDS.get(chosen, [chosen, '{prompt}']))}\n"
     return EXAMPLE.format(name=chosen, how=how)
@@ -161,21 +178,23 @@ def _try(session: Session, request: Any) -> State:
     from overhand.callers import caller
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
-    from overhand.verbs.look import at_rest
+    from overhand.verbs.look import at_rest, lately
     from overhand.verbs.reconcile import refresh
 
     state, agent, _ = accept(session, request)
     task_id = state["task_id"]
     summon.call(session.store, [task_id])
     until = waiting.deadline(_PATIENCE + 20)
+    began = time.monotonic()
     with waiting.bell(session.store, [task_id]) as bell:
         while not at_rest(state := refresh(session, session.store.state(task_id))):
             if time.monotonic() >= until or (state["queued"] and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
                 summon.call(session.store, [task_id])
                 break
-            session.progress(f"{agent.name} is at work …")
-            bell.wait(min(5.0, until - time.monotonic()))
+            doing = lately(session, state)
+            session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")
+            bell.wait(min(1.0, until - time.monotonic()))
     return state
 
 
@@ -198,7 +217,7 @@ def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]
     heard = sessions.heard(session.store.run_folder(state["task_id"], run["id"]), run["driver"]) if run else None
     why = heard.why if heard else ""
     if heard is not None and heard.end == "auth":
-        log_in = installed.SIGNS[agent.driver].log_in if agent.driver in installed.SIGNS else look
+        log_in = installed.log_in(agent.driver) if agent.driver in installed.SIGNS else look
         return "not logged in", why or "Its key is not accepted.", f"log in: {log_in}"
     if heard is not None and heard.end in ("api-error", "rate-limit", "refused", "budget"):
         return "model error", why or "The model's service answered with an error.", look

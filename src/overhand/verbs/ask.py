@@ -6,7 +6,7 @@ import time
 
 from overhand import log, model, questions
 from overhand.callers import caller
-from overhand.errors import BadInput, NotFound, Refused, TimedOut
+from overhand.errors import BadInput, NotAllowed, NotFound, Refused, TimedOut
 from overhand.jsonline import loads
 from overhand.verbs import Answer, Session
 
@@ -41,11 +41,11 @@ def ask(
     place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked['seq']} …")
     with questions.Blocked(place, asked["seq"]):
-        answer = questions.await_answer(session.store, who.task, asked, seconds)
+        answer = questions.await_answer(session.store, who.task, asked, seconds, session.gone)
         if answer is None and questions.has_unread(session.store, session.store.state(who.task)):
             _take_files(session, who, who.task)  # written by hand while no supervisor was there to see it
             answer = questions.answer_of(session.store, who.task, asked["seq"])
-        if answer is None:
+        if answer is None and not session.is_gone():  # who gave up does something else meanwhile
             _leave_mark(f"{place}/waiting", asked["seq"])
     if answer is None:
         raise TimedOut(
@@ -134,12 +134,16 @@ def _meant(state: State, words: list[str]) -> tuple[int | None, str]:
 def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str, *, resume: bool) -> dict[str, Any]:
     """Record one answer and see that somebody carries on."""
     state = session.store.state(task_id)
-    _may_answer(session, who, state)
+    _may_answer(session, who, state, seq)
     if questions.has_unread(session.store, state):
         _take_files(session, who, task_id)
     question, state, resumed = questions.answer(
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
+    if resume and not resumed and model.current_run(state) is None and questions.has_leftovers(session.store, state):
+        handle = state["handle"] or task_id
+        session.tell("Processes of its last run are still alive, so it does not go on by itself.")
+        session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
     if resumed or not log.is_held(f"{session.store.own}/lock"):
         _carry_on(session, state)
     return {
@@ -174,10 +178,15 @@ def _carry_on(session: Session, state: State) -> None:
             session.tell(f"{error.message} {error.hint}")
 
 
-def _may_answer(session: Session, who: Caller, state: State) -> None:
-    """A person, or a run above the one that asks; nobody answers their own question."""
+def _may_answer(session: Session, who: Caller, state: State, seq: int | None) -> None:
+    """A person, or a run above the one that asks; nobody answers their own question, and no run permits anything."""
     if who.is_person:
         return
+    if any(q["via"] == "permission" for q in model.open_questions(state) if seq in (None, q["seq"])):
+        raise NotAllowed(
+            f"What task {state['handle'] or state['task_id']} wants to be permitted is for a person to say.",
+            "Go on with something else, or wait: a person sees the request.",
+        )
     above = state["parent"]
     while above is not None:
         if above["run"] == who.run:

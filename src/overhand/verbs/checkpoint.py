@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from overhand import checkpoints, model, trees
 from overhand.callers import caller
 from overhand.documents.quick import count
-from overhand.errors import BadInput, NotAllowed, NotFound, Refused
+from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ def _create(
     if state["created"] is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
     current = model.current_run(state)
+    if who.run is not None and (current is None or current["id"] != who.run):
+        raise StaleRun(
+            f"Run {who.run} no longer holds task {task_id}; it cannot save a point of it.",
+            "Nothing more is to be done here: end.",
+        )
     made = checkpoints.create(
         session.store,
         task_id,

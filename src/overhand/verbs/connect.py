@@ -11,6 +11,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from overhand.callers import caller, require_person
+from overhand.documents import jsonc
 from overhand.errors import BadInput, Refused
 from overhand.files import read_file, write_file
 from overhand.verbs import Answer, Session
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Settings = dict[str, Any]
 
+_MOST = 64 * 1024 * 1024
 _KEPT = ".before-overhand"  # what was there, until it is taken back
 _BEGIN = "# overhand: begin (taken back by: overhand connect codex --remove)\n"
 _END = "# overhand: end\n"
@@ -50,8 +52,11 @@ def connect(
     what = "remove" if remove else "write"
     changed = False
     if write or remove:
-        before = read_file(path, limit=64 * 1024 * 1024)
-        after = edit(before, client) if write else _taken_back(before, client, path)
+        before = _read(path)
+        try:
+            after = edit(before, client) if write else _taken_back(before, client, path)
+        except ValueError as error:
+            raise _unfit(path, client, error, write=write) from None
         changed = after != before
         if changed:
             _put(path, before, after, keep=write)
@@ -67,6 +72,24 @@ def connect(
     )
 
 
+def _read(path: str) -> bytes | None:
+    """What is there; what is there and cannot be read must not be taken for nothing."""
+    found = read_file(path, limit=_MOST)
+    if found is None and os.path.lexists(path):
+        raise Refused(f"{path} cannot be read, or is no file; nothing was changed.", "Look at that path.")
+    if found is not None and len(found) > _MOST:
+        raise Refused(f"{path} is larger than {_MOST >> 20} MB; nothing was changed.", "Look at that file.")
+    return found
+
+
+def _unfit(path: str, client: str, error: ValueError, *, write: bool) -> Refused:
+    """A file that we cannot change without guessing."""
+    kind = "TOML" if client == "codex" else "JSON"
+    why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+    todo = f"Mend it first, or add this by hand:\n{snippet(client)}" if write else "Mend it first."
+    return Refused(f"{path} cannot be changed as {kind}: {why}. Nothing was changed.", todo)
+
+
 def _next(client: str, *, here: bool, write: bool, remove: bool) -> list[str]:
     place = " --here" if here else ""
     if remove:
@@ -80,14 +103,21 @@ def _path(client: str, root: str | None) -> str:
     home = os.path.expanduser("~")
     if root is not None:
         names = {"claude": ".mcp.json", "codex": ".codex/config.toml", "gemini": ".gemini/settings.json"}
-        return f"{root}/{names.get(client, 'opencode.json')}"
+        return f"{root}/{names[client]}" if client in names else _opencode(root)
     if client == "claude":
         return f"{os.environ.get('CLAUDE_CONFIG_DIR') or home}/.claude.json"
     if client == "codex":
         return f"{os.environ.get('CODEX_HOME') or f'{home}/.codex'}/config.toml"
     if client == "gemini":
         return f"{home}/.gemini/settings.json"
-    return f"{os.environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/opencode/opencode.json"
+    return _opencode(f"{os.environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/opencode")
+
+
+def _opencode(folder: str) -> str:
+    """It reads both names; the one that is there is the person's."""
+    with_comments = f"{folder}/opencode.jsonc"
+    plain = f"{folder}/opencode.json"
+    return with_comments if os.path.lexists(with_comments) and not os.path.lexists(plain) else plain
 
 
 def command() -> list[str]:
@@ -129,42 +159,35 @@ def _quoted(text: str) -> str:
 
 
 def _edit_json(before: bytes | None, client: str) -> bytes:
-    settings = _settings(before, client)
+    """With our entry; every other byte stays, comments too."""
+    text = (before or b"").decode()
     key, entry = _entry(client)
-    servers = settings.setdefault(key, {})
-    if not isinstance(servers, dict):
-        raise Refused(f"{key} in {client}'s configuration is not an object.", f"Add this by hand: {snippet(client)}")
-    if servers.get("overhand") == entry:
+    found = _settings(text, client)
+    if isinstance(servers := found.get(key), dict) and servers.get("overhand") == entry:
         return before or b""
-    servers["overhand"] = entry
-    return _dumped(settings)
+    return jsonc.put(text, (key, "overhand"), entry).encode()
 
 
 def _dumped(settings: Settings) -> bytes:
     return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _settings(raw: bytes | None, client: str) -> Settings:
-    try:
-        found = json.loads(raw) if raw and raw.strip() else {}
-    except ValueError as error:
-        raise Refused(
-            f"{client}'s configuration is not plain JSON ({error}); nothing was changed.",
-            f"Add this by hand: {snippet(client)}",
-        ) from None
+def _settings(text: str, client: str) -> Settings:
+    """What the file says, in the JSON that its client reads."""
+    found = jsonc.read(text) if client != "claude" or not text.strip() else json.loads(text)
     if not isinstance(found, dict):
-        raise Refused(f"{client}'s configuration is not an object; nothing was changed.", "Look at that file.")
+        raise jsonc.NotJson("it is not an object")
     return found
 
 
 def _edit_toml(before: bytes | None, _client: str) -> bytes:
     text = (before or b"").decode()
-    settings = _tables(text)
+    settings = tomllib.loads(text)  # its error is a ValueError
     block = f"{_BEGIN}{_toml()}{_END}"
     if block in text:
         return before or b""
     rest = _without_block(text)
-    if "overhand" in _tables(rest).get("mcp_servers", {}):
+    if "overhand" in tomllib.loads(rest).get("mcp_servers", {}):
         raise Refused(
             "There is an entry mcp_servers.overhand that is not ours; nothing was changed.",
             "Remove it yourself: codex mcp remove overhand",
@@ -172,18 +195,9 @@ def _edit_toml(before: bytes | None, _client: str) -> bytes:
     gap = "" if not rest or rest.endswith("\n") else "\n"
     after = f"{rest}{gap}{block}"
     wanted = {**settings.get("mcp_servers", {}), **tomllib.loads(_toml())["mcp_servers"]}
-    if _tables(after) != {**settings, "mcp_servers": wanted}:
+    if tomllib.loads(after) != {**settings, "mcp_servers": wanted}:
         raise Refused("The entry cannot be added to this file by itself.", f"Add it by hand: {_toml()}")
     return after.encode()
-
-
-def _tables(text: str) -> Settings:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Refused(
-            f"codex's configuration is not valid TOML ({error}); nothing was changed.", "Mend that file first."
-        ) from None
 
 
 def _without_block(text: str) -> str:
@@ -195,38 +209,35 @@ def _taken_back(before: bytes | None, client: str, path: str) -> bytes | None:
     """Without our entry; the very bytes of before where nothing else was changed since. None: no file."""
     if before is None:
         return None
-    kept = read_file(f"{path}{_KEPT}", limit=64 * 1024 * 1024)
+    kept = read_file(f"{path}{_KEPT}", limit=_MOST)
     if client == "codex":
         rest: bytes = _without_block(before.decode()).encode()
         if kept is not None and rest.rstrip(b"\n") == kept.rstrip(b"\n"):
             return kept
         return rest if rest.strip() else None
-    settings = _settings(before, client)
+    text = before.decode()
     key, _ = _entry(client)
-    servers = settings.get(key)
+    servers = _settings(text, client).get(key)
     if not isinstance(servers, dict) or "overhand" not in servers:
         return before
-    servers.pop("overhand")
-    if kept is not None:
-        was = _settings(kept, client)
-        if was == settings or (not servers and was == {k: v for k, v in settings.items() if k != key}):
-            return kept
-    elif not servers:
-        settings.pop(key)  # the key was ours as well
-        if not settings:
-            return None
-    return _dumped(settings)
+    was = None if kept is None else _settings(kept.decode(), client)
+    after = jsonc.drop(text, (key, "overhand"))
+    if len(servers) == 1 and key not in (was or {}):
+        after = jsonc.drop(after, (key,))  # the key was ours as well
+    if kept is not None and _settings(after, client) == was:
+        return kept
+    return after.encode() if kept is not None or after.strip() != "{}" else None
 
 
 def _put(path: str, before: bytes | None, after: bytes | None, *, keep: bool) -> None:
     """Replace the file as a whole; what was there before is kept beside it until it is taken back."""
     kept = f"{path}{_KEPT}"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     if keep and before is not None and not os.path.lexists(kept):
         shutil.copy2(path, kept)
     if after is None:
         os.unlink(path)
     else:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         write_file(path, after, mode=os.stat(path).st_mode & 0o777 if before is not None else 0o600)
     if not keep and os.path.lexists(kept):
         os.unlink(kept)
@@ -248,7 +259,7 @@ def _write_plugin(client: str, folder: str, *, remove: bool) -> Answer:
         if os.path.lexists(f"{folder}/{name}") and read_file(f"{folder}/{name}") != text and name != ".mcp.json"
     ]
     manifest = read_file(f"{folder}/.claude-plugin/plugin.json")
-    ours = manifest is not None and _settings(manifest, "claude").get("name") == "overhand"
+    ours = manifest is not None and _named_overhand(manifest)
     if foreign and not ours:
         raise Refused(f"{folder} holds other files: {', '.join(foreign)}.", "Name a folder of its own.")
     for name, text in files.items():
@@ -269,6 +280,13 @@ def _write_plugin(client: str, folder: str, *, remove: bool) -> Answer:
             "next": [f"claude --plugin-dir {shlex.quote(folder)}"] if not remove else [],
         }
     )
+
+
+def _named_overhand(manifest: bytes) -> bool:
+    try:
+        return bool(_settings(manifest.decode(), "claude").get("name") == "overhand")
+    except ValueError:
+        return False
 
 
 def _unlink(path: str, top: str) -> None:

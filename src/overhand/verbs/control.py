@@ -209,13 +209,14 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     text, handoff = preparing.read_handoff(session.store, state["task_id"])
     check_handoff(session, text, agent, strict=False)
     kind = config.kind(None)
+    level, _ = guards.level_for(kind.level, who, agent, [d.path for d in handoff.deliverables if d.path])
     created = {
         "title": handoff.title,
         "agent": agent.name,
         "depth": depth,
         "path": path,
         "timeout": kind.timeout,
-        "level": kind.level,
+        "level": level,
         "contract": handoffs.wanted_contract(handoff),
         "checks": checks_of(Request(), config),
         "handoff": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),

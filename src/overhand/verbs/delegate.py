@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, guards, log, model, permissions, spending, summon, trust
+from overhand import callers, guards, log, model, permissions, quota, spending, summon, trust
 from overhand import config as configs
 from overhand.agents import Agent, driver, files
 from overhand.documents import handoff as handoffs
@@ -46,7 +46,12 @@ def delegate(session: Session, /, **given: Any) -> Answer:
         from overhand.verbs.look import wait_for
 
         return wait_for(session, [state["task_id"]], None, verb="delegate")
-    return Answer(receipt_of_start(session, state, agent, problems, request))
+    receipt = receipt_of_start(session, state, agent, problems, request)
+    if agent.real and not request.no_start:
+        from overhand.verbs.listing import waits
+
+        receipt["reason"] = waits(session, state["task_id"])
+    return Answer(receipt)
 
 
 def accept(
@@ -87,6 +92,8 @@ def _accept(
     trust.require(session.root, agent.trusted_with)
     for warning in agent.warnings:
         session.tell(f"{agent.source}: {warning}")
+    if agent.real and (wrong := quota.no_stand_in(session.root, agent, config)):
+        session.tell(wrong)
     drafted, problems = draft(session, request, who, agent, config, settings)
     (state,) = make(session, [drafted], who.by(session.via), start=start, sync=sync)
     return state, agent, problems
@@ -111,6 +118,10 @@ def draft(
     if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
         check_program(session, agent)
     handoff = handoffs.parse(text)
+    promised = [d.path for d in handoff.deliverables if d.path]
+    level, why = guards.level_for(_wanted_level(request) or kind.level, who, agent, promised)
+    if why:
+        session.tell(why)
     created = {
         "title": handoff.title,
         "kind": request.kind,
@@ -119,7 +130,7 @@ def draft(
         "depth": depth,
         "path": path,
         "timeout": guards.time_for(request.timeout, kind, request.kind, who.left if request.wait else None),
-        "level": "read" if request.read_only else kind.level,
+        "level": level,
         "contract": contract,
         "checks": checks_of(request, config),
         "after": session.store.resolve(request.after) if request.after else None,
@@ -138,6 +149,15 @@ def draft(
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
     return (agent.name, text, created, schema), problems
+
+
+def _wanted_level(request: Request) -> str | None:
+    """What it may do, where somebody said so."""
+    if request.level is not None and request.level not in model.LEVELS:
+        raise BadInput(f"--level {request.level!r} is no level.", f"One of: {', '.join(model.LEVELS)}")
+    if request.read_only and request.level not in (None, "read"):
+        raise BadInput(f"--read-only and --level {request.level} contradict each other.", "Say one of them.")
+    return "read" if request.read_only else request.level
 
 
 def make(session: Session, drafts: Sequence[Draft], by: Event, *, start: bool, sync: bool) -> list[State]:
@@ -222,6 +242,7 @@ def ask_for_trust(session: Session, who: Caller) -> None:
     if session.confirm is not None and who.is_person and trust.untrusted(session.root):
         from overhand.verbs.setup import trust_project
 
+        configs.load(session.root)  # what cannot be read is told, not put up for trust
         trust_project(session, yes=False)
 
 
@@ -271,7 +292,8 @@ def receipt_of_start(
 
 def _may(state: State, agent: Agent) -> str:
     """What it may do, and whether its program can be held to that."""
-    from overhand.agents.programs import UNHELD
+    from overhand.agents.programs import UNHELD, own_server
 
-    told = permissions.said(state["level"], asks=agent.driver == "acp")
+    asks = agent.driver == "acp" or (agent.driver == "claude" and bool(own_server(agent)))
+    told = permissions.said(state["level"], asks=asks)
     return f"{told}. {UNHELD[agent.driver]}" if state["level"] == "read" and agent.driver in UNHELD else told

@@ -149,6 +149,8 @@ def handoff(session: Session) -> Answer:
     if who.task is None or who.run is None:
         raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
     state = session.store.state(who.task)
+    if not who.live:
+        raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
     folder = session.store.folder(who.task)
     raw = read_file(f"{folder}/HANDOFF.md") or b""
     from overhand import questions, steps

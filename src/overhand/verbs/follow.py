@@ -1,4 +1,4 @@
-"""The stream behind `log`: events and, if wanted, what the agent printed, in the order they come."""
+"""The stream behind `log`: events and what the agent says and does, or all that it printed, in the order they come."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from overhand import log, waiting
+from overhand.agents import stream, translator
 from overhand.masking import mask
 from overhand.verbs.look import at_rest
 from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from overhand.agents.stream import Event
     from overhand.verbs import Session
 
 _PART = 1 << 16
@@ -35,16 +37,69 @@ class Tail:
                 self.place += len(part)
                 *whole, self.rest = (self.rest + part).split(b"\n")
                 for line in whole:
-                    yield self.shown(line)
+                    yield from self.shown(line)
         finally:
             os.close(fd)
-        if last and self.rest:
-            yield self.shown(self.rest)
+        if last:
+            yield from self.end()
+
+    def end(self) -> Iterator[dict[str, Any]]:
+        """What is left when nothing more comes."""
+        if self.rest:
+            yield from self.shown(self.rest)
             self.rest = b""
 
-    def shown(self, line: bytes) -> dict[str, Any]:
+    def shown(self, line: bytes) -> Iterator[dict[str, Any]]:
         """A line as an object of the stream."""
-        return {"e": self.name, "run": self.run, "text": mask(line.decode("utf-8", "replace"))}
+        yield self.said(self.name, line.decode("utf-8", "replace"))
+
+    def said(self, name: str, text: str, **more: str) -> dict[str, Any]:
+        """An object of the stream."""
+        return {"e": name, "run": self.run, **more, "text": mask(text)}
+
+
+class Spoken(Tail):
+    """What a coding agent says and does, put into words from its own stream of JSON lines."""
+
+    def __init__(self, place: str, run: str, translate: Callable[[dict[str, Any]], Iterable[Event]], root: str) -> None:
+        super().__init__(f"{place}/stdout", "stdout", run)
+        self.translate, self.folders, self.open, self.why = translate, (place, root), "", ""
+
+    def end(self) -> Iterator[dict[str, Any]]:
+        """The last words may have had no end."""
+        yield from super().end()
+        yield from self.finished()
+
+    def shown(self, line: bytes) -> Iterator[dict[str, Any]]:
+        """The events of one line."""
+        for found in stream.objects(line):
+            for event in self.translate(found):
+                yield from self.event(event)
+
+    def event(self, event: Event) -> Iterator[dict[str, Any]]:
+        """One event; words that come one by one are put together to lines."""
+        if event.kind == "said" and event.data.get("part"):
+            *whole, self.open = (self.open + event.text).split("\n")
+            yield from (self.said("said", one) for one in whole if one.strip())
+            return
+        yield from self.finished()
+        if event.kind == "said" and event.text.strip():
+            yield self.said("said", event.text)
+        elif event.kind == "did":
+            yield self.said("did", stream.brief(event.data, *self.folders), tool=event.text)
+        elif event.kind in ("denied", "noted"):
+            yield self.said(event.kind, event.text)
+        elif event.kind == "ended" and event.data.get("how") != "clean":
+            why = event.text or stream.ENDS.get(str(event.data.get("how")), "")
+            if why != self.why:  # some say it twice
+                yield self.said("failed", why)
+            self.why = why
+
+    def finished(self) -> Iterator[dict[str, Any]]:
+        """A line that does not go on."""
+        if self.open.strip():
+            yield self.said("said", self.open)
+        self.open = ""
 
 
 def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterator[dict[str, Any]]:
@@ -61,15 +116,22 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
                 if event.get("e") == "run.ended":
                     yield from _drain(tails, last=True)
                 yield event
-                if out and event.get("e") == "run.created":
-                    place = session.store.run_folder(task_id, event["run"])
-                    for name in ("stdout", "stderr"):
-                        tails[f"{event['run']}/{name}"] = Tail(f"{place}/{name}", name, event["run"])
+                if event.get("e") == "run.created":
+                    tails.update(_tails(session, task_id, event, out=out))
             seen = len(recorded)
             yield from _drain(tails, last=done)
             if done:
                 return
-            bell.wait(0.25 if out else 5.0)
+            bell.wait(0.25 if tails else 5.0)
+
+
+def _tails(session: Session, task_id: str, created: dict[str, Any], *, out: bool) -> dict[str, Tail]:
+    """What is read of a run: all that it printed, or what its stream says in words, where it has one."""
+    run, place = created["run"], session.store.run_folder(task_id, created["run"])
+    if out:
+        return {f"{run}/{name}": Tail(f"{place}/{name}", name, run) for name in ("stdout", "stderr")}
+    translate = translator(str(created.get("driver", "")))
+    return {run: Spoken(place, run, translate, session.root)} if translate else {}
 
 
 def _drain(tails: dict[str, Tail], *, last: bool) -> Iterator[dict[str, Any]]:

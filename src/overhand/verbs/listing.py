@@ -102,6 +102,15 @@ def list_tasks(
     return Answer(payload)
 
 
+def waits(session: Session, task_id: str) -> str | None:
+    """Why a task that was handed over does not start at once, where that can be told."""
+    states = session.store.states()
+    places = queue(states)
+    why_held(session, places, states)
+    reason: str | None = places.get(task_id, {}).get("reason")
+    return reason
+
+
 def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
     """The supervisor leaves word where the day's budget keeps everything from starting, or a provider's limit some."""
     if not places:

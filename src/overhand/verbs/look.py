@@ -126,6 +126,7 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         tree="your checkout",
         wanted_checks=state["checks"],
         usage=usage,
+        lately=lately(session, state),
     )
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
@@ -281,9 +282,13 @@ def progress(session: Session, states: list[State]) -> str:
 
 
 def _last_words(session: Session, state: State, run_id: str) -> str:
-    """The last line it printed."""
+    """What it said or did last; of a program without a stream the last line it printed."""
+    place = session.store.run_folder(state["task_id"], run_id)
+    if state["settings"].get("real"):
+        words = lately(session, state)
+        return f" · {words}" if words else ""
     try:
-        with open(f"{session.store.run_folder(state['task_id'], run_id)}/stdout", "rb") as file:
+        with open(f"{place}/stdout", "rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 300))
             lines = file.read().decode("utf-8", "replace").split("\n")
@@ -291,6 +296,16 @@ def _last_words(session: Session, state: State, run_id: str) -> str:
         return ""
     words = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return f" · {words[:60]}" if words else ""
+
+
+def lately(session: Session, state: State) -> str:
+    """What a coding agent that is at work said or did last."""
+    run = model.current_run(state)
+    if run is None or run["state"] == "ended" or not state["settings"].get("real"):
+        return ""
+    from overhand import sessions
+
+    return sessions.lately(session.store.run_folder(state["task_id"], run["id"]), run["driver"], session.root)
 
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False) -> Answer:

@@ -41,7 +41,7 @@ def open_session(session: Session, id: str) -> Answer:
     require_person(who, "Opening a session")
     state = refresh(session, session.store.state(session.store.resolve(id)))
     if not session.interactive:
-        raise BadInput("--open needs a terminal.", f"Go on without one: overhand resume {state['handle']}")
+        raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(state)}")
     config = configs.of_task(session.root, configs.load(session.root), state["settings"])
     agent, native = _session(session, state, config)
     trust.require(session.root, agent.trusted_with)
@@ -61,11 +61,17 @@ def open_session(session: Session, id: str) -> Answer:
 
 def _session(session: Session, state: State, config: configs.Config) -> tuple[Agent, str]:
     """The newest native session of the task, and the agent it belongs to."""
-    handle = state["handle"] or state["task_id"]
     for one in reversed(state["runs"]):
         if native := sessions.native(session.store, state, one):
             return files.find(session.root, one["agent"], config), native
-    raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: overhand resume {handle}")
+    handle = state["handle"] or state["task_id"]
+    raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: {_instead(state)}")
+
+
+def _instead(state: State) -> str:
+    """What goes on without a terminal: a completed task only with something to do."""
+    handle = state["handle"] or state["task_id"]
+    return f"overhand send {handle} TEXT" if state["status"] == "completed" else f"overhand resume {handle}"
 
 
 def _begin(session: Session, work: run.Work, task_id: str, agent: Agent) -> Opened:

@@ -48,6 +48,7 @@ class Request:
     priority: str | None = None
     contract: str | None = None
     model: str | None = None
+    level: str | None = None
     read_only: bool = False
     here: bool = False
     session: str | None = None

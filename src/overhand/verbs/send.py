@@ -11,6 +11,7 @@ from overhand.callers import caller
 from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.verbs import Answer, Session
 from overhand.verbs.control import may_run
+from overhand.verbs.listing import waits
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.request import read_document
 from overhand.verbs.resume import unanswered
@@ -39,6 +40,7 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     if state["queued"] or model.current_run(state):
         summon.call(session.store, [task_id])
     handle = state["handle"] or task_id
+    reason = waits(session, task_id) if how == "in a new run" else None
     return Answer(
         {
             "schema": "overhand.send/1",
@@ -49,7 +51,8 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
             "n": message["n"],
             "state": "queued" if message["run"] is None else "delivered",
             "how": how,
-            "message": _TOLD[how].format(agent=state["agent"]),
+            "message": _TOLD["in a later run" if reason else how].format(agent=state["agent"]),
+            "reason": reason,
             "next": [f"overhand wait {handle}", f"overhand show {handle}"],
         }
     )
@@ -59,19 +62,25 @@ _TOLD = {
     "into its run": "{agent} found it as an answer in its ipc folder.",
     "when its run ends": "{agent} takes no message at work; it gets this when its run ends, in the same session.",
     "with its next run": "{agent} gets it with its next run.",
+    "in a later run": "{agent} goes on with it as soon as it may, in the same session where it has one.",
     "in a new run": "{agent} goes on with it now, in the same session where it has one.",
 }
 
 
 def _text(text: list[str] | str | None, file: str | None) -> str:
-    if (text is None) == (file is None):
+    if text is not None and file is not None:
+        raise BadInput("Words and --file at once are one too many.", "Put all of it into the file, or all into words.")
+    if text is None and file is None:
         raise BadInput("Send what?", 'Either words or a file: overhand send 3 "use tabs", or --file notes.md')
     words = text if isinstance(text, str) else " ".join(text or ())
     said = (read_document(file) if file is not None else words).strip()
     if not said:
         raise BadInput("The message is empty.", "Write what the agent is to know.")
     if len(said) > _MOST:
-        raise BadInput(f"The message has {len(said)} characters.", "Put it into a file of the project and name that.")
+        raise BadInput(
+            f"The message has {len(said)} characters; {_MOST} are the most.",
+            "Put it into a file of the project and name that.",
+        )
     return said
 
 

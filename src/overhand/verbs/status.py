@@ -157,7 +157,7 @@ class Project:
         steps = self._steps(state["task_id"]) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
-            step=steps[2] or None if steps else None,
+            step=(steps[2] or None if steps else None) or self._lately(state, live),
             question=self._question(state, open_),
             questions=len(open_),
             age=_since(state, now),
@@ -179,6 +179,15 @@ class Project:
         if task_id not in self._plans or self._plans[task_id][0] != mark:
             self._plans[task_id] = mark, _plan(path)
         return self._plans[task_id][1]
+
+    def _lately(self, state: State, live: Run | None) -> str | None:
+        """What a coding agent said or did last, where no step says more."""
+        if live is None or not state["settings"].get("real"):
+            return None
+        from overhand import sessions
+
+        store = self.session.store
+        return sessions.lately(store.run_folder(state["task_id"], live["id"]), live["driver"], store.root) or None
 
     def _question(self, state: State, open_: list[Any]) -> dict[str, Any] | None:
         if not open_:

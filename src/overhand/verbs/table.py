@@ -37,7 +37,13 @@ DELEGATE = (
         value="NAME|FILE",
     ),
     Arg("--model", "passed on to the agent", value="NAME"),
-    Arg("--read-only", "the agent may only read"),
+    Arg(
+        "--level",
+        "what it may do: read, work (edit and run commands here), full (whatever it wants)",
+        value="LEVEL",
+        choices=("read", "work", "full"),
+    ),
+    Arg("--read-only", "the agent may only read: --level read"),
     Arg("--here", "work in your own checkout (the only way so far)"),
     Arg("--session", "go on in a session that was started elsewhere, such as claude:ID", value="AGENT:ID"),
     Arg("--after", "start when that task is judged completed", value="ID"),
@@ -332,7 +338,7 @@ VERBS = (
         words=(ID,),
         options=(
             Arg("--follow", "go on until it is judged", short="-f"),
-            Arg("--out", "what the agent printed as well", short="-o"),
+            Arg("--out", "all that the agent printed, as it printed it", short="-o"),
         ),
     ),
     Verb(

@@ -19,8 +19,8 @@ again, a title request takes nothing away, and a resumed session goes on where i
 if the new message has no marker, from the first turn if it has one.
 
 Keys of a turn (all optional; `overhand.testing.model.scripts` says what each may hold): `text`, `ops`, `delay`,
-`hang`, `status`, `message`, `retry_after`, `resets_in`, `until`, `usage`. Operations are neutral and are mapped onto
-the tools that a request offers: `write{path, content}`, `read{path}`, `bash{command}`, `mcp{server, tool,
+`hang`, `status`, `message`, `retry_after`, `resets_in`, `until`, `refuses`, `usage`. Operations are neutral and are
+mapped onto the tools that a request offers: `write{path, content}`, `read{path}`, `bash{command}`, `mcp{server, tool,
 arguments}`, and `call{name, arguments}` for one tool by its own name; `extra` adds arguments where the tool has such
 parameters. What no offered tool can do is answered as text that says so. `{output}`, `{workspace}`, `{project}`,
 `{cwd}` and `{result}` in texts and operations are filled in from the conversation.

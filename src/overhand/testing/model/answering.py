@@ -65,7 +65,7 @@ def reply(request: Request, scripts: Mapping[str, Script]) -> Reply:
     calls, impossible = tools.calls(turn.ops, request.tools, known, name)
     said = [_filled(turn.text, known), *impossible]
     text = "\n".join(one for one in said if one) or ("" if calls else "Done.")
-    answer = Answer(name, request.model, text, tuple(calls), turn.usage)
+    answer = Answer(name, request.model, text, tuple(calls), turn.usage, turn.refuses)
     failing = bool(turn.status) and not (turn.until and os.path.exists(_filled(turn.until, known)))
     hang_until = _filled(turn.hang, known) if isinstance(turn.hang, str) else ""
     return Reply(request, place, turn, answer, tuple(impossible), failing, hang_until)

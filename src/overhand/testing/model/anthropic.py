@@ -122,7 +122,7 @@ def _apart(block: Json) -> tuple[Json, list[Json]]:
 
 
 def _stop_reason(answer: Answer) -> str:
-    return "tool_use" if answer.calls else "end_turn"
+    return "refusal" if answer.refuses else "tool_use" if answer.calls else "end_turn"
 
 
 def _frame(kind: str, **fields: object) -> bytes:

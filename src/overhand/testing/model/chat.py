@@ -73,7 +73,7 @@ def _called(answer: Answer) -> list[Json]:
 
 
 def _reason(answer: Answer) -> str:
-    return "tool_calls" if answer.calls else "stop"
+    return "content_filter" if answer.refuses else "tool_calls" if answer.calls else "stop"
 
 
 def _usage(answer: Answer) -> Json:

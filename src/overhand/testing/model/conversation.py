@@ -71,6 +71,7 @@ class Answer:
     text: str
     calls: tuple[Call, ...]
     usage: Usage
+    refuses: bool = False
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,16 @@ def _result(response: object) -> str:
 def stream(answer: Answer) -> Iterator[bytes]:
     for piece in pieces(answer.text):
         yield frame(_response(answer, [{"text": piece}]))
-    yield frame(_response(answer, _called(answer) or [{"text": ""}], "STOP"))
+    yield frame(_response(answer, _called(answer) or [{"text": ""}], _reason(answer)))
 
 
 def whole(answer: Answer) -> Json:
     text = [{"text": answer.text}] if answer.text or not answer.calls else []
-    return _response(answer, [*text, *_called(answer)], "STOP")
+    return _response(answer, [*text, *_called(answer)], _reason(answer))
+
+
+def _reason(answer: Answer) -> str:
+    return "SAFETY" if answer.refuses else "STOP"
 
 
 def _called(answer: Answer) -> list[Json]:

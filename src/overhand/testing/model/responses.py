@@ -59,7 +59,7 @@ def _said(answer: Answer) -> Iterator[tuple[str, Json]]:
         started = {**item, "status": "in_progress"}
         if item["type"] == "message":
             yield "response.output_item.added", {"output_index": index, "item": {**started, "content": []}}
-            yield from _text(answer.text, {**place, "content_index": 0})
+            yield from _text(answer, {**place, "content_index": 0})
         else:
             yield "response.output_item.added", {"output_index": index, "item": {**started, "arguments": ""}}
             for piece in pieces(item["arguments"]):
@@ -69,12 +69,13 @@ def _said(answer: Answer) -> Iterator[tuple[str, Json]]:
     yield "response.completed", {"response": whole(answer)}
 
 
-def _text(text: str, place: Json) -> Iterator[tuple[str, Json]]:
-    yield "response.content_part.added", {**place, "part": _part("")}
-    for piece in pieces(text):
-        yield "response.output_text.delta", {**place, "delta": piece}
-    yield "response.output_text.done", {**place, "text": text}
-    yield "response.content_part.done", {**place, "part": _part(text)}
+def _text(answer: Answer, place: Json) -> Iterator[tuple[str, Json]]:
+    kind, key = ("refusal", "refusal") if answer.refuses else ("output_text", "text")
+    yield "response.content_part.added", {**place, "part": _part(answer, "")}
+    for piece in pieces(answer.text):
+        yield f"response.{kind}.delta", {**place, "delta": piece}
+    yield f"response.{kind}.done", {**place, key: answer.text}
+    yield "response.content_part.done", {**place, "part": _part(answer, answer.text)}
 
 
 def whole(answer: Answer) -> Json:
@@ -103,7 +104,7 @@ def _items(answer: Answer) -> list[Json]:
     if not answer.text:
         return called
     message = {"id": f"msg_{answer.id}", "type": "message", "role": "assistant", "status": "completed"}
-    return [{**message, "content": [_part(answer.text)]}, *called]
+    return [{**message, "content": [_part(answer, answer.text)]}, *called]
 
 
 def _called(call: Call) -> Json:
@@ -118,5 +119,7 @@ def _called(call: Call) -> Json:
     return {**item, "namespace": call.tool.namespace} if call.tool.namespace else item
 
 
-def _part(text: str) -> Json:
+def _part(answer: Answer, text: str) -> Json:
+    if answer.refuses:
+        return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "text": text, "annotations": []}

@@ -44,7 +44,7 @@ class Turn:
     delay: seconds before the answer. hang: true, or a path: no answer until that file exists or the client goes.
     status: this HTTP error in the provider's own words instead of an answer, while the file `until` does not exist;
     with `message`; for 429 with `retry_after` seconds, and `resets_in` seconds if it is the account's limit that is
-    used up rather than a short throttle.
+    used up rather than a short throttle. refuses: the text is the model's refusal, told in the provider's own way.
     """
 
     text: str = ""
@@ -56,6 +56,7 @@ class Turn:
     retry_after: float | None = None
     resets_in: float | None = None
     until: str = ""
+    refuses: bool = False
     usage: Usage = Usage()
 
 
@@ -77,6 +78,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "retry_after": (int, float),
     "resets_in": (int, float),
     "until": (str,),
+    "refuses": (bool,),
 }
 
 

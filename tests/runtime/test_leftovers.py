@@ -1,0 +1,59 @@
+"""Nothing of a task is started beside processes that an earlier run of it left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from overhand import model, questions
+from runtime.scene import until
+
+if TYPE_CHECKING:
+    from runtime.scene import Scene
+
+LEAVES = "setsid sleep 600 & "
+
+
+def killed_while_it_asks(scene: Scene) -> str:
+    """A run whose agent was killed with -9 while it waited for an answer; what it started in the background lives."""
+    scene.shell("worker", f"{LEAVES} $OVERHAND ask 'Which?'; sleep 600")
+    task = scene.delegate("ask")
+    until(lambda: model.open_questions(scene.state(task)), "a question")
+    os.kill(int((scene.place(task) / "pid").read_text()), signal.SIGKILL)
+    assert scene.judged(task)["runs"][0]["leftovers"]
+    return task
+
+
+def test_an_answer_starts_nothing_beside_what_is_left(scene: Scene) -> None:
+    task = killed_while_it_asks(scene)
+    told = scene.project.run("answer", task, "blue")
+    assert told.code == 0
+    assert "still alive" in told.err
+    assert "overhand stop 1; overhand resume 1" in told.err
+    state = scene.state(task)
+    assert (state["questions"][0]["answer"], state["queued"], len(state["runs"])) == ("blue", False, 1)
+    scene.json("stop", task, code=None)
+    assert not questions.has_leftovers(scene.store, scene.state(task))
+    scene.agent("worker", "output")
+    scene.json("resume", task)
+    until(lambda: scene.state(task)["status"] == "completed", "its end")
+
+
+def test_an_answer_in_a_file_does_not_either(scene: Scene) -> None:
+    task = killed_while_it_asks(scene)
+    with open(f"{questions.folder(scene.store, task)}/001.answer", "w", encoding="utf-8") as file:
+        file.write("blue\n")
+    until(lambda: scene.json("show", task)["questions"][0]["answered"], "its being taken")
+    assert (scene.state(task)["queued"], len(scene.state(task)["runs"])) == (False, 1)
+    scene.json("stop", task, code=None)
+
+
+def test_a_return_is_not_sent_back_beside_what_is_left(scene: Scene) -> None:
+    scene.shell("worker", f'{LEAVES} echo "no return" >"$OVERHAND_OUTPUT"', repair="rerun")
+    task = scene.delegate("fail")
+    state = scene.judged(task)
+    assert (state["status"], len(state["runs"]), state["repairs"]) == ("failed", 1, 0)
+    scene.json("stop", task, code=None)
+    scene.shell("worker", 'echo "no return" >"$OVERHAND_OUTPUT"', repair="rerun")
+    assert scene.judged(scene.delegate("fail again"))["repairs"] > 0
