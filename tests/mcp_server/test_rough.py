@@ -117,7 +117,7 @@ def test_a_client_that_leaves_while_it_waits_takes_its_server_along(house: Proje
         assert server.process.stdin is not None
         server.process.stdin.close()
         assert server.process.wait(20) == 0
-        assert house.run("show", handle, "--json").json["run_state"] == "running"  # the work goes on
+        until(lambda: house.run("show", handle, "--json").json["run_state"] == "running", "the work's going on")
         house.run("stop", handle, "--now", check=True)
 
 

@@ -192,6 +192,12 @@ def _settings(name: str, value: Any) -> list[str]:
     return [f"{name}: {address(value) if name.startswith('notify.') else value}"]
 
 
+def _of_program(text: str) -> list[str]:
+    """An agent's own settings: the lines that name a command; the rest is for the person to read."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if "command" in line.lower()]
+    return [*(line[:200] for line in lines[:20]), "an agent's own program reads this: hooks, servers and plugins run"]
+
+
 def what_it_runs(root: str, name: str) -> list[str]:
     """The commands in a file, for the person who has to decide."""
     import shlex
@@ -201,6 +207,8 @@ def what_it_runs(root: str, name: str) -> list[str]:
     from overhand.markdown import front_matter
 
     text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
+    if not name.endswith((".toml", ".md")) or name.startswith(".codex/"):
+        return _of_program(text)
     if name.endswith(".toml"):
         try:
             keys = tomllib.loads(text)
