@@ -180,15 +180,16 @@ class Supervisor:
             self.watches.drop(task_id)
             self.jobs.start(task_id, lambda: self.close(task_id))
             return
+        limits = self.limits(state)
+        # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
+        self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
         if state["stop"]:
-            grace = 0.0 if state["stop"] == "now" else self.limits(state).stop_grace
+            grace = 0.0 if state["stop"] == "now" else limits.stop_grace
             self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", grace))
             return
-        limits = self.limits(state)
         if effects.escalation(state, current["id"]):
             self.jobs.start(task_id, partial(self.end, task_id, "exit", limits.stop_grace))
             return
-        self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
         known = self.watches.live[task_id]
         if known.pidfd is None and handles.exit_code(place) is not None:  # it ended before we could listen
             self.watches.drop(task_id)
