@@ -77,6 +77,8 @@ def _finish(work: Work, task_id: str, patient: bool) -> State:
         if verdict.status == "needs-input" == verdict.claimed and not _asked_by(state, ended):
             case = _ask_for_it(case, verdict)
         _, event = paperwork.put_documents(case, verdict)
+        if _waited(state, ended):
+            questions.let_end(work.store, state)
         with work.store.locked(task_id, work.by) as task:
             if unjudged(task.state) is not None:
                 task.append(event, *_going_on(work.store, task.state, event, ended), sync=work.sync_results)

@@ -313,6 +313,15 @@ def has_leftovers(store: Store, state: State) -> bool:
     return bool(handles.leftovers(store.run_folder(state["task_id"], last["id"]), f"OVERHAND_RUN={last['id']}", spare))
 
 
+def let_end(store: Store, state: State, seconds: float = 2.0) -> None:
+    """Give what is left of its last run a moment: a call that waited for the answer ends a little after its agent."""
+    import time
+
+    until = time.monotonic() + seconds
+    while has_leftovers(store, state) and time.monotonic() < until:
+        time.sleep(0.02)
+
+
 def go_on(state: State, question: Question | None = None) -> Event:
     """The event that queues the next run because the answer is there: the answer is the approval."""
     why = f"question {question['seq']} was answered" if question else "it was answered"

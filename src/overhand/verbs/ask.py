@@ -137,6 +137,8 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
     _may_answer(session, who, state, seq)
     if questions.has_unread(session.store, state):
         _take_files(session, who, task_id)
+    if resume and model.current_run(state) is None:
+        questions.let_end(session.store, state)
     question, state, resumed = questions.answer(
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
