@@ -23,6 +23,8 @@ FIGURES = {
     "acp": "acp_turns",
     "mcp": "mcp_calls",
     "real": "real",
+    "tags": "tags",
+    "daemon": "daemon",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from overhand import effects, handles, metering, model, parking, run
@@ -19,6 +20,39 @@ _HEAR_AGAIN = 1.0  # the same, of one that is heard
 _SIZE_EVERY = 3.0
 _SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked at for whom it has started
 _HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
+
+
+def watch(boss: Supervisor, state: State) -> None:
+    """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
+    task_id, current = state["task_id"], model.current_run(state)
+    if current is None:
+        return
+    place = boss.store.run_folder(task_id, current["id"])
+    if handles.exit_code(place) is not None or not handles.lives(place):
+        boss.watches.drop(task_id)
+        boss.jobs.start(task_id, lambda: boss.close(task_id))
+        return
+    limits = boss.limits(state)
+    # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
+    boss.watches.keep(task_id, current, place, limits if limits is not boss.config else None)
+    if state["stop"]:
+        grace = 0.0 if state["stop"] == "now" else limits.stop_grace
+        boss.jobs.start(task_id, lambda: boss.end(task_id, "cancelled", grace))
+        return
+    if effects.escalation(state, current["id"]):
+        boss.jobs.start(task_id, partial(boss.end, task_id, "exit", limits.stop_grace))
+        return
+    known = boss.watches.live[task_id]
+    if known.pidfd is None and handles.exit_code(place) is not None:  # it ended before we could listen
+        boss.watches.drop(task_id)
+        boss.jobs.start(task_id, lambda: boss.close(task_id))
+        return
+    stir_parent(boss, state)
+    known.asked = parking.has_file_question(state, current)
+    known.park_at = float("inf")
+    if known.waiting is not None and limits.answer_wait and model.open_questions(state):
+        known.park_at = known.waiting + limits.answer_wait
+    metering.look(boss, task_id, known)
 
 
 def stirred(boss: Supervisor) -> None:
@@ -143,6 +177,23 @@ def notice(boss: Supervisor, task_id: str, text: str) -> None:
             task.append({"e": "notice", "text": text})
     except OverhandError as error:
         boss.say(f"{task_id}: {text} ({error})")
+
+
+def open_window(boss: Supervisor, task_id: str) -> None:
+    """A window for a run of an item, if the settings ask for one; whatever becomes of it, the run goes on."""
+    state = boss.store.state(task_id)
+    if state["item"] is None or not boss.limits(state).watch_in_tmux:
+        return
+
+    def do() -> None:
+        from overhand.windows import watch_in_tmux
+
+        try:
+            watch_in_tmux(boss.store.root, state, boss.work(task_id).env)
+        except OverhandError as error:
+            boss.say(f"{task_id}: {error.message}")
+
+    boss.jobs.pool.submit(do)  # beside the task's own job: tmux may take its time
 
 
 def stop_flood(boss: Supervisor, task_id: str, most: int) -> None:

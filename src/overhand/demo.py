@@ -37,6 +37,7 @@ AGENTS = {
     "walker": (
         "step:1", "touch:walker.here", "until:again", "step:2", "output:summary=Went on with the second step.",
     ),
+    "fix": ("output:summary=The clock goes again.",),
 }  # fmt: skip
 
 
@@ -68,7 +69,7 @@ class Demo:
 
 
 def _quoted(word: str) -> str:
-    return f'"{word}"' if not word or any(c in word for c in " '`$&;|<>()") else word
+    return f'"{word}"' if not word or any(c in word for c in " '`$&;|<>()#*") else word
 
 
 def run(*, keep: bool = False) -> Iterator[Item]:
@@ -78,7 +79,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
     demo = Demo(make_project(folder, agents=AGENTS, git=True))
     try:
         yield {"e": "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
-        for step in (_delegation, _parallel, _phantom, _adoption, _question, _parked, _resumed):
+        for step in (_delegation, _parallel, _phantom, _adoption, _question, _parked, _resumed, _noted):
             yield from step(demo)
     finally:
         demo.project.cleanup()
@@ -240,6 +241,31 @@ def _resumed(demo: Demo) -> Iterator[Item]:
         shown["status"] == "completed" and plan.count("- [x]") == 2 and bool(told),
         "The first step stayed done; the next run was told where the last one stood.",
         f"{folder}/HANDOFF.md",
+    )
+
+
+def _noted(demo: Demo) -> Iterator[Item]:
+    yield {
+        "e": "title",
+        "text": "8. Work that is noted in Markdown: approved by you, done, and answered where it stood",
+    }
+    root = demo.project.path
+    own = demo.project.config_home / "overhand/config.toml"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("approve_without_terminal = true\n")  # nobody types here; at a terminal you need no such line
+    (root / "notes.md").write_text("# Notes\n\n- The clock has stopped #needs-fix #P1\n")
+    request = "requests/FIX_REQUEST_THE_CLOCK_HAS_STOPPED.md"
+    yield from demo.do("daemon", "start")
+    yield from demo.do("item", "list")
+    yield from demo.do("item", "approve", "notes.md:3#fix")
+    yield from demo.do("tag", "await", request, "#done-fix", "--timeout", "30s")
+    yield from demo.do("tag", "find", "#done-*")
+    yield from demo.do("daemon", "stop")
+    text = (root / request).read_text()
+    yield demo.expect(
+        "#done-fix" in text and "> The clock goes again." in text,
+        "The tag showed each step (needs, delegated, claimed, done), and the answer stands where it was asked.",
+        request,
     )
 
 

@@ -9,8 +9,10 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
+
+    Answering = Callable[[dict[str, Any]], bytes | None]
 
 _MAX_MESSAGE = 8 * 1024 * 1024
 
@@ -39,8 +41,11 @@ class Desk:
     ) -> None:
         self.listener.close()
 
-    def receive(self) -> Iterator[tuple[list[str], dict[str, str] | None]]:
-        """Every message that is waiting: task ids, and the environment they are to run in, if that is said."""
+    def receive(self, answer: Answering) -> Iterator[tuple[list[str], dict[str, str] | None]]:
+        """Every message that is waiting: task ids, and the environment they are to run in, if that is said.
+
+        What is a question is answered here.
+        """
         while True:
             try:
                 peer, _ = self.listener.accept()
@@ -48,9 +53,17 @@ class Desk:
                 return
             with peer:
                 message = _read(peer)
-                if message is not None:
-                    yield message
-                    _acknowledge(peer)
+                if message is None:
+                    continue
+                if "ask" in message:
+                    _reply(peer, answer(message))
+                    continue
+                try:
+                    handed = _handed(message)
+                except (KeyError, TypeError, AttributeError):
+                    continue
+                yield handed
+                _acknowledge(peer)
 
     def ring(self) -> None:
         """Wake the loop, from any thread."""
@@ -77,7 +90,7 @@ class Desk:
         return True
 
 
-def _read(peer: socket.socket) -> tuple[list[str], dict[str, str] | None] | None:
+def _read(peer: socket.socket) -> dict[str, Any] | None:
     """One line of JSON; a client that dawdles or talks nonsense is dropped."""
     peer.settimeout(1.0)
     parts: list[bytes] = []
@@ -87,11 +100,23 @@ def _read(peer: socket.socket) -> tuple[list[str], dict[str, str] | None] | None
             if not part or sum(map(len, parts)) > _MAX_MESSAGE:
                 return None
             parts.append(part)
-        message: Any = json.loads(b"".join(parts))
-        env = message["env"]
-        return [str(task) for task in message["tasks"]], env and {str(k): str(v) for k, v in env.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        message = json.loads(b"".join(parts))
+        return message if isinstance(message, dict) else None
+    except (OSError, ValueError):
         return None
+
+
+def _handed(message: dict[str, Any]) -> tuple[list[str], dict[str, str] | None]:
+    env = message["env"]
+    return [str(task) for task in message["tasks"]], env and {str(k): str(v) for k, v in env.items()}
+
+
+def _reply(peer: socket.socket, told: bytes | None) -> None:
+    """`yes`, the answer and a NUL, so that half an answer is none; or `no`."""
+    try:
+        peer.sendall(b"no\n" if told is None else b"yes\n" + told + b"\0")
+    except OSError:
+        return  # whoever asked has gone, or does not listen
 
 
 def _acknowledge(peer: socket.socket) -> None:

@@ -36,20 +36,57 @@ if TYPE_CHECKING:
 _TRIES = 60
 _PATIENT = 20  # so many tries for a lease before a single byte is written without one
 _PAUSE = 0.0005
+_PATIENCE = 10.0  # seconds, for others of our own
 
 
-def edit(path: str, change: Callable[[bytes], Patch | None]) -> bytes:
+def edit(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
     """Put what `change` wants into the file and return its bytes; it is asked again whenever the file has changed."""
-    import time
-
     folder = os.path.dirname(path)
     if os.path.islink(folder):
         raise Refused(f"{folder} is a symbolic link, which is not followed.", "Use a real folder there.")
+    lock = _alone(folder)
+    try:
+        return _edit(path, change, limit)
+    finally:
+        if lock >= 0:
+            os.close(lock)
+
+
+def _alone(folder: str) -> int:
+    """The lock that keeps our own processes apart, on the folder: it needs no file. -1 where it cannot be had."""
+    import fcntl
+    import time
+
+    try:
+        fd = os.open(folder or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError:
+        return -1
+    deadline = time.monotonic() + _PATIENCE
+    pause = _PAUSE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(pause)
+                pause = min(pause * 2, 0.02)
+                continue
+            os.close(fd)
+            raise Busy(f"Other processes are changing files in {folder or '.'} all the time.", "Try again.") from None
+        except OSError:  # a file system without locks
+            os.close(fd)
+            return -1
+
+
+def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> bytes:
+    import time
+
     name = os.path.basename(path)
     missing = 0
     for attempt in range(_TRIES):
         try:
-            raw = _once(path, change, patient=attempt < _PATIENT)
+            raw = _once(path, change, limit, patient=attempt < _PATIENT)
             if raw is not None:
                 return raw
         except FileNotFoundError:  # perhaps somebody is just replacing it
@@ -71,6 +108,20 @@ def edit(path: str, change: Callable[[bytes], Patch | None]) -> bytes:
     )
 
 
+def together(raw: bytes, *patches: Patch | None) -> Patch | None:
+    """Several patches of the same bytes as one, so that a file has all of them or none."""
+    wanted = sorted(one for one in patches if one is not None)
+    if not wanted:
+        return None
+    parts, at = [], wanted[0][0]
+    for start, end, new in wanted:
+        if start < at:
+            raise ValueError("two patches change the same bytes")
+        parts += [raw[at:start], new]
+        at = end
+    return wanted[0][0], at, b"".join(parts)
+
+
 class _Unsure(Exception):
     """The change found no place, perhaps because somebody has written only a part of the file so far."""
 
@@ -79,9 +130,9 @@ class _Unsure(Exception):
         self.error = error
 
 
-def _once(path: str, change: Callable[[bytes], Patch | None], *, patient: bool) -> bytes | None:
+def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, patient: bool) -> bytes | None:
     """One try; None if somebody else wrote, or is about to."""
-    fd = _open(path, os.O_RDWR)
+    fd = _open(path, os.O_RDWR, limit)
     try:
         leased = _lease(fd, writing=True)
         if leased is False and patient:
@@ -100,10 +151,10 @@ def _once(path: str, change: Callable[[bytes], Patch | None], *, patient: bool) 
             return _poke(path, fd, raw, patch, leased=bool(leased))
     finally:
         os.close(fd)
-    return _replace(path, raw, raw[:start] + new + raw[end:])
+    return _replace(path, raw, raw[:start] + new + raw[end:], limit)
 
 
-def _open(path: str, how: int) -> int:
+def _open(path: str, how: int, limit: int) -> int:
     import errno
     import stat
 
@@ -117,9 +168,9 @@ def _open(path: str, how: int) -> int:
     problem: OverhandError | None = None
     if not stat.S_ISREG(found.st_mode):
         problem = _no_file(path)
-    elif found.st_size > MAX_DOCUMENT:
+    elif found.st_size > limit:
         problem = Refused(
-            f"{os.path.basename(path)} has more than {MAX_DOCUMENT >> 20} MB.", "Put long material into other files."
+            f"{os.path.basename(path)} has more than {limit >> 20} MB.", "Put long material into other files."
         )
     if problem is not None:
         os.close(fd)
@@ -167,9 +218,9 @@ def _poke(path: str, fd: int, raw: bytes, patch: Patch, *, leased: bool) -> byte
     return expected if _is_at(path, fd) and _whole(fd) == expected else None
 
 
-def _replace(path: str, raw: bytes, new: bytes) -> bytes | None:
+def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
     """Put a new file in the place of the one that holds `raw`."""
-    fd = _open(path, os.O_RDONLY)  # it could be opened for writing just now, which a lease for reading forbids
+    fd = _open(path, os.O_RDONLY, limit)  # it could be opened for writing just now, which a lease for reading forbids
     ours = -1
     try:
         leased = _lease(fd, writing=False)

@@ -140,8 +140,8 @@ def storage_failed(error: OSError, what: str) -> StorageFailed:
         errno.ENOSPC: ("the disk is full", "Free some space, then type the same command again."),
         errno.EDQUOT: ("the disk quota is used up", "Free some space, then type the same command again."),
         errno.EROFS: ("the file system is read-only", "Use a writable folder: overhand --project DIR …"),
-        errno.EACCES: ("permission denied", "Give yourself write permission on that folder, then try again."),
-        errno.EPERM: ("operation not permitted", "Give yourself write permission on that folder, then try again."),
+        errno.EACCES: ("permission denied", "Give yourself write permission on it and its folder; try again."),
+        errno.EPERM: ("operation not permitted", "Give yourself write permission on it and its folder; try again."),
     }
     why, hint = reasons.get(error.errno or 0, (error.strerror or str(error), "Look at that path, then try again."))
     place = f" ({error.filename})" if error.filename else ""

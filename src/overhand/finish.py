@@ -14,12 +14,14 @@ from overhand import (
     doors,
     effects,
     evidence,
+    items,
     machine,
     model,
     paperwork,
     preparing,
     questions,
     quota,
+    recovering,
     sessions,
     spending,
     trees,
@@ -28,6 +30,7 @@ from overhand import (
 from overhand.agents import STREAMS
 from overhand.documents import handoff as handoffs
 from overhand.documents.problems import Problem
+from overhand.errors import Busy
 from overhand.files import read_file, write_file
 from overhand.judge import CheckFact, Evidence, Verdict, judge
 from overhand.paperwork import Case
@@ -49,6 +52,11 @@ def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient."""
     state = _finish(work, task_id, patient)
     spending.settle(work, state)
+    if items.owes(state):
+        try:
+            return items.show(work.store, work.by, task_id)
+        except Busy:
+            return state  # somebody writes to the item's file all the time: a supervisor tries it again
     return state
 
 
@@ -81,7 +89,9 @@ def _finish(work: Work, task_id: str, patient: bool) -> State:
             questions.let_end(work.store, state)
         with work.store.locked(task_id, work.by) as task:
             if unjudged(task.state) is not None:
-                task.append(event, *_going_on(work.store, task.state, event, ended), sync=work.sync_results)
+                onwards = _going_on(work.store, task.state, event, ended)
+                onwards = onwards or recovering.events(task.state, event, ended, case.returned.value)
+                task.append(event, *onwards, sync=work.sync_results)
             return task.state
 
 

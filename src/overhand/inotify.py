@@ -7,8 +7,11 @@ import struct
 import sys
 
 CREATE, DELETE, MOVED_TO, MODIFY = 0x100, 0x200, 0x80, 0x2
+MOVED_FROM, ATTRIB = 0x40, 0x4
 NEWS = CREATE | DELETE | MOVED_TO
-_IGNORED, _OVERFLOW = 0x8000, 0x4000
+FOLDER, ONLY_FOLDERS, NO_LINKS = 0x40000000, 0x1000000, 0x2000000
+IGNORED = 0x8000  # no longer watched
+_OVERFLOW = 0x4000
 _HEAD = struct.Struct("iIII")
 
 
@@ -37,17 +40,28 @@ class Inotify:
 
     def read(self) -> set[int] | None:
         """Everything that stirred; None if there was more than the kernel could hold: look at all of them."""
-        stirred: set[int] = set()
+        events = self.events()
+        return None if events is None else {number for number, mask, _ in events if not mask & IGNORED}
+
+    def events(self) -> list[tuple[int, int, bytes]] | None:
+        """The same in full and in order: what was watched, what happened, and the name of what it happened to."""
+        found: list[tuple[int, int, bytes]] = []
         while True:
             try:
                 raw = os.read(self.fd, 65536)
             except BlockingIOError:
-                return stirred
+                return found
             at = 0
             while at < len(raw):
                 number, mask, _, length = _HEAD.unpack_from(raw, at)
+                name = raw[at + _HEAD.size : at + _HEAD.size + length].rstrip(b"\0")
                 at += _HEAD.size + length
                 if mask & _OVERFLOW:
                     return None
-                if not mask & _IGNORED:
-                    stirred.add(number)
+                found.append((number, mask, name))
+
+    def close(self) -> None:
+        """Nothing is watched any more."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

@@ -113,13 +113,14 @@ def new_state(task_id: str) -> State:
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
         "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None, "messages": [],
         "paused": None, "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
-        "settled": {}, "phase": None, "phases": [], "size": -1,
+        "settled": {}, "phase": None, "phases": [], "item": None, "tag": None, "staged": None, "requeued": 0,
+        "size": -1,
     }  # fmt: skip
 
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
             "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal",
-            "cause")  # fmt: skip
+            "cause", "item")  # fmt: skip
 
 
 def fold(task_id: str, events: Iterable[Event]) -> State:
@@ -150,7 +151,7 @@ def _accepted(state: State, event: Event) -> None:
     state["queued"], state["queued_at"] = True, event.get("t")
     state["status"] = state["judged"] = state["stop"] = None
     state["seen"] = False
-    state["resume"] = event.get("resume")
+    state["resume"], state["staged"] = event.get("resume"), None
     state["paused"] = event.get("limit")
     if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
         if state["runs"] and state["runs"][-1]["status"] is None:
@@ -162,6 +163,7 @@ def _accepted(state: State, event: Event) -> None:
         state["runs"][-1]["status"] = "repair"
     else:
         state["repairs"] = 0
+        state["requeued"] = state["requeued"] + 1 if event["e"] == "requeued" else 0
         state["agent"] = event.get("agent") or state["agent"]
         state["budget"] = event.get("budget") or state["budget"]
 
@@ -170,6 +172,8 @@ def _run_created(state: State, event: Event) -> None:
     state["queued"], state["queued_at"] = False, None
     state["paused"] = None
     state["runs"].append(_new_run(event))
+    if state["tag"]:
+        state["tag"]["claiming"] = True
     for message in pending_messages(state):
         if message["n"] in event.get("messages", ()):
             message["run"] = event["run"]
@@ -235,23 +239,13 @@ def _asked(state: State, event: Event) -> None:
     if known is not None:  # asked again by a later run: the same record
         known["run"] = event.get("run")
         return
-    state["questions"].append(
-        {
-            "seq": event["seq"],
-            "stem": event.get("stem") or f"{event['seq']:03d}",
-            "question": event.get("question", ""),
-            "options": event.get("options", []),
-            "closed": bool(event.get("closed")),
-            "step": event.get("step", ""),
-            "via": event.get("via", "file"),
-            "run": event.get("run"),
-            "asked": event.get("t", ""),
-            "answered": None,
-            "answer": None,
-            "blob": None,
-            "sha": event.get("sha", ""),
-        }
-    )
+    state["questions"].append({
+        "seq": event["seq"], "stem": event.get("stem") or f"{event['seq']:03d}",
+        "question": event.get("question", ""), "options": event.get("options", []),
+        "closed": bool(event.get("closed")), "step": event.get("step", ""), "via": event.get("via", "file"),
+        "run": event.get("run"), "asked": event.get("t", ""), "answered": None, "answer": None, "blob": None,
+        "sha": event.get("sha", ""),
+    })  # fmt: skip
 
 
 def _answered(state: State, event: Event) -> None:
@@ -298,41 +292,36 @@ def _phase(state: State, event: Event) -> None:
     state["phases"].append(event)
 
 
+def _tagged(state: State, event: Event) -> None:
+    repairs = [*(state["tag"]["repairs"] if state["tag"] else ()), *([event["t"]] if event.get("repair") else ())]
+    state["tag"] = {
+        "stage": event.get("stage", ""), "path": event.get("path", ""), "run": event.get("run", ""),
+        "claiming": event.get("stage") == "claimed", "repairs": repairs[-10:],
+    }  # fmt: skip
+
+
+def _staged(state: State, event: Event) -> None:
+    state["staged"] = event
+    state["queued"], state["queued_at"] = False, None
+
+
 def _message(state: State, event: Event) -> None:
-    state["messages"].append(
-        {
-            "n": len(state["messages"]) + 1,
-            "text": event.get("text", ""),
-            "blob": event.get("blob"),
-            "sent": event.get("t", ""),
-            "run": event.get("run"),
-        }
-    )
+    state["messages"].append({
+        "n": len(state["messages"]) + 1, "text": event.get("text", ""), "blob": event.get("blob"),
+        "sent": event.get("t", ""), "run": event.get("run"),
+    })  # fmt: skip
 
 
 _FOLDS: dict[object, Callable[[State, Event], None]] = {
-    "created": _created,
-    "accepted": _accepted,
-    "run.created": _run_created,
-    "run.started": _run_started,
-    "run.ended": _end_run,
-    "judged": _judge,
-    "stop": _stop,
-    "seen": _seen,
-    "notice": _notice,
-    "message": _message,
-    "asked": _asked,
-    "answered": _answered,
-    "run.waiting": _waiting,
-    "run.going": _going,
-    "usage": _usage,
-    "reserved": _reserved,
-    "settled": _settled,
-    "phase": _phase,
+    "created": _created, "accepted": _accepted, "requeued": _accepted,
+    "run.created": _run_created, "run.started": _run_started, "run.ended": _end_run, "judged": _judge,
+    "stop": _stop, "seen": _seen, "notice": _notice, "asked": _asked, "answered": _answered,
+    "run.waiting": _waiting, "run.going": _going, "usage": _usage, "reserved": _reserved, "settled": _settled,
+    "phase": _phase, "tagged": _tagged, "staged": _staged, "message": _message,
     "checkpoint": lambda state, event: state["checkpoints"].append(event),
     "control": lambda state, event: state["controls"].append(event),
     "limit": lambda state, event: state["limits"].append(str(event.get("key"))),
-}
+}  # fmt: skip
 
 
 def pending_messages(state: State) -> list[Message]:

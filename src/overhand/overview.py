@@ -217,7 +217,7 @@ def is_at_rest(state: State) -> bool:
 
 # events that decide where a task stands; any other may follow a verdict and changes nothing of this
 _MOVING = frozenset(
-    {b"created", b"accepted", b"run.created", b"run.started", b"run.ended", b"stop", b"asked", b"answered"}
+    {b"created", b"accepted", b"requeued", b"run.created", b"run.started", b"run.ended", b"stop", b"asked", b"answered"}
 )
 
 

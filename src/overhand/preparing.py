@@ -122,7 +122,8 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     write_new(f"{place}/prompt.md", job.prompt)
     write_new(f"{place}/context.json", dumps(prompts.context(state, run_id)))
     if prepared.tree is not None:
-        write_new(f"{place}/tree.json", dumps(prepared.tree))
+        own = [state["tag"]["path"]] if state["tag"] else []
+        write_new(f"{place}/tree.json", dumps(trees.with_own(store.root, prepared.tree, own)))
     contract = state["contract"]
     if contract and contract.endswith(".json"):
         write_new(f"{place}/contract.json", read_file(f"{task.folder}/contract.json") or b"{}")

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from overhand import checks, handles, machine, model, preparing, prompts, spending
+from overhand import checks, handles, items, machine, model, preparing, prompts, spending
 from overhand import config as configs
 from overhand.agents import driver
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
@@ -40,7 +40,11 @@ class Work:
 
 
 def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
-    """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it."""
+    """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
+
+    The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
+    """
+    items.bring(task)
     if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
         return None
     run_id = new_run_id()
@@ -48,7 +52,7 @@ def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     if waiting := [message["n"] for message in model.pending_messages(task.state)]:
         event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
     task.append(event)
-    return run_id
+    return run_id if items.take(task, run_id) else None
 
 
 def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> Event:
@@ -149,8 +153,20 @@ def settle(work: Work, task_id: str, *, cause: str | None = None) -> State:
         if found.what == "unbegun":
             task.append({"e": "run.ended", "run": run["id"], "never_began": True})
             return task.state
-        task.append(ending(task.state, run, place, found, cause, work.spare))
+        ended = ending(task.state, run, place, found, cause, work.spare)
+        if _goes_on(task, run, ended):
+            ended = {"e": "run.ended", "run": run["id"], "never_began": True, "why": "its job goes on"}
+        task.append(ended)
         return task.state
+
+
+def _goes_on(task: Locked, run: Run, ended: Event) -> bool:
+    """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
+    if run["driver"] != "external" or ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
+        return False
+    from overhand.agents import external
+
+    return external.is_open(task.folder)
 
 
 def ending(state: State, run: Run, place: str, found: handles.Probe, cause: str | None, spare: frozenset[int]) -> Event:

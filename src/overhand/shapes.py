@@ -97,6 +97,35 @@ class Amount(TypedDict):
     usd: float
 
 
+class Item(TypedDict, total=False):
+    """A tagged place whose approval made the task; paths are relative to the project."""
+
+    path: str
+    kind: str
+    stage: str  # what it was approved as: delegated or next; claimed, by somebody outside
+    was: str  # the stage it was approved from
+    digest: str  # of its line without tags
+    whole: str  # of an item of the Tags line: of its document without tags
+    line: str  # that line, shortened
+    how: str  # terminal, setting, typed, auto or outside
+    mode: str  # of its route: agent, interactive or external
+    rank: float  # its route's priority
+    weights: list[str]  # `#P1`, `#M`, as they stood on its line
+    again: str  # the ended task whose id stands in its span so far
+    origin: str  # where the inline tag stood that was promoted to a request
+    asked: str  # by whom
+
+
+class Shown(TypedDict):
+    """How the tag of a task's item was last written."""
+
+    stage: str
+    path: str
+    run: str  # whose end the file tells
+    claiming: bool  # a run was made: the tag may say claimed although no run began
+    repairs: list[str]  # when it was put right after somebody else had changed it
+
+
 class State(TypedDict):
     """What a task's log says."""
 
@@ -147,4 +176,8 @@ class State(TypedDict):
     settled: dict[str, Amount]  # by child, what it had used of it when it last came to rest
     phase: str | None
     phases: list[Event]
+    item: Item | None
+    tag: Shown | None
+    staged: Event | None  # the stage that a person, or somebody outside, gave its item
+    requeued: int  # how often it was queued again by itself since somebody last asked for it
     size: int  # of the log, where it is known that nothing was appended since

@@ -16,20 +16,32 @@ if TYPE_CHECKING:
     from overhand.store import Store
 
 
+_MIDDLE = 4.0  # the place of a task that is no item among items of its weight: beside `implementation`
+
+
 def in_order(states: Iterable[State]) -> list[State]:
-    """Queued tasks as they will start: priority, then the time they were accepted."""
-    return sorted(states, key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
+    """Queued tasks as they will start: weight, then the route's priority of items, then the time they were accepted."""
+    return sorted(states, key=_place)
+
+
+def _place(state: State) -> tuple[str, float, str, str, int]:
+    item = state["item"] or {}
+    rank = float(item.get("rank", _MIDDLE))
+    return state["priority"], rank, state["queued_at"] or "", item.get("path", ""), state["handle"] or 0
 
 
 def fits(state: State, holding: dict[str, State], config: Config) -> bool:
-    """Whether one more run of this agent and kind may start now."""
+    """Whether one more run of this agent and kind may start now; one that is P0 keeps all others from starting."""
+    urgent = state["priority"] == "P0"
+    if not urgent and any(s["priority"] == "P0" for s in holding.values()):
+        return False
     if holding and (
         state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())
     ):
         return False
     if writes_here(state) and any(writes_here(s) for s in holding.values()):
         return False
-    if config.max_parallel and len(holding) >= config.max_parallel:
+    if config.max_parallel and len(holding) >= config.max_parallel + urgent:
         return False
     cap = config.per_agent.get(state["agent"], 0)
     if cap and sum(s["agent"] == state["agent"] for s in holding.values()) >= cap:

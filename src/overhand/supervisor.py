@@ -22,14 +22,15 @@ from overhand import (
     effects,
     finish,
     handles,
+    items,
     log,
     machine,
     members,
     metering,
     model,
-    parking,
     projects,
     quota,
+    recovering,
     run,
     spending,
     summon,
@@ -37,6 +38,7 @@ from overhand import (
 )
 from overhand import config as configs
 from overhand.desk import Desk
+from overhand.dispatch import Dispatch
 from overhand.errors import Busy, OverhandError
 from overhand.jobs import Jobs
 from overhand.notify import Notifier, note_of
@@ -77,9 +79,11 @@ class Supervisor:
     resumes: float = float("inf")  # when the first paused program that is waited for may go on; seconds since 1970
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
+    daemon: Dispatch = field(init=False)
 
     def __post_init__(self) -> None:
         self.watches = Watches(self.poll)
+        self.daemon = Dispatch(self)
         self.notifier = Notifier(self.config, self.env, say, memory=f"{self.store.own}/told")
 
     def serve(self) -> None:
@@ -89,11 +93,13 @@ class Supervisor:
         self.load_config()
         states = self.store.states()
         for state in states:
-            if effects.owes_report(self.store, state):  # a crash kept its result from its parent
+            # a crash kept its result from its parent, or its tag from showing it
+            if effects.owes_report(self.store, state) or items.owes(state):
                 self.look(state["task_id"])
         spending.mend(self.work(""), states)
         for state in open_states(states):
             self.look(state["task_id"])
+        self.daemon.turn()
         while not (self.is_idle() and self.desk.close_if_quiet()):
             ready = [fd for fd, _ in self.poll.poll(self.timeout() * 1000)]
             # shims first: what a killed one left must be known before somebody's `stop` looks for it
@@ -104,17 +110,21 @@ class Supervisor:
                     self.desk.silence()
                 elif fd == self.watches.news.fd:
                     attending.stirred(self)
+                elif fd == self.daemon.fd:
+                    self.daemon.heard()
                 elif fd in self.watches.by_fd:
                     self.look(self.watches.shim_ended(fd))
             self.after_jobs()
             self.tick()
+            self.daemon.tick()
             self.fill()
         self.notifier.close(10.0)
 
     def receive(self) -> None:
-        """Tasks that a verb hands over, to be run in that verb's environment."""
-        for task_ids, env in self.desk.receive():
+        """Tasks that a verb hands over, to be run in that verb's environment; or a verb turned the daemon's switch."""
+        for task_ids, env in self.desk.receive(self.daemon.answer):
             self.load_config()
+            self.daemon.turn()
             if env is not None and env != self.env:  # mostly the same one: kept once
                 self.env = env
             for task_id in task_ids:
@@ -147,6 +157,8 @@ class Supervisor:
             attending.stir_parent(self, state)
             if effects.owes_report(self.store, state):
                 self.jobs.start(task_id, lambda: self.report(state))
+            elif items.owes(state):
+                self.jobs.start(task_id, lambda: self.show(task_id))
         elif current["state"] == "ended":
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
@@ -161,7 +173,7 @@ class Supervisor:
                 self.jobs.start(task_id, lambda: self.close(task_id))
         else:
             self.slots[task_id] = state
-            self.watch(state)
+            attending.watch(self, state)
 
     def tell(self, state: State) -> None:
         """A person hears of what is new and matters."""
@@ -169,38 +181,6 @@ class Supervisor:
         self.seen[state["task_id"]] = state
         if note is not None:
             self.notifier.tell(note)
-
-    def watch(self, state: State) -> None:
-        """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
-        task_id, current = state["task_id"], model.current_run(state)
-        if current is None:
-            return
-        place = self.store.run_folder(task_id, current["id"])
-        if handles.exit_code(place) is not None or not handles.lives(place):
-            self.watches.drop(task_id)
-            self.jobs.start(task_id, lambda: self.close(task_id))
-            return
-        limits = self.limits(state)
-        # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
-        self.watches.keep(task_id, current, place, limits if limits is not self.config else None)
-        if state["stop"]:
-            grace = 0.0 if state["stop"] == "now" else limits.stop_grace
-            self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", grace))
-            return
-        if effects.escalation(state, current["id"]):
-            self.jobs.start(task_id, partial(self.end, task_id, "exit", limits.stop_grace))
-            return
-        known = self.watches.live[task_id]
-        if known.pidfd is None and handles.exit_code(place) is not None:  # it ended before we could listen
-            self.watches.drop(task_id)
-            self.jobs.start(task_id, lambda: self.close(task_id))
-            return
-        attending.stir_parent(self, state)
-        known.asked = parking.has_file_question(state, current)
-        known.park_at = float("inf")
-        if known.waiting is not None and limits.answer_wait and model.open_questions(state):
-            known.park_at = known.waiting + limits.answer_wait
-        metering.look(self, task_id, known)
 
     def limits(self, state: State) -> configs.Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
@@ -244,7 +224,9 @@ class Supervisor:
 
     def start(self, task_id: str) -> None:
         """The task's next run."""
-        run.start(self.work(task_id), task_id)
+        if run.start(self.work(task_id), task_id):
+            self.daemon.note("started", task=task_id)
+            attending.open_window(self, task_id)
 
     def close(self, task_id: str) -> None:
         """A run that seems to be over: find out how it ended, stop what a stopped one delegated, judge it."""
@@ -255,12 +237,17 @@ class Supervisor:
             raise Busy(f"Task {task_id} is being judged by another process.")
         self.called.extend(run.stop_children(work, state))  # its last words may have called for a person
         metering.ended(self, state)
+        self.daemon.judged(state)
         self.report(state)
 
     def report(self, state: State) -> None:
         """What was delegated by a CONTROL line is judged: its parent gets the result, and may go on."""
         if parent := effects.report_to_parent(self.work(state["task_id"]), state):
             self.called.append(parent)
+
+    def show(self, task_id: str) -> None:
+        """The tag of the task's item is brought in line with its log."""
+        items.show(self.store, self.work(task_id).by, task_id)
 
     def end(self, task_id: str, cause: str, grace: float) -> None:
         """Stop a run; the next look judges it and stops what it delegated."""
@@ -275,10 +262,13 @@ class Supervisor:
     def timeout(self) -> float:
         """Seconds until something must be looked at."""
         now = time.monotonic()
+        due = self.daemon.due() - now
         if self.watches.live or self.later or self.jobs.busy:
-            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now, self.resumes - time.time()))
+            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now, self.resumes - time.time(), due))
         if self.queue and self.resumes != float("inf"):
-            return max(0.01, min(_LOOK_EVERY * 10, self.resumes - time.time()))
+            return max(0.01, min(_LOOK_EVERY * 10, self.resumes - time.time(), due))
+        if self.daemon.on:
+            return max(0.0, min(_LOOK_EVERY * 10, due))
         return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
 
     def tick(self) -> None:
@@ -336,6 +326,9 @@ class Supervisor:
                 if why:
                     self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
                 continue
+            if (at := recovering.not_before(state)) > time.time():
+                self.resumes = min(self.resumes, at)
+                continue
             if paused and metering.is_paused(self, state, paused, known):
                 continue
             if fits(state, holding, self.config) and not metering.is_held(self):
@@ -350,6 +343,7 @@ class Supervisor:
             or self.jobs.busy
             or self.later
             or self.slots
+            or self.daemon.on
             or (self.queue and (self.held or self.resumes != float("inf")))
         ):
             self.idle_since = time.monotonic()

@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overhand.judge import FileFact
 
@@ -187,6 +187,11 @@ def _mark(path: str) -> str:
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
 
 
+def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """The same snapshot with files that we have just written ourselves: as they are now, they are nobody's change."""
+    return {**found, "own": {path: _mark(os.path.join(root, path)) for path in paths}}
+
+
 def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str] | None:
     """Files that differ between two snapshots; None where it cannot be told."""
     if before is None or after is None:
@@ -198,7 +203,27 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
         committed = {name for name in names.split("\0") if name}
         # what was dirty before and is committed unchanged now is no change of this run; git cannot say, so list it
         changed |= committed
-    return sorted(changed)
+    own = before.get("own", {})
+    return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])
+
+
+class Tree(NamedTuple):
+    """A git worktree: where, on which branch, and whether its folder is gone."""
+
+    path: str
+    branch: str = ""
+    gone: bool = False
+
+
+def worktrees(root: str) -> list[Tree]:
+    """The further worktrees of the repository, without the main one; none where git cannot tell."""
+    listing = _git(root, "worktree", "list", "--porcelain", "-z") if repository(root) else None
+    found = []
+    for entry in (listing or "").split("\0\0")[1:]:
+        facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
+        if "worktree" in facts:
+            found.append(Tree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
+    return found
 
 
 def tag(root: str, name: str, message: str) -> str | None:

@@ -22,6 +22,7 @@ from overhand.cli import helps
 from overhand.documents import problems
 from overhand.kinds import KINDS, NO_KIND
 from overhand.testing import agent as scripted
+from overhand.verbs import examine
 from overhand.verbs.table import ALIASES
 
 if TYPE_CHECKING:
@@ -67,12 +68,21 @@ def kinds() -> str:
     return table(("Kind", "Time", "Longest", "Level", "Contract"), rows)
 
 
+def routes() -> str:
+    rows = [(f"`{one.kind}`", f"{one.priority:g}", f"`{one.mode}`") for one in config.Config().routes.values()]
+    return table(("Kind", "Priority", "Mode"), rows)
+
+
 def statuses() -> str:
     return table(("Status", "Meaning"), [(f"`{name}`", sentence(about)) for name, about in model.STATUSES.items()])
 
 
 def problem_codes() -> str:
     return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in problems.CODES.items()])
+
+
+def doctor_codes() -> str:
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in examine.CODES.items()])
 
 
 def verdict_codes() -> str:
@@ -191,9 +201,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "aliases": aliases,
     "settings": settings,
     "kinds": kinds,
+    "routes": routes,
     "statuses": statuses,
     "problem-codes": problem_codes,
     "verdict-codes": verdict_codes,
+    "doctor-codes": doctor_codes,
     "control-codes": control_codes,
     "error-codes": error_codes,
     "schemas": schemas,

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from overhand.contracts import CONTRACTS, SEVERITIES, ContractBlock
+from overhand.documents.alert import Alert
 from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation
 from overhand.documents.context import Context
 from overhand.documents.full import Full
@@ -20,6 +21,7 @@ from overhand.documents.layout import Section
 from overhand.documents.lists import FileNote
 from overhand.documents.output import Decision, Output
 from overhand.documents.quick import Quick
+from overhand.documents.request import Request
 from overhand.documents.returns import Artifact, Return, ReturnError
 from overhand.model import CAUSES, STATUSES
 
@@ -148,6 +150,31 @@ outputs = st.builds(
     for_primary=body,
     files_modified=notes,
     data=st.none() | json_value,
+    extra=extra,
+)
+alerts = st.builds(
+    Alert,
+    title=line,
+    what=body,
+    impact=body,
+    duration=body,
+    workaround=body,
+    raised=body,
+    resolved=body,
+    tags=st.sampled_from([("#active-alert",), ("#done-alert", "#P0")]),
+    extra=extra,
+)
+requests = st.builds(
+    Request,
+    kind=st.just("fix"),
+    title=line,
+    what=full_body,
+    why=body,
+    context=body,
+    expectations=st.lists(deliverable, max_size=3).map(tuple),
+    criteria=st.lists(entry, max_size=3).map(tuple),
+    requester=body,
+    tags=st.lists(st.sampled_from(["#P0", "#S", "#a_b-1"]), max_size=2).map(lambda more: ("#needs-fix", *more)),
     extra=extra,
 )
 contexts = st.builds(

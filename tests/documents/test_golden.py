@@ -10,16 +10,32 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from overhand import contracts
-from overhand.documents import agentfile, checkpoint, context, full, handoff, ipc, output, quick, returns
+from overhand.documents import (
+    agentfile,
+    alert,
+    checkpoint,
+    context,
+    full,
+    handoff,
+    ipc,
+    output,
+    quick,
+    request,
+    returns,
+)
 from overhand.documents.jsontext import dump
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
 from overhand.documents.problems import CODES, Problem
+from overhand.edits import together
+
+if TYPE_CHECKING:
+    from overhand.edits import Patch
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "documents"
 CASES = sorted(folder.name for folder in (GOLDEN / "problems").iterdir())
@@ -189,7 +205,49 @@ FULL = full.Full(
     related_files=(FileNote("src/tiles.py", "the cache"), FileNote("docs/cache.md")),
     extra=(handoff.Section("Timing", "Before 900 ms, after 40 ms."),),
 )
+REQUEST = request.Request(
+    kind="fix",
+    title="The map pauses when it is panned",
+    what="Panning reads the tile index from disk. It must not (see `#needs-research` in notes.md).",
+    why="Two customers gave up on it.",
+    context="The index is 12 MB.\n\n```\n#needs-fix in a fence is no item\n```",
+    expectations=(handoff.Deliverable("asks the cache first", "src/atlas.py"), handoff.Deliverable("a figure")),
+    criteria=("Panning takes less than 50 ms", "The old reader still works:\n`make old`"),
+    requester="anna, from notes/maps.md",
+    tags=("#needs-fix", "#P1", "#M"),
+    extra=(request.Section("Glossary", "A tile is 256 pixels wide."),),
+)
+
+
+def added(raw: bytes, *patches: Patch | None) -> bytes:
+    """The file after these patches."""
+    start, end, new = together(raw, *patches) or (0, 0, b"")
+    return raw[:start] + new + raw[end:]
+
+
+def answered() -> str:
+    """A request that one run lost and another one answered."""
+    raw = request.render(REQUEST).encode()
+    told = ("2026-11-15T20:02:11Z", "its process died", "sess_1794770100_a1b2c3", "queued again, attempt 2 of 3")
+    raw = added(raw, request.recovery(raw, *told))
+    files = (FileNote("src/atlas.py", "asks the cache first"), FileNote("", "38 ms instead of 900"))
+    link = "../.agent-workspaces/fix-20261115-191500/OUTPUT.md"
+    said = "Panning asks a cache.\n\n## Not a section\nA #needs-fix in it is no item."
+    return added(raw, request.response(raw, "sess_1794772931_d4e5f6", "completed", said, files, link)).decode()
+
+
+ALERT = alert.Alert(
+    "The tile server is down",
+    "The old server was switched off.",
+    "Tests that load tiles fail.",
+    "until Friday",
+    "Use `make tiles-local`; a #needs-fix here is no item.",
+    "2026-11-15T19:15:00Z by anna",
+)
 RENDERED: dict[str, str] = {
+    "ALERT_THE_TILE_SERVER_IS_DOWN.md": alert.render(ALERT),
+    "FIX_REQUEST_THE_MAP_PAUSES.md": request.render(REQUEST),
+    "FIX_REQUEST_ANSWERED.md": answered(),
     "quick.md": quick.render_quick(QUICK),
     "full.md": full.render_full(FULL),
     "ckpt_tiles_2.json": checkpoint.render(CHECKPOINT),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from documents import strategies as make
 from documents.strategies import light
 from overhand import contracts, markdown
-from overhand.documents import agentfile, context, handoff, ipc, output, returns
+from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns
 from overhand.documents.lint import lint_document
 from overhand.documents.text import decode
 
@@ -71,6 +71,9 @@ def test_hostile_text_is_read_in_linear_time(name: str) -> None:
     context.parse(text)
     contracts.parse_block(f"=== RESEARCH OUTPUT ===\nEVIDENCE:\n- {text}\n=== END ===")
     returns.find_return(text)
+    request.render(request.parse(f"# x\n## What\n{text}")[0])
+    request.response(text.encode(), "sess_1_a", "completed", text)
+    alert.parse(text)
 
 
 @light
@@ -89,6 +92,8 @@ def test_any_text_is_read_by_every_parser(text: str) -> None:
     ipc.parse_question(text)
     contracts.parse_block(f"=== REVIEW OUTPUT ===\n{text}")
     returns.find_return(text)
+    request.lint(text)
+    alert.lint(text)
 
 
 def test_encodings() -> None:

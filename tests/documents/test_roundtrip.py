@@ -9,7 +9,7 @@ from hypothesis import given
 from documents import strategies as make
 from documents.strategies import light
 from overhand.contracts import ContractBlock, parse_block, render_block
-from overhand.documents import context, handoff, ipc, output, returns
+from overhand.documents import alert, context, handoff, ipc, output, request, returns
 from overhand.documents.jsontext import dump, load
 from overhand.documents.layout import contain, read_sheet, section, tidy
 from overhand.documents.problems import has_errors
@@ -56,6 +56,22 @@ def test_output(value: output.Output) -> None:
 @given(make.contexts)
 def test_context(value: context.Context) -> None:
     found, problems = context.parse(context.render(value))
+    assert found == value
+    assert not has_errors(problems)
+
+
+@light
+@given(make.alerts)
+def test_alert(value: alert.Alert) -> None:
+    found, problems = alert.parse(alert.render(value))
+    assert found == value
+    assert not has_errors(problems)
+
+
+@light
+@given(make.requests)
+def test_request(value: request.Request) -> None:
+    found, problems = request.parse(request.render(value))
     assert found == value
     assert not has_errors(problems)
 

@@ -15,7 +15,7 @@ from documents import strategies as make
 from documents.strategies import light
 from overhand import schemas
 from overhand.contracts import ContractBlock, validate_data
-from overhand.documents import agentfile, context, handoff, ipc, output, returns
+from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns
 from overhand.documents.problems import Problem, has_errors
 from overhand.model import CAUSES, STATUSES
 
@@ -33,7 +33,7 @@ def test_every_schema_is_one(name: str) -> None:
 
 
 def test_unknown_schema() -> None:
-    with pytest.raises(KeyError, match="there are agent, answer"):
+    with pytest.raises(KeyError, match="there are agent, alert, answer"):
         schemas.schema("poem")
 
 
@@ -112,9 +112,14 @@ def test_the_parser_reads_other_spellings_of_a_status(status: str) -> None:
 
 
 @light
-@given(make.handoffs, make.outputs, make.contexts)
-def test_documents_as_values(given_: handoff.Handoff, value: output.Output, left: context.Context) -> None:
-    for name, document in (("handoff", given_), ("output", value), ("context", left)):
+@given(make.handoffs, make.outputs, make.contexts, make.requests, make.alerts)
+def test_documents_as_values(
+    given_: handoff.Handoff, value: output.Output, left: context.Context, asked: request.Request, told: alert.Alert
+) -> None:
+    documents: dict[str, Any] = {
+        "handoff": given_, "output": value, "context": left, "request": asked, "alert": told,
+    }  # fmt: skip
+    for name, document in documents.items():
         assert validate_data(schemas.schema(name), json.loads(json.dumps(asdict(document)))) == []
 
 
@@ -149,6 +154,11 @@ AGENTS = [
     "name: a\noverhand: {driver: command, command: [ls, -l]}",
     "name: a\noverhand: {driver: command, command: []}",
     "name: a\noverhand: {driver: command, command: [ls, 3]}",
+    "name: a\noverhand: {driver: external}",
+    "name: a\noverhand: {driver: external, start: [a], poll: [b]}",
+    "name: a\noverhand: {driver: external, start: [a], poll: [b], collect: [c]}",
+    "name: a\noverhand: {driver: external, start: [a], poll: [b], collect: [c], stop: d e}",
+    "name: a\noverhand: {driver: external, start: [a], poll: [b], collect: []}",
     "name: a\noverhand: {reentrant: yes}",
     "name: a\noverhand: {reentrant: true}",
     "name: a\noverhand: claude",

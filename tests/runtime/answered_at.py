@@ -7,38 +7,12 @@ call of the supervisor. Ends with 0 if there are fewer points.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Any
 
 from overhand import cli, log, questions, summon
+from overhand.testing.countdown import Countdown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-left = int(sys.argv[3])
-
-
-def between(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, with a point before and behind it."""
-
-    def wrapped(*args: Any, **options: Any) -> Any:
-        point()
-        value = call(*args, **options)
-        point()
-        return value
-
-    return wrapped
-
-
-def point() -> None:
-    """One more moment at which the process may die."""
-    global left  # noqa: PLW0603 -- this whole program is one countdown
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
-
-
+between = Countdown(int(sys.argv[3])).between
 os.rename = between(os.rename)
 log.write = between(log.write)
 questions.ring = between(questions.ring)

@@ -12,46 +12,34 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from overhand import cli, config, effects, files, finish, log, run, store
+from overhand.testing.countdown import Countdown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-left = int(sys.argv[4])
-shim_too = sys.argv[5:] == ["shim"]
 spawned: list[int] = []
 
 
-def point() -> None:
-    """One more moment at which the process may die."""
-    global left  # noqa: PLW0603 -- this whole program is one countdown
-    if shim_too and not spawned:
-        return
-    if left == 0:
-        if shim_too:
-            os.kill(spawned[0], signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
+class WithShim(Countdown):
+    """It begins with the spawn, and the shim dies as well."""
+
+    def point(self) -> None:
+        if spawned:
+            super().point()
+
+    def die(self) -> None:
+        os.kill(spawned[0], signal.SIGKILL)
+        super().die()
 
 
-def between(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, with a point before and behind it."""
-
-    def wrapped(*args: Any, **options: Any) -> Any:
-        point()
-        value = call(*args, **options)
-        if call is spawn:
-            spawned.append(value)
-        point()
-        return value
-
-    return wrapped
+def spawn_noted(*args: Any, **options: Any) -> int:
+    spawned.append(spawn(*args, **options))
+    return spawned[-1]
 
 
+between = (WithShim if sys.argv[5:] == ["shim"] else Countdown)(int(sys.argv[4])).between
 spawn = os.posix_spawn
-os.posix_spawn = between(os.posix_spawn)
+os.posix_spawn = between(spawn_noted)
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.link = between(os.link)

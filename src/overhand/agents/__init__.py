@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 REAL = ("claude", "codex", "gemini", "opencode", "goose", "qwen")  # programs with a structured stream of their own
 STREAMS = (*REAL, "acp")  # drivers whose runs are coding agents, heard by their streams
-DRIVERS = ("command", "function", *STREAMS)
+DRIVERS = ("command", "function", "external", *STREAMS)
 LATER = ("a2a",)
 
 

@@ -76,6 +76,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
         confirm=_confirm if there else None,
         read=_read if there else None,
     )
+    session.plain = not as_json
     if there and verb.name == "status" and parsed.values.get("watch"):
         from overhand.cli import screen
 

@@ -50,7 +50,7 @@ def screen(payload: Payload, width: int | None = None) -> Iterator[str]:
     width = width or columns()
     if "projects" in payload:
         yield from _projects(payload["projects"], width)
-    elif not payload["tasks"]:
+    elif not payload["tasks"] and not payload["items"]:
         yield "No task yet in this project."
         yield '  overhand delegate "what to do" --agent NAME      hand something over'
         yield "  overhand agents                                  who is there to do it"
@@ -61,6 +61,11 @@ def screen(payload: Payload, width: int | None = None) -> Iterator[str]:
 
 def _groups(payload: Payload, width: int, where: str) -> Iterator[str]:
     """One project; `where` leads a command to it."""
+    if payload["items"]:
+        yield colour(f"waits for approval ({len(payload['items'])})", "bold")
+    for row in payload["items"][: _MOST["needs you"]]:
+        yield from _first({"handle": None, "title": row["item"]}, width, _command(row, where))
+        yield f"       {colour(cut(one_line(row['why'] or '', _LONG), width - 7), TONES['needs you'])}"
     for name in HEADLINES:
         count = payload["counts"][name]
         rows = payload["groups"][name][-_MOST[name] :]

@@ -54,11 +54,12 @@ def one(verb: Verb) -> str:
     """What `overhand VERB --help` prints."""
     lines = [usage(verb), "", f"{verb.help[0].upper()}{verb.help[1:]}."]
     if verb.about:
-        lines += textwrap.wrap(verb.about, _WIDTH)
+        lines += textwrap.wrap(verb.about, _WIDTH, break_on_hyphens=False)
     if verb.words:
         lines.append("")
         for arg in verb.words:
-            choices = f" ({', '.join(arg.choices)})" if arg.choices else ""
+            told = arg.value == "|".join(arg.choices)
+            choices = f" ({', '.join(arg.choices)})" if arg.choices and not told else ""
             lines += _two_columns(arg.value, arg.help + choices, 24)
     if verb.options:
         lines += ["", "Options:"]

@@ -88,6 +88,9 @@ def _option(
             raise BadInput(f"{option.name} takes no value.", f"Write just {option.name}")
         into[option.key] = True
         return rest[1:]
+    if not equals and option.bare and not (len(rest) > 1 and rest[1].isascii() and rest[1].isdigit()):
+        into[option.key] = option.bare
+        return rest[1:]
     if not equals:
         if len(rest) < 2:
             raise BadInput(f"{option.name} needs a value.", f"Write {option.name} {option.value}")

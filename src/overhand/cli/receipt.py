@@ -59,8 +59,11 @@ def whole(payload: Payload) -> Iterator[str]:
     yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
     headline = "" if payload["status"] is None and payload["run_state"] is None else payload["headline"]
     yield f"   {verdict(payload)}   {colour(headline, 'dim')}".rstrip()
-    limits = f"level {payload['level']} · at most {say_duration(payload['timeout'])}"
+    limits = f"level {payload['level']}"
+    limits += f" · at most {say_duration(payload['timeout'])}" if payload["timeout"] else ""
     yield f"   {payload['agent']} · {' → '.join(payload['path'])} · {limits}"
+    if payload["item"]:
+        yield f"   {printable(payload['item'])} · {payload['stage']}"
     if payload["summary"]:
         yield ""
         yield from (f"   {line}" for line in f"{_said(payload)}{printable(payload['summary'])}".splitlines())
@@ -197,13 +200,24 @@ def _what_next(payload: Payload) -> list[str]:
     handle = payload["handle"] if payload["handle"] is not None else payload["task_id"]
     if payload["status"] is None:
         if payload["run_state"] is None:
-            return [f"overhand run {handle}"]
+            return _not_begun(payload, handle)
         return [f"overhand log -f {handle} · overhand wait {handle} · overhand stop {handle}"]
+    if payload["status"] == "completed" and not payload["runs"]:
+        return []  # done by hand: there is no more to see
     if payload["status"] == "completed":
         return [f"overhand show {handle} --output" + (f" · overhand check {handle}" if payload["checks"] else "")]
     if any(one["answered"] is None for one in payload["questions"]):
         return [f"overhand answer {handle}"]
     if payload["cause"] == "budget":
         return [f"overhand resume {handle} --budget AMOUNT"]
-    more = " --budget AMOUNT" if payload["cause"] == "budget" else ""
-    return [f"overhand log {handle} -o · overhand resume {handle}{more}"]
+    rows = [f"overhand log {handle} -o · overhand resume {handle}"]
+    if payload["stage"] == "needs":
+        rows.append(f"overhand item approve --again {printable(payload['item'])}")
+    return rows
+
+
+def _not_begun(payload: Payload, handle: object) -> list[str]:
+    if payload["stage"] == "claimed":  # by somebody outside
+        item = printable(payload["item"])
+        return [f"overhand item done {item}", f"overhand item needs {item}"]
+    return [f"overhand item next {printable(payload['item'])}" if payload["item"] else f"overhand run {handle}"]

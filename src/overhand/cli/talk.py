@@ -50,6 +50,47 @@ def _given(payload: Payload) -> Iterator[str]:
         yield f"   go on with it: overhand resume {handle}"
 
 
+def alert(payload: Payload) -> Iterator[str]:
+    """Alerts, or the one that was raised or resolved."""
+    rows = payload.get("alerts", [payload])
+    if not rows:
+        yield "No alert is in force." if not payload["all"] else "There is no alert."
+    for one in rows:
+        state = colour(f"{one['state']:<7}", "yellow" if one["state"] == "active" else "dim")
+        yield f"{state} {one_line(one['title'], width() - 8)}  {colour(printable(one['path']), 'dim')}"
+        facts = (("what changed", "what_changed"), ("impact", "impact"), ("for", "expected_duration"))
+        for name, key in (*facts, ("meanwhile", "workaround"), ("resolved", "resolved")):
+            if one[key]:
+                yield f"        {name}: {one_line(one[key], width() - 20)}"
+    if "next" in payload:
+        yield "   next: " + " · ".join(printable(one) for one in payload["next"])
+
+
+def doctor(payload: Payload) -> Iterator[str]:
+    """Every finding in three lines, then what is so."""
+    for text in payload["fixed"]:
+        yield f"{colour('mended', 'green'):<8} {printable(text)}"
+    for text in payload["failed"]:
+        yield f"{colour('not mended', 'red'):<8} {printable(text)}"
+    for one in payload["findings"]:
+        word = colour("PROBLEM", "red") if one["level"] == "problem" else colour("note   ", "dim")
+        yield f"{word}  {printable(one['what'])}"
+        yield f"         {printable(one['why'])}"
+        yield f"         {printable(one['next'])}"
+    here = ", ".join(name for name, path in payload["tools"].items() if path) or "none"
+    disk = f" on {payload['file_system']}" if payload["file_system"] else ""
+    who = f"supervisor {payload['supervisor']}" if payload["supervisor"] else "no supervisor runs (none is needed yet)"
+    who = "no supervisor runs" if payload["supervisor"] is None and payload["problems"] else who
+    yield f"{payload['tasks']} tasks, {payload['bytes'] / 1e6:.1f} MB{disk}; {who}; tools: {here}"
+    yield f"{payload['problems']} problems, {payload['notes']} notes" if payload["findings"] else "All is well."
+
+
+def window(payload: Payload) -> Iterator[str]:
+    """Where a log can be watched."""
+    yield f"{payload['handle']}  is shown in {payload['window']}"
+    yield "   next: " + " · ".join(payload["next"])
+
+
 def monitor(payload: Payload) -> Iterator[str]:
     """The questions, or the path of what was judged and, where there is no result, how far it got."""
     if payload["what"] == "timeout":
@@ -105,3 +146,21 @@ def connect(payload: Payload) -> Iterator[str]:
         yield "next:"
     for command in payload["next"]:
         yield f"   {printable(command)}"
+
+
+def tag(payload: Payload) -> Iterator[str]:
+    """One line: what stands where now."""
+    path, name = printable(payload["path"]), payload["tag"]
+    if payload["do"] == "remove":
+        count = payload["removed"]
+        yield (
+            f"{path}: {name} removed" + (f" ({count} times)" if count > 1 else "")
+            if count
+            else f"{path} has no {name}."
+        )
+    elif payload["do"] == "await":
+        yield f"{path}:{payload['line']}: {printable(payload['text'])}"
+    elif payload["do"] == "swap":
+        yield f"{path}:{payload['line']}: {payload['old']} → {name}"
+    else:
+        yield f"{path}:{payload['line']}: {name} " + ("added" if payload["changed"] else "is there already")

@@ -22,10 +22,15 @@ def lines(verb: str, answer: Answer) -> Iterable[str]:
         from overhand.cli import headline
 
         return headline.text(answer)
+    if verb == "daemon" and answer.stream is not None:
+        from overhand.cli import daemon
+
+        return (daemon.line(item) for item in answer.stream)
     if answer.stream is not None:
         return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
     if payload.get("raw"):
-        return [printable(payload["text"]).rstrip("\n")]
+        text = printable(payload["text"]).rstrip("\n")
+        return [text] if text or verb != "tag" else []  # what is not found takes no line
     if verb == "show" or "headline" in payload or (verb in ("wait", "delegate", "run") and "tasks" in payload):
         from overhand.cli import receipt
 
@@ -290,6 +295,18 @@ def _demo(item: Payload) -> str:
     return str(import_module("overhand.demo").as_text(item))
 
 
+def _item(payload: Payload) -> Iterator[str]:
+    from overhand.cli import items
+
+    return items.item(payload)
+
+
+def _daemon(payload: Payload) -> Iterator[str]:
+    from overhand.cli import daemon
+
+    return daemon.daemon(payload)
+
+
 def _talk(name: str) -> Callable[[Any], Iterator[str]]:
     """A text of talk.py, which most verbs need not load."""
 
@@ -303,9 +320,10 @@ def _talk(name: str) -> Callable[[Any], Iterator[str]]:
 
 
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
-    "version": _version, "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
+    "version": _version, "log": _talk("window"), "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
     "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
     "ask": _talk("ask"), "answer": _talk("answer"), "checkpoint": _talk("checkpoint"), "resume": _run, "step": _step,
     "connect": _talk("connect"), "finish": _talk("finish"),
-    "monitor": _talk("monitor"), "send": _send,
+    "monitor": _talk("monitor"), "send": _send, "alert": _talk("alert"), "doctor": _talk("doctor"), "item": _item,
+    "tag": _talk("tag"), "daemon": _daemon,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix
 from overhand.markdown import front_matter
 
-DRIVERS = ("function", "command", "claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
+DRIVERS = ("function", "command", "external", "claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
 NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -137,24 +137,26 @@ class _Check:
         driver = ours.get("driver")
         if driver is not None and driver not in DRIVERS:
             self.bad("overhand.driver", f"The driver {driver!r} is not known.", f"Use one of {', '.join(DRIVERS)}.")
-        self.command(ours.get("command"), driver)
+        needed = {"command": ("command",), "external": ("start", "poll", "collect")}.get(str(driver), ())
+        for key in ("command", "start", "poll", "collect", "stop"):
+            self.command(key, ours.get(key), driver if key in needed else None)
         for key in ("reentrant", "can_delegate", "control", "exclusive", "compacts"):
             if not isinstance(ours.get(key, False), bool):
                 self.bad(f"overhand.{key}", f"{key} must be true or false.", f"Write `{key}: true`.")
 
-    def command(self, command: object, driver: object) -> None:
-        """`command` is an argv, never a shell string."""
+    def command(self, key: str, command: object, needed_by: object) -> None:
+        """An argv, never a shell string."""
         if isinstance(command, str):
             words = ", ".join(f'"{word}"' for word in command.split())
             self.bad(
-                "overhand.command",
-                "command must be a list, not a shell string.",
-                f"Write `command: [{words}]`.",
+                f"overhand.{key}",
+                f"{key} must be a list, not a shell string.",
+                f"Write `{key}: [{words}]`.",
             )
         elif command is not None:
             if not (isinstance(command, list) and command and all(isinstance(one, str) for one in command)):
-                fix = 'Write `command: ["program", "argument"]`.'
-                self.bad("overhand.command", "command must be a list of strings.", fix)
-        elif driver == "command":
-            fix = 'Add `command: ["program", "argument"]`.'
-            self.bad("overhand.driver", "The driver command needs a command.", fix)
+                fix = f'Write `{key}: ["program", "argument"]`.'
+                self.bad(f"overhand.{key}", f"{key} must be a list of strings.", fix)
+        elif needed_by is not None:
+            fix = f'Add `{key}: ["program", "argument"]`.'
+            self.bad("overhand.driver", f"The driver {needed_by} needs a {key}.", fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, section
@@ -29,8 +29,11 @@ __all__ = [
     "KeyFile",
     "Section",
     "Step",
+    "deliverable_text",
+    "filled",
     "lint",
     "parse",
+    "read_deliverable",
     "render",
     "step_line",
     "wanted_contract",
@@ -49,6 +52,16 @@ KNOWN = {
     "contract": "contract",
     "previous worker context": "previous",
 }
+# what a task without a deliverable is expected to bring, by kind; a sentence, so it stays unverified
+EXPECTED = {
+    "research": "An answer to the question, with its sources",
+    "exploration": "An account of what is there, with the places where it was found",
+    "plan": "A plan that somebody else could carry out",
+    "review": "A verdict, with every issue and where it is",
+    "fix": "The fault no longer occurs",
+    "none": "What the task asks for",
+}
+DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
 CONTEXT_LIMIT = 4000
 WAIVER = "(may be unchanged)"
 
@@ -137,7 +150,7 @@ def render(handoff: Handoff) -> str:
         out.append(section("Context", contain(handoff.context)))
     out += [section(title, _list(texts)) for title, texts in lists.items() if texts]
     if handoff.deliverables:
-        shown = "".join(entry(_deliverable(one), "x" if one.done else " ") for one in handoff.deliverables)
+        shown = "".join(entry(deliverable_text(one), "x" if one.done else " ") for one in handoff.deliverables)
         out.append(section("Expected Deliverables", shown.rstrip("\n")))
     if handoff.return_requirements:
         out.append(section("Return Requirements", contain(handoff.return_requirements)))
@@ -157,7 +170,17 @@ def _list(texts: Iterable[str]) -> str:
     return "".join(entry(one) for one in texts).rstrip("\n")
 
 
-def _deliverable(one: Deliverable) -> str:
+def filled(handoff: Handoff, kind: str | None) -> Handoff:
+    """The same, with what its kind says where nobody said what to deliver and what to tell."""
+    return replace(
+        handoff,
+        deliverables=handoff.deliverables or (Deliverable(text=EXPECTED.get(kind or "", EXPECTED["none"])),),
+        return_requirements=handoff.return_requirements or DEFAULT_RETURN,
+    )
+
+
+def deliverable_text(one: Deliverable) -> str:
+    """A deliverable as its line, without the box."""
     text = one.text
     if one.path is not None:
         text = f"{code(one.path)} — {text}" if text else code(one.path)
@@ -217,7 +240,7 @@ def _from_sheet(sheet: Sheet) -> Handoff:
         context=sheet.body("context"),
         key_files=tuple(_key_file(one.text) for one in read.get("key_files", ())),
         constraints=tuple(one.text for one in read.get("constraints", ())),
-        deliverables=tuple(_read_deliverable(one.text, one.box) for one in boxes),
+        deliverables=tuple(read_deliverable(one.text, one.box) for one in boxes),
         return_requirements=sheet.body("return_requirements"),
         strategy=tuple(pair(one.text) for one in read.get("strategy", ())),
         plan=_steps(sheet.bodies.get("plan", ""), sheet.lines.get("plan", 0) + 1),
@@ -237,7 +260,8 @@ def _key_file(text: str) -> KeyFile:
     return KeyFile(head, rest) if rest and " " not in head else KeyFile(text)
 
 
-def _read_deliverable(text: str, box: str) -> Deliverable:
+def read_deliverable(text: str, box: str) -> Deliverable:
+    """What a line of the list promises."""
     waived = text.lower().endswith(WAIVER)
     if waived:
         text = text[: -len(WAIVER)].rstrip()

@@ -10,9 +10,9 @@ from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
 
 ACCEPTED = (
-    "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a quick handoff, a checkpoint"
-    " (ckpt_NAME.json or its document), an agent file (Markdown with YAML front matter), a contract block"
-    " (=== NAME ===) or a text with CONTROL: lines"
+    "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a request (KIND_REQUEST_TOPIC.md),"
+    " an alert (ALERT_TOPIC.md), a quick handoff, a checkpoint (ckpt_NAME.json or its document), an agent file"
+    " (Markdown with YAML front matter), a contract block (=== NAME ===) or a text with CONTROL: lines"
 )
 _NAMES = {
     "handoff.md": "handoff",
@@ -22,6 +22,8 @@ _NAMES = {
 }
 _IPC = re.compile(r"(\d+)\.(question|answer)")
 _HEADING = re.compile(r"^#{1,2}[ \t]+(.*)$", re.MULTILINE)
+_REQUEST = re.compile(r"[A-Z][A-Z0-9_]*_REQUEST_.+\.md")
+_REQUESTED = re.compile(r"[a-z][a-z0-9-]* request(?::.*)?")
 _BLOCK = re.compile(r"^[ \t]*={3,}[ \t]*[A-Za-z][A-Za-z _]*={3,}[ \t]*$", re.MULTILINE)
 
 
@@ -53,6 +55,10 @@ def kind_of(base: str, text: str) -> str:
         return "quick" if known == "handoff" and _heading_kind(text) == "quick" else known
     if match := _IPC.fullmatch(base):
         return match.group(2)
+    if _REQUEST.fullmatch(base):
+        return "request"
+    if base.startswith("ALERT_") and base.endswith(".md"):
+        return "alert"
     if base.startswith("ckpt_") and base.endswith(".json"):
         return "checkpoint"
     start = text.lstrip()
@@ -81,6 +87,10 @@ def _heading_kind(text: str) -> str:
         return "context"
     if title.endswith("checkpoint"):
         return "full"
+    if _REQUESTED.fullmatch(title):
+        return "request"
+    if title.startswith("alert:"):
+        return "alert"
     return "quick" if "quick handoff" in title else "unknown"
 
 
@@ -116,6 +126,10 @@ def _check(
             from overhand.documents import context
 
             return context.lint(text)
+        case "request" | "alert":
+            from overhand.documents import alert, request
+
+            return request.lint(text, name=base) if kind == "request" else alert.lint(text)
         case "quick" | "full" | "checkpoint":
             return _check_checkpoint(kind, text, size_of)
         case "question" | "answer":

@@ -86,6 +86,15 @@ CODES: dict[str, str] = {
     "context-field-missing": "Task ID, Dumped or Reason is missing.",
     "context-section-missing": "A section that a successor needs is missing.",
     "reason-unknown": "The reason is not one of the causes a run ends with.",
+    # requests
+    "request-empty": "The request does not say what is wanted.",
+    "request-kind": "The file's name and its tag disagree about the kind of work.",
+    "request-section-missing": "A section that says why, what to deliver, how to tell, or who asks is missing.",
+    "request-tag-missing": "The Tags line is missing, or has no tag such as `#needs-fix`.",
+    # alerts
+    "alert-empty": "The alert has no title.",
+    "alert-section-missing": "What changed, its impact, its duration or a workaround is missing.",
+    "alert-tag-missing": "The Tags line has neither `#active-alert` nor `#done-alert`.",
     # quick handoffs, checkpoint documents
     "handoff-field-missing": "A field that a successor needs (Status, Next …) is missing.",
     "handoff-long": "The quick handoff has more than 300 words.",

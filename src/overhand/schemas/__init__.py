@@ -6,6 +6,7 @@ from typing import Any
 
 _NAMES = (
     "agent",
+    "alert",
     "answer",
     "checkpoint",
     "context",
@@ -14,6 +15,7 @@ _NAMES = (
     "handoff",
     "output",
     "question",
+    "request",
     "research_output",
     "return",
     "review_output",

@@ -39,6 +39,7 @@ class Session:
         self.progress = progress or (lambda _text: None)  # a line that the next one replaces
         self.confirm = confirm  # asks a person yes or no; None where nobody can be asked
         self.read = read  # asks a person for a line; it returns None at the end of input
+        self.plain = False  # the answer is only read: text will do, where an object for each line takes long
         self.gone = -1  # a descriptor that can be read once whoever called no longer waits
 
     def is_gone(self) -> bool:
@@ -68,9 +69,11 @@ class Arg:
         optional: bool = False,
         short: str = "",
         choices: tuple[str, ...] = (),
+        bare: str = "",
     ) -> None:
         self.name, self.help, self.value, self.many = name, help, value, many
         self.optional, self.short, self.choices = optional, short, choices
+        self.bare = bare  # the value of an option that no number follows
 
     @property
     def key(self) -> str:

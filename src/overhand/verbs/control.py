@@ -43,6 +43,9 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     _wait_until_ended(
         session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30 + len(asked)
     )
+    for task_id in task_ids:
+        if (state := session.store.state(task_id))["item"]:
+            refresh(session, state)  # its tag shows that it was stopped
     tasks = [
         {"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))}
         for t in task_ids
@@ -135,8 +138,16 @@ def _end_of(state: State) -> dict[str, Any]:
     return {"status": state["status"], "cause": last["cause"] if last else None, "headline": model.headline(state)}
 
 
-def run_again(session: Session, id: str, agent: str | None = None, wait: bool = False) -> Answer:
+def run_again(
+    session: Session, id: str = "", agent: str | None = None, wait: bool = False, monitor_tags: bool = False
+) -> Answer:
     """Start a prepared folder, or an ended task once more."""
+    if monitor_tags and not (id or agent or wait):
+        from overhand.verbs.daemon import daemon
+
+        return daemon(session)
+    if monitor_tags or not id:
+        raise BadInput("Run what?", "Name a task: overhand run 3; or watch tags, and nothing else: --monitor-tags")
     from overhand.verbs.delegate import ask_for_trust
     from overhand.verbs.setup import first_use
 
@@ -165,6 +176,8 @@ def run_again(session: Session, id: str, agent: str | None = None, wait: bool = 
 def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, verb: str, *, wait: bool) -> Answer:
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
     with session.store.locked(task_id, who.by(session.via)) as task:
+        if task.state["item"]:
+            callers.require_person(who, "Starting an item")  # who may not approve may not start either
         may_run(session, task.state)
         if task.state["runs"]:
             accepted.setdefault("resume", {})
@@ -238,6 +251,9 @@ def may_run(session: Session, state: State, *, again: bool = False) -> None:
             f"Task {handle} is held by run {current['id']} ({current['state']}).",
             f"Wait for it, or stop it: overhand stop {handle}",
         )
+    if state["item"] and state["staged"] and state["staged"]["stage"] == "claimed":
+        at = f"{state['item']['path']}#{state['item']['kind']}"
+        raise Refused(f"Task {handle} is claimed by somebody outside.", f"Take it back: overhand item approve {at}")
     if state["status"] == "completed" and not again:
         raise Refused(f"Task {handle} is completed.", f"Tell it what is still to do: overhand send {handle} TEXT")
     for run_id in run.living_members(session.store, state, _supervisor(session)):

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, guards, log, model, permissions, quota, spending, summon, trust
+from overhand import alerts, callers, guards, log, model, permissions, quota, spending, summon, trust
 from overhand import config as configs
 from overhand.agents import Agent, driver, files
 from overhand.documents import handoff as handoffs
@@ -111,7 +111,7 @@ def draft(
     who.live = who.live or cause is not None  # it asked while it lived
     depth, path = guards.check_delegation(who, agent)
     kind = config.kind(request.kind)
-    handoff = build_handoff(session, request, kind.contract)
+    handoff = alerts.told(session.root, config, build_handoff(session, request, kind.contract))
     contract, schema = choose_contract(session, request, handoff, kind.contract)
     text = edit(handoffs.render(handoff), session) if request.edit else handoffs.render(handoff)
     problems = check_handoff(session, text, agent, request.strict)

@@ -50,8 +50,9 @@ def row(state: State, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def queue(states: list[State]) -> dict[str, dict[str, Any]]:
     """Where each queued task stands, and what it waits for."""
-    queued = [s for s in states if s["queued"]]
-    queued.sort(key=lambda s: (s["priority"], s["queued_at"] or "", s["handle"] or 0))
+    from overhand.slots import in_order
+
+    queued = in_order(s for s in states if s["queued"])
     places: dict[str, dict[str, Any]] = {s["task_id"]: {"position": number} for number, s in enumerate(queued, 1)}
     handles = {s["task_id"]: s["handle"] for s in states}
     for s in queued:
@@ -59,7 +60,20 @@ def queue(states: list[State]) -> dict[str, dict[str, Any]]:
             places[s["task_id"]].update(after=s["after"], after_handle=handles.get(s["after"]))
     if queued:
         _behind_writer(states, queued, places)
+        _behind_urgent(states, queued, places)
     return places
+
+
+def _behind_urgent(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
+    """While a P0 runs, nothing of less weight starts: say which one."""
+    urgent = (s for s in states if s["priority"] == "P0" and (run := model.current_run(s)) and run["waiting"] is None)
+    if (first := next(urgent, None)) is None:
+        return
+    handle = first["handle"] or first["task_id"]
+    for s in queued:
+        if s["priority"] != "P0":
+            why = f"Task {handle} is P0: until it ends, nothing of less weight starts."
+            places[s["task_id"]].update(behind=handle, reason=why)
 
 
 def _behind_writer(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
@@ -123,6 +137,11 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[S
         paused = False
     if paused:
         _why_paused(session, places, states)
+    for state in states:
+        if state["requeued"] and state["task_id"] in places:
+            from overhand.recovering import told
+
+            places[state["task_id"]]["reason"] = told(state)
 
     day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
     if why and day == machine.now()[:10]:

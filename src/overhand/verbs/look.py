@@ -127,10 +127,19 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         wanted_checks=state["checks"],
         usage=usage,
         lately=lately(session, state),
+        **_item(state),
     )
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
+
+
+def _item(state: State) -> dict[str, Any]:
+    """Where the item stands whose approval made the task, and at which stage its tag was last written."""
+    shown = state["tag"]
+    if state["item"] is None or shown is None:
+        return {"item": None, "stage": None}
+    return {"item": f"{shown['path']}#{state['kind']}", "stage": shown["stage"]}
 
 
 def _usage(session: Session, state: State) -> dict[str, Any] | None:
@@ -308,11 +317,17 @@ def lately(session: Session, state: State) -> str:
     return sessions.lately(session.store.run_folder(state["task_id"], run["id"]), run["driver"], session.root)
 
 
-def show_log(session: Session, id: str, follow: bool = False, out: bool = False) -> Answer:
-    """Events, as a stream."""
+def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Answer:
+    """Events, as a stream, here or in a window of their own."""
     from overhand.verbs.follow import events
 
     task_id = session.store.resolve(id)
     state = refresh(session, session.store.state(task_id))
+    if window:
+        from overhand.windows import watch_in_tmux
+
+        opened = watch_in_tmux(session.root, state)
+        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": state["handle"], "window": opened}
+        return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
     stream: Iterator[Event] = events(session, task_id, follow=follow, out=out)
     return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": state["handle"]}, stream=stream)

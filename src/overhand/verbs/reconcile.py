@@ -33,6 +33,8 @@ def refresh(session: Session, state: State) -> State:
         state = _settle(session, state)
     elif _may_ask(state) and questions.has_unread(session.store, state):
         state = _take_questions(session, state)
+    if state["item"]:
+        state = _show_tag(session, state)
     if needs_supervisor(state):
         from overhand import summon
 
@@ -41,6 +43,18 @@ def refresh(session: Session, state: State) -> State:
         elif state["queued"] and state["resume"]:  # whoever answered may have died before it said so
             summon.remind(session.store, [state["task_id"]])
     return state
+
+
+def _show_tag(session: Session, state: State) -> State:
+    """The tag of its item follows the record, should whoever wrote that have been killed; unless the file is busy."""
+    from overhand import items
+    from overhand.callers import caller
+
+    try:
+        by = caller(session.store).by(session.via)
+        return items.show(session.store, by, state["task_id"]) if items.owes(state) else state
+    except Refused:
+        return state
 
 
 def _may_ask(state: State) -> bool:
@@ -61,8 +75,8 @@ def _take_questions(session: Session, state: State) -> State:
 
 def needs_supervisor(state: State) -> bool:
     """Whether there is something left that only a supervisor does."""
-    if state["queued"]:
-        return True
+    if state["queued"] or (state["item"] and state["tag"] is None and state["status"] is None):
+        return True  # it waits to start, or its approval was cut short
     run = model.current_run(state)
     return run is not None and not (run["attached"] and run["state"] != "ended")
 

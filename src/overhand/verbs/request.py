@@ -96,28 +96,17 @@ def build_handoff(session: Session, request: Request, contract: str | None) -> H
     if contract and not handoffs.wanted_contract(base):
         returns.append(f"Use: {contract} contract")
     promised = (*base.deliverables, *(_deliverable(session, text) for text in request.deliverable))
-    return replace(
+    asked = replace(
         base,
         task=title or base.task,
         context=_joined(base.context, "\n\n".join(request.context)),
         key_files=(*base.key_files, *(_key_file(text) for text in request.file)),
         constraints=(*base.constraints, *request.constraint),
-        deliverables=promised or (handoffs.Deliverable(text=_EXPECTED.get(request.kind or "", _EXPECTED["none"])),),
-        return_requirements=_joined(base.return_requirements, "\n".join(returns)) or DEFAULT_RETURN,
+        deliverables=promised,
+        return_requirements=_joined(base.return_requirements, "\n".join(returns)),
         plan=(*base.plan, *(handoffs.Step(" ", text) for text in request.step)),
     )
-
-
-# what a task without a deliverable is expected to bring, by kind; a sentence, so it stays unverified
-_EXPECTED = {
-    "research": "An answer to the question, with its sources",
-    "exploration": "An account of what is there, with the places where it was found",
-    "plan": "A plan that somebody else could carry out",
-    "review": "A verdict, with every issue and where it is",
-    "fix": "The fault no longer occurs",
-    "none": "What the task asks for",
-}
-DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
+    return handoffs.filled(asked, request.kind)
 
 
 def _joined(first: str, second: str) -> str:

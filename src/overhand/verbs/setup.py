@@ -214,12 +214,13 @@ def what_it_runs(root: str, name: str) -> list[str]:
             keys = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             return [f"cannot be read: {error}"]
-        names = ("default_agent", "default_driver", "drivers", "checks", "notify")
+        names = ("default_agent", "default_driver", "drivers", "checks", "notify", "routes", "approval")
         return [line for name in names if name in keys for line in _settings(name, keys[name])]
     options = parse_yaml(front_matter(text)[0] or "", name, []).get("overhand", {})
     if not isinstance(options, dict):
         return []
-    shown = {key: options[key] for key in ("driver", "command", "function") if key in options}
+    wanted = ("driver", "command", "function", "start", "poll", "collect", "stop")
+    shown = {key: options[key] for key in wanted if options.get(key) is not None}
     return [
         f"{key}: {shlex.join(map(str, value)) if isinstance(value, list) else value}" for key, value in shown.items()
     ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.shapes import Run, State
+    from overhand.store import Store
 
     Row = dict[str, Any]
 
@@ -53,7 +54,8 @@ def _lasting(payload: dict[str, Any]) -> object:
     if "projects" in payload:
         return [_lasting(project) for project in payload["projects"]]
     rows = [one for group in payload.get("groups", {}).values() for one in group]
-    return payload.get("counts"), [{k: v for k, v in one.items() if k not in _PASSING} for one in rows]
+    items = payload.get("items")
+    return payload.get("counts"), items, [{k: v for k, v in one.items() if k not in _PASSING} for one in rows]
 
 
 class Headline:
@@ -118,7 +120,13 @@ class Project:
                 states = [*self.overview.newest(name, most), *states][-most:]
             groups[name] = [self._row(state, places, now) for state in states]
         counts = self.overview.counts()
-        return {"project": self.session.root, "groups": groups, "counts": counts, "tasks": sum(counts.values())}
+        return {
+            "project": self.session.root,
+            "groups": groups,
+            "counts": counts,
+            "tasks": sum(counts.values()),
+            "items": _typed(self.session.store),
+        }
 
     def _refresh(self) -> None:
         """The truth about tasks that are not at rest; whom a supervisor watches is only a moment behind."""
@@ -215,6 +223,20 @@ class Project:
         return round(max(0.0, now - newest), 1)
 
 
+def _typed(store: Store) -> list[Row]:
+    """Tags that allow work without a record of who approved it: they wait for a person. Mostly there are none."""
+    raw = read_file(f"{store.own}/sightings") or b""
+    if not raw or raw.endswith(b'"waiting": {}}'):
+        return []
+    from overhand import sightings
+
+    names = {key.rpartition("#")[0]: told for key, told in sightings.waiting(store).items()}
+    return [
+        {"item": name, "since": told.get("since"), "why": told.get("why"), "command": f"overhand item approve {name}"}
+        for name, told in sorted(names.items())
+    ]
+
+
 def _plan(path: str) -> tuple[int, int, str] | None:
     try:
         raw = read_file(path, _PLAN)
@@ -274,7 +296,8 @@ def command(state: State, headline: str) -> str:
         return f"overhand answer {handle}{which} {said}"
     if headline == "working":
         return f"overhand log -f {handle}"
-    if headline == "queued" and not state["queued"]:
+    claimed = bool(state["tag"] and state["tag"]["stage"] == "claimed")  # by somebody outside: there is nothing to run
+    if headline == "queued" and not state["queued"] and not claimed:
         return f"overhand run {handle}"
     if headline == "stopped" and state["runs"] and state["runs"][-1]["cause"] in _RESUMABLE:
         from overhand.verbs.table import verb

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from overhand.model import CLAIMS
 from overhand.verbs import Arg, Verb
+from overhand.verbs.noted import NOTED
 
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one", value="ID")
 IDS = Arg("ID", ID.help, value="ID", many=True)
@@ -189,6 +190,15 @@ VERBS = (
         "what was there before is kept beside it once.",
     ),
     Verb(
+        "doctor",
+        "set-up",
+        "what is not as it should be here, why it matters, and what to type",
+        "overhand.verbs.doctor:doctor",
+        options=(Arg("--fix", "offer to mend what can be mended without losing anything; asks before each step"),),
+        about="Looks at tools, locks, settings, agents, runs, claims, requests, worktrees and sizes. Exit status 1 if "
+        "it found a problem. It never removes anything.",
+    ),
+    Verb(
         "clean",
         "set-up",
         "remove finished tasks that were seen",
@@ -339,6 +349,7 @@ VERBS = (
         options=(
             Arg("--follow", "go on until it is judged", short="-f"),
             Arg("--out", "all that the agent printed, as it printed it", short="-o"),
+            Arg("--window", "follow it in a tmux window of the session `dispatch`, and return"),
         ),
     ),
     Verb(
@@ -346,12 +357,14 @@ VERBS = (
         "for scripts",
         "start a prepared task, or an ended one again",
         "overhand.verbs.control:run_again",
-        words=(Arg("ID", "a task, or the path of a folder with a HANDOFF.md", value="ID|PATH"),),
+        words=(Arg("ID", "a task, or the path of a folder with a HANDOFF.md", value="ID|PATH", optional=True),),
         options=(
             Arg("--agent", "another agent than before", value="NAME"),
             Arg("--wait", "wait for the result", short="-w"),
+            Arg("--monitor-tags", "no task: watch tags, as `overhand daemon` does"),
         ),
     ),
+    *NOTED,
     Verb(
         "mcp",
         "for scripts",
@@ -375,6 +388,9 @@ VERBS = (
 ALIASES: dict[str, tuple[str, ...]] = {
     **{alias: (verb.name,) for verb in VERBS for alias in verb.aliases},
     "ps": ("list", "--live"),
+    "approve": ("item", "approve"),
+    "claim": ("item", "claim"),
+    "dispatch": ("daemon",),
 }
 
 

@@ -1,0 +1,158 @@
+"""The daemon: tags found through it, from an approved tag to a started agent, and what it costs when it only waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import measure
+from measure import OVERHAND, PYTHON, Row
+
+import tags
+from overhand import indexed, summon
+from overhand.dispatch import DEBOUNCE
+from overhand.store import Store
+from overhand.testing import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RG = ("-n", "#needs-[a-z]", "-g", "*.md")
+_WORKER = """date +%s.%N >>"$OVERHAND_PROJECT/began"
+printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT" """
+_REQUEST = "# Fix Request: number {}\n\n**Tags**: #delegated-fix\n\n## What\nDo it.\n"
+_PATIENCE = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def rows(*, quick: bool) -> list[Row]:
+    """All of them."""
+    found = [_find(10_000, 8700, 15 if quick else 41, (0.8, 0.4))]
+    if not quick:
+        found.append(_find(100_000, 1000, 11, (0.2, 0.07)))
+    return [*found, _start(3 if quick else 9), _idle(500 if quick else 5000, 10.0 if quick else 60.0)]
+
+
+@contextmanager
+def _watched(place: Path) -> Iterator[tuple[Store, dict[str, str]]]:
+    """A project with a worker, and its daemon after the first scan."""
+    env = measure.environment(place.parent)
+    os.environ["XDG_CONFIG_HOME"] = env["XDG_CONFIG_HOME"]
+    (place / ".overhand/agents").mkdir(parents=True)
+    command = json.dumps(["/bin/sh", "-c", _WORKER])
+    text = f"---\nname: worker\ndescription: x\noverhand:\n  driver: command\n  command: {command}\n---\nDo it.\n"
+    (place / ".overhand/agents/worker.md").write_text(text)
+    (place / ".overhand/config.toml").write_text('default_agent = "worker"\n')
+    measure.run([OVERHAND, "trust", "--yes"], place, env)
+    store = Store(os.path.realpath(place))
+    try:
+        measure.run([OVERHAND, "daemon", "start"], place, env)
+        _until(lambda: bool(_status(store).get("scanned")))
+        yield store, env
+    finally:
+        measure.run([OVERHAND, "daemon", "stop"], place, env)
+        for pid in processes.supervisors(place):
+            os.kill(pid, 9)
+
+
+def _status(store: Store) -> dict[str, object]:
+    told: dict[str, object] = json.loads(indexed.ask(store, {"ask": "daemon"}) or b"{}")
+    return told
+
+
+def _until(true: object) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not true():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            raise SystemExit("bench/daemon.py waited too long")
+        time.sleep(0.002)
+
+
+def _find(files: int, size: int, rounds: int, bars: tuple[float, float]) -> Row:
+    program = shutil.which("rg") or str(Path(PYTHON).parent / "rg")
+    with measure.folder() as place:
+        tagged = tags.corpus(place, files, size)
+        with _watched(place) as (store, env):
+            if indexed.find(store, str(place), "#needs-*", tags_only=False, form="files") is None:
+                raise SystemExit("the daemon does not answer")
+            commands = ([program, *_RG, "."], [OVERHAND, "tag", "find", "#needs-*"])
+            for command in commands:
+                measure.run(command, place, env)
+            doings = [lambda command=command: measure.run(command, place, env) for command in commands]
+            rg, ours = (measure.median(times) for times in measure.interleaved(rounds, *doings))
+    bar, aim = bars
+    return Row(
+        f"`tag find '#needs-*'` over {files:,} files ({files * size / 1e6:.0f} MB, {tagged:,} with tags), with daemon",
+        f"{ours / rg:.2f} x rg",
+        f"≤ {bar} x rg",
+        f"{aim} x",
+        ours <= bar * rg,
+        ours <= aim * rg,
+        f"{ours * 1e3:.0f} ms; `rg` {rg * 1e3:.0f} ms",
+    )
+
+
+def _start(rounds: int) -> Row:
+    """From the moment a tag is written, less the debounce, until the agent's first line runs."""
+    late: list[float] = []
+    with measure.folder() as place, _watched(place) as (store, _env):
+        began = place / "began"
+        for number in range(rounds):
+            # the run before must be over for so long that it cannot have typed this
+            _until(lambda: not _status(store)["running"] and not _status(store)["pending"])
+            time.sleep(6)
+            path = place / f"r{number}.md"
+            path.write_text(_REQUEST.format(number))
+            wrote = path.stat().st_mtime
+            _until(lambda number=number: began.exists() and len(began.read_text().split()) > number)
+            late.append(float(began.read_text().split()[-1]) - wrote - DEBOUNCE)
+    found = measure.median(late)
+    return Row(
+        "approved tag → agent process started, beyond the debounce",
+        f"{found * 1e3:.0f} ms",
+        "≤ 150 ms",
+        "50 ms",
+        found <= 0.150,
+        found <= 0.050,
+        f"{min(late) * 1e3:.0f} to {max(late) * 1e3:.0f} ms in {rounds} rounds",
+    )
+
+
+def _idle(folders: int, seconds: float) -> Row:
+    """What the process uses while it watches and nothing happens."""
+    with measure.folder() as place:
+        for number in range(folders):
+            folder = place / f"d{number // 100:03d}" / f"e{number:05d}"
+            folder.mkdir(parents=True)
+            (folder / "note.md").write_text(f"# Note {number}\n\nNothing #needs-fix yet.\n")
+        with _watched(place) as (store, _env):
+            pid = summon.running(store) or 0
+            _until(lambda: not _status(store)["pending"])
+            before, began = _ticks(pid), time.monotonic()
+            time.sleep(seconds)
+            share = (_ticks(pid) - before) / _TICKS / (time.monotonic() - began)
+            size = _resident(pid)
+            watched = _status(store)["folders"]
+    return Row(
+        f"daemon idle, {watched:,} watched folders",
+        f"{share * 100:.2f} % of a core, {size / 1e6:.0f} MB",
+        "≤ 0.5 %, ≤ 80 MB",
+        "0.1 %",
+        share <= 0.005 and size <= 80e6,
+        share <= 0.001 and size <= 80e6,
+        f"over {seconds:.0f} s",
+    )
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,102 @@
+"""Alerts: `ALERT_{TOPIC}.md`, something that everybody who begins to work must know for a while."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from overhand.documents.appendix import with_tags
+from overhand.documents.layout import Section, contain, read_sheet, section
+from overhand.documents.problems import Problem, by_line, warning
+from overhand.documents.problems import strict as as_strict
+from overhand.documents.text import unix
+from overhand.tags import scan
+
+ACTIVE, DONE = "#active-alert", "#done-alert"
+KNOWN = {
+    "what changed": "what",
+    "impact": "impact",
+    "expected duration": "duration",
+    "duration": "duration",
+    "workaround": "workaround",
+    "raised": "raised",
+    "resolved": "resolved",
+}
+_TITLES = {
+    "what": "What Changed",
+    "impact": "Impact",
+    "duration": "Expected Duration",
+    "workaround": "Workaround",
+    "raised": "Raised",
+    "resolved": "Resolved",
+}
+_TITLE = re.compile(r"Alert:\s*(.*)", re.IGNORECASE)
+_NO_WORD = re.compile(r"\W+")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What changed, whom it hurts, for how long, and what to do meanwhile."""
+
+    title: str
+    what: str = ""
+    impact: str = ""
+    duration: str = ""
+    workaround: str = ""
+    raised: str = ""
+    """When and by whom."""
+    resolved: str = ""
+    tags: tuple[str, ...] = (ACTIVE,)
+    extra: tuple[Section, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether it is told to whoever begins to work."""
+        return ACTIVE in self.tags
+
+
+def file_name(title: str) -> str:
+    """The name of an alert's file."""
+    words = _NO_WORD.sub("_", title.upper()).strip("_")
+    return f"ALERT_{words[:48].strip('_') or 'ITEM'}.md"
+
+
+def render(alert: Alert) -> str:
+    """The file for an alert; `parse` reads it back."""
+    bodies = {name: contain(getattr(alert, name)) for name in _TITLES}
+    out = [contain(one.body) + "\n\n" for one in alert.extra if not one.title]
+    out += [section(_TITLES[name], body) for name, body in bodies.items() if body]
+    out += [section(one.title, contain(one.body)) for one in alert.extra if one.title]
+    return with_tags(f"Alert: {alert.title}", alert.tags, out)
+
+
+def parse(text: str) -> tuple[Alert, list[Problem]]:
+    """The alert a file holds, read tolerantly, and everything that is wrong with it."""
+    text = unix(text)
+    sheet = read_sheet(text, KNOWN)
+    tags = tuple(tag.name for tag in scan(text.encode("utf-8", "replace")) if tag.on_tags_line)
+    preamble = "\n".join(line for line in sheet.preamble.split("\n") if not line.startswith("**Tags")).strip("\n")
+    match = _TITLE.fullmatch(sheet.title or "")
+    found = Alert(
+        title=match.group(1).strip() if match else sheet.title or "",
+        **{name: sheet.body(name) for name in _TITLES},
+        tags=tags,
+        extra=tuple([Section("", preamble), *sheet.extra] if preamble else sheet.extra),
+    )
+    problems = [*sheet.problems]
+    if not found.title:
+        problems.append(Problem("alert-empty", "The alert has no title.", line=1, fix="Begin with `# Alert: title`."))
+    if not {ACTIVE, DONE} & set(tags):
+        fix = f"Write `**Tags**: {ACTIVE}` under the title."
+        problems.append(warning("alert-tag-missing", "No tag says whether it is in force.", 1, fix))
+    for name in ("what", "impact", "duration", "workaround"):
+        if not sheet.body(name):
+            message, fix = f"“{_TITLES[name]}” is missing or empty.", f"Add `## {_TITLES[name]}`."
+            problems.append(warning("alert-section-missing", message, sheet.lines.get(name), fix))
+    return found, by_line(problems)
+
+
+def lint(text: str, *, strict: bool = False) -> list[Problem]:
+    """Everything that is wrong with an alert."""
+    problems = parse(text)[1]
+    return as_strict(problems) if strict else problems

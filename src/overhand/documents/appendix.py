@@ -1,0 +1,213 @@
+"""What Overhand adds to somebody's file: `## Response`, one part per run, and `## Recovery`, one entry per step back.
+
+Both are patches of the bytes as they are (any line ends, any encoding, no final newline), so nothing else changes. One
+of them goes into an edit, with the change of a tag: each is made for a file that does not have the other one yet.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand.documents.layout import contain, heading, name_of
+from overhand.documents.lists import FileNote, bold_pair, entries, entry, file_notes, note_lines, pair
+from overhand.documents.text import decode, one_line, unix
+from overhand.markdown import Scanner, front_matter_end, headings, sections
+from overhand.tags import scan, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from overhand.edits import Patch
+    from overhand.tags import Tag
+
+ALERT = "#active-alert"
+_BOM = b"\xef\xbb\xbf"
+_TICKS = re.compile(rb"`+")
+_RUN = re.compile(r"Run (\S+)")
+_LINK = re.compile(r"\[[^\]]*\]\((?:<([^>]*)>|([^)]*))\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a run gave back, as it stands in the file of the request."""
+
+    run: str
+    outcome: str
+    summary: str = ""
+    deliverables: tuple[FileNote, ...] = ()
+    link: str = ""
+
+
+def inert(text: str) -> str:
+    """`text` with every tag that would make an item or an alert of it written as inline code: a mention."""
+    raw = text.encode("utf-8", "replace")
+    found = _live(raw)
+    if not found:
+        return text
+    runs = {len(run) for run in _TICKS.findall(raw)}
+    # A width that nobody else uses cannot pair with another run.
+    ticks = b"`" * next(width for width in range(1, len(runs) + 2) if width not in runs)
+    parts, done = [], 0
+    for tag in found:
+        before = b" " if raw[tag.start - 1 : tag.start] == b"`" else b""
+        after = b" " if raw[tag.end : tag.end + 1] == b"`" else b""
+        parts += [raw[done : tag.start], before, ticks, raw[tag.start : tag.end], ticks, after]
+        done = tag.end
+    raw = b"".join([*parts, raw[done:]])
+    return hushed(raw, 0, len(raw)).decode()
+
+
+def hushed(raw: bytes, start: int, end: int) -> bytes:
+    """The bytes between the two, with a backslash before each tag there that is live in the whole file.
+
+    What stands around a text (HTML that is left open) decides whether its backticks count; a backslash always does.
+    """
+    while found := [tag for tag in _live(raw) if start <= tag.start < end]:
+        parts, done = [], 0
+        for tag in found:
+            parts += [raw[done : tag.start], b"\\"]
+            done = tag.start
+        raw = b"".join([*parts, raw[done:]])
+        end += len(found)
+    return raw[start:end]
+
+
+def with_tags(title: str, tags: Iterable[str], parts: Iterable[str]) -> str:
+    """A whole document: a heading, its Tags line, and parts in which no tag is live."""
+    head = f"{inert(heading(title, 1))}\n**Tags**: {' '.join(tags)}\n\n".encode("utf-8", "replace")
+    body = (inert("".join(parts)).rstrip("\n") + "\n").encode("utf-8", "replace")
+    return (head + hushed(head + body, len(head), len(head) + len(body))).decode()
+
+
+def _live(raw: bytes) -> list[Tag]:
+    return [tag for tag in scan(raw) if stage(tag.name) or tag.name == ALERT]
+
+
+def response(
+    raw: bytes, run: str, outcome: str, summary: str, deliverables: Iterable[FileNote] = (), link: str = ""
+) -> Patch | None:
+    """What a run gave back, put under `## Response` in place of what that run said before; None if it stands there."""
+    quoted = "\n".join(f"> {one}" if one else ">" for one in unix(summary).split("\n"))
+    files = tuple(deliverables)
+    shown = f"**Deliverables:**\n\n{note_lines(files).rstrip()}" if files else "**Deliverables:** none"
+    parts = [f"### Run {run}", f"**Outcome:** {one_line(outcome)}"]
+    parts += [inert(quoted) if summary else "", inert(shown), _shown_link(link) if link else ""]
+    block = "\n\n".join(part for part in parts if part)
+    page = _Page(raw)
+    for start, end in page.named("response"):
+        for level, title, _, at in headings(page.text[:end], start):
+            if level == 3 and (match := _RUN.fullmatch(title)) and match.group(1) == run:
+                return page.replace(at, page.next_heading(at, end), block)
+    return page.append("response", "Response", block)
+
+
+def _shown_link(link: str) -> str:
+    target = f"<{link}>" if set(link) & set(" ()") else link
+    return f"**Result:** [{link.rsplit('/', 1)[-1]}]({target})"
+
+
+def read_responses(body: str) -> tuple[Response, ...]:
+    """The parts of a `## Response` that runs wrote."""
+    found: list[Response] = []
+    starts = [(title, at) for level, title, _, at in headings(body) if level <= 3]
+    for index, (title, at) in enumerate(starts):
+        if match := _RUN.fullmatch(title):
+            end = starts[index + 1][1] if index + 1 < len(starts) else len(body)
+            found.append(_read_response(match.group(1), body[body.find("\n", at) + 1 or end : end]))
+    return tuple(found)
+
+
+def _read_response(run: str, body: str) -> Response:
+    rows = body.split("\n")
+    quoted = [row[1:].removeprefix(" ") for row in rows if row.startswith(">")]
+    rest = "\n".join(row for row in rows if not row.startswith(">"))
+    head, _, tail = rest.partition("**Deliverables:**")
+    files, _, result = tail.rpartition("**Result:**") if "**Result:**" in tail else (tail, "", "")
+    outcome = head.partition("**Outcome:**")[2].strip()
+    link = _LINK.search(result)
+    return Response(
+        run, outcome, "\n".join(quoted), file_notes(files.strip()), (link.group(1) or link.group(2)) if link else ""
+    )
+
+
+def recovery(raw: bytes, date: str, reason: str, prior_session: str, action: str) -> Patch | None:
+    """A step back, noted under `## Recovery`; None if it is noted already for that session."""
+    values = (("Date", date), ("Reason", reason), ("Prior Session", prior_session), ("Action", action))
+    block = inert("".join(entry(bold_pair(name, one_line(value))) for name, value in values if value).rstrip("\n"))
+    page = _Page(raw)
+    for start, end in page.named("recovery"):
+        noted = [pair(one.text) for one in entries(decode(raw[page.begin + start : page.begin + end])[0])]
+        if prior_session and ("Prior Session", prior_session) in noted:
+            return None
+    return page.append("recovery", "Recovery", block)
+
+
+def noted(raw: bytes, title: str, text: str) -> Patch:
+    """A paragraph at the end of the section of this title."""
+    return _Page(raw).append(name_of(title), title, inert(contain(text)))
+
+
+class _Page:
+    """A file's bytes, read one character per byte so that offsets are offsets in the file."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.begin = len(_BOM) if raw.startswith(_BOM) else 0
+        self.text = raw[self.begin :].decode("latin-1")
+        first = self.text.find("\n")
+        self.eol = "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"
+
+    def named(self, name: str) -> list[tuple[int, int]]:
+        """The bodies of the sections of this name."""
+        return [(one.body, one.end) for one in sections(self.text) if one.level == 2 and name_of(one.title) == name]
+
+    def next_heading(self, at: int, end: int) -> int:
+        """Where the part that begins with the heading at `at` ends."""
+        after = self.text.find("\n", at) + 1 or end
+        return next((start for level, _, _, start in headings(self.text[:end], after) if level <= 3), end)
+
+    def replace(self, start: int, end: int, block: str) -> Patch | None:
+        """`block` in the place of what stands there, without the blank lines after it."""
+        patch = self._patch(start, self._last(start, end), block)
+        old = self.raw[patch[0] : patch[1]]
+        same = old.replace(b"\\#", b"#") == patch[2].replace(b"\\#", b"#")  # what was added below may have hidden a tag
+        return None if same else patch
+
+    def append(self, name: str, title: str, block: str) -> Patch:
+        """`block` at the end of the section `name`, which is made at the end of the file if it is missing."""
+        there = self.named(name)
+        start, end = there[-1] if there else (0, len(self.text))
+        at = self._last(start, end)
+        opened = _left_open(self.text[start if there else front_matter_end(self.text) : at])
+        parts = [opened, "" if there else f"## {title}", block]
+        new = "\n\n".join(part for part in parts if part)
+        if at:
+            new = "\n\n" + new
+        if at == len(self.text):
+            new += "\n"
+        return self._patch(at, at, new)
+
+    def _last(self, start: int, end: int) -> int:
+        """Where the last line with something on it ends, between the two."""
+        kept = start + len(self.text[start:end].rstrip(" \t\r\n"))
+        stop = self.text.find("\n", kept, end)
+        stop = end if stop < 0 else stop
+        return stop - 1 if stop > kept and self.text[stop - 1] == "\r" else stop
+
+    def _patch(self, start: int, end: int, text: str) -> Patch:
+        """`text` in the place of what stands there, without a live tag."""
+        new = text.replace("\n", self.eol).encode("utf-8", "replace")
+        start, end = self.begin + start, self.begin + end
+        return start, end, hushed(self.raw[:start] + new + self.raw[end:], start, start + len(new))
+
+
+def _left_open(text: str) -> str:
+    """What closes a fence or comment that nobody closed, so that what is added behind it can be seen."""
+    state = Scanner()
+    for number, line in enumerate(text.split("\n"), 1):
+        state.line(line.rstrip("\r"), number)
+    if state.inner:  # inside a list item, which ends where our heading begins
+        return ""
+    return "-->" if state.hidden == "<!--" else state.hidden

@@ -1,0 +1,208 @@
+"""REQUEST documents: `{KIND}_REQUEST_{TOPIC}.md`, work that somebody asks for in a file that anybody can read.
+
+Overhand writes one once. From then on it belongs to people, and what became of the work is added by `appendix`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from overhand.documents.appendix import Response, inert, read_responses, recovery, response, with_tags
+from overhand.documents.handoff import Deliverable, Handoff, deliverable_text, read_deliverable
+from overhand.documents.layout import Section, Sheet, contain, read_sheet, section
+from overhand.documents.lists import entries, entry
+from overhand.documents.problems import Problem, by_line, warning
+from overhand.documents.problems import strict as as_strict
+from overhand.documents.text import one_line, shorten, unix
+from overhand.tags import kind as kind_of
+from overhand.tags import scan
+
+__all__ = [
+    "Request",
+    "Response",
+    "Section",
+    "file_name",
+    "inert",
+    "kind_in_name",
+    "lint",
+    "parse",
+    "recovery",
+    "render",
+    "response",
+    "to_handoff",
+]
+
+KNOWN = {
+    "what": "what",
+    "why": "why",
+    "context": "context",
+    "expectations": "expectations",
+    "acceptance criteria": "criteria",
+    "criteria": "criteria",
+    "requester": "requester",
+    "requested by": "requester",
+    "response": "response",
+    "recovery": "recovery",
+}
+_TITLES = {
+    "what": "What",
+    "why": "Why",
+    "context": "Context",
+    "expectations": "Expectations",
+    "criteria": "Acceptance Criteria",
+    "requester": "Requester",
+}
+_NAME = re.compile(r"([A-Z][A-Z0-9_]*?)_REQUEST_.+\.md")
+_TITLE = re.compile(r"([A-Za-z][A-Za-z0-9-]*) Request(?::\s*(.*))?", re.IGNORECASE)
+_NO_WORD = re.compile(r"\W+")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants done, and how one will see that it is."""
+
+    kind: str
+    title: str
+    what: str = ""
+    why: str = ""
+    context: str = ""
+    expectations: tuple[Deliverable, ...] = ()
+    criteria: tuple[str, ...] = ()
+    requester: str = ""
+    tags: tuple[str, ...] = ()
+    """The words of the Tags line; without any, `#needs-KIND #P2` is written."""
+    responses: tuple[Response, ...] = ()
+    """What its runs gave back, the newest last; added by `response`, never by `render`."""
+    extra: tuple[Section, ...] = ()
+
+
+def file_name(kind: str, topic: str) -> str:
+    """The name of a request's file; `topic` may be any text."""
+    words = _NO_WORD.sub("_", topic.upper()).strip("_")
+    cut = words[:48] if len(words) <= 48 or "_" not in words[24:48] else words[:48].rpartition("_")[0]
+    return f"{kind.upper().replace('-', '_')}_REQUEST_{cut.strip('_') or 'ITEM'}.md"
+
+
+def kind_in_name(base: str) -> str | None:
+    """The kind that a file's name tells, None if it is not the name of a request."""
+    match = _NAME.fullmatch(base)
+    return match.group(1).lower().replace("_", "-") if match else None
+
+
+def render(request: Request) -> str:
+    """The file for a request; tags in its texts become mentions, so that only its Tags line makes it an item."""
+    head = f"{request.kind.capitalize()} Request"
+    tags = request.tags or (f"#needs-{request.kind}", "#P2")
+    out = [contain(one.body) + "\n\n" for one in request.extra if not one.title]
+    expected = "".join(entry(deliverable_text(one), "x" if one.done else " ") for one in request.expectations)
+    bodies = {
+        "what": contain(request.what),
+        "why": contain(request.why),
+        "context": contain(request.context),
+        "expectations": expected.rstrip("\n"),
+        "criteria": "".join(entry(one) for one in request.criteria).rstrip("\n"),
+        "requester": contain(request.requester),
+    }
+    out += [section(_TITLES[name], body) for name, body in bodies.items() if body]
+    out += [section(one.title, contain(one.body)) for one in request.extra if one.title]
+    return with_tags(f"{head}: {request.title}" if request.title else head, tags, out)
+
+
+def parse(text: str) -> tuple[Request, list[Problem]]:
+    """The request a file holds, read tolerantly, and everything that is wrong with it."""
+    text = unix(text)
+    sheet = read_sheet(text, KNOWN)
+    tags = tuple(tag.name for tag in scan(text.encode("utf-8", "replace")) if tag.on_tags_line)
+    preamble = _drop_tags(sheet.preamble)
+    kind, title = _head(sheet.title or "", tags)
+    what = sheet.body("what")
+    if "what" not in sheet.bodies:  # a file somebody wrote by hand: its first paragraphs say what is wanted
+        what, preamble = preamble, ""
+    found = Request(
+        kind=kind,
+        title=title,
+        what=what,
+        why=sheet.body("why"),
+        context=sheet.body("context"),
+        expectations=_expectations(sheet),
+        criteria=tuple(one.text for one in entries(sheet.bodies.get("criteria", ""))),
+        requester=sheet.body("requester"),
+        tags=tags,
+        responses=read_responses(sheet.bodies.get("response", "")),
+        extra=tuple([Section("", preamble), *sheet.extra] if preamble else sheet.extra),
+    )
+    return found, by_line([*sheet.problems, *_problems(found, sheet)])
+
+
+def _drop_tags(preamble: str) -> str:
+    """What stands under the title, without the Tags line."""
+    lines = preamble.split("\n")
+    at = next((index for index, line in enumerate(lines) if line.startswith("**Tags")), None)
+    return preamble if at is None else "\n".join([*lines[:at], *lines[at + 1 :]]).strip("\n")
+
+
+def _head(title: str, tags: tuple[str, ...]) -> tuple[str, str]:
+    """Kind and title; the Tags line knows the kind better than the heading."""
+    match = _TITLE.fullmatch(title)
+    named = match.group(1).lower() if match else ""
+    kinds = (kind_of(tag) for tag in tags)
+    return next((kind for kind in kinds if kind), named), (match.group(2) or "").strip() if match else title
+
+
+def _expectations(sheet: Sheet) -> tuple[Deliverable, ...]:
+    boxes = entries(sheet.bodies.get("expectations", ""), boxes=True)
+    return tuple(read_deliverable(one.text, one.box) for one in boxes)
+
+
+def _problems(found: Request, sheet: Sheet) -> list[Problem]:
+    problems: list[Problem] = []
+    if not any(kind_of(tag) for tag in found.tags):
+        fix = f"Write `**Tags**: #needs-{found.kind or 'fix'}` under the title."
+        problems.append(warning("request-tag-missing", "No tag says what kind of work this is.", 1, fix))
+    if not (found.what or found.title):
+        fix = "Say under `## What` what is to be done."
+        problems.append(
+            Problem("request-empty", "The request asks for nothing.", line=sheet.lines.get("what"), fix=fix)
+        )
+    needed = {
+        "why": ("why it is wanted", found.why),
+        "expectations": ("what to deliver", found.expectations),
+        "criteria": ("how one sees that it is done", found.criteria),
+        "requester": ("who asks", found.requester),
+    }
+    for name, (meaning, value) in needed.items():
+        if not value:
+            message = f"“{_TITLES[name]}” is missing or empty: {meaning}."
+            fix = f"Add `## {_TITLES[name]}`."
+            problems.append(warning("request-section-missing", message, sheet.lines.get(name), fix))
+    return problems
+
+
+def lint(text: str, *, name: str = "", strict: bool = False) -> list[Problem]:
+    """Everything that is wrong with a request; `name` is its file's."""
+    found, problems = parse(text)
+    named = kind_in_name(name)
+    if named and found.kind and named != found.kind:
+        message = f"The file is named after the kind {named}, its tag says {found.kind}."
+        problems = by_line([*problems, warning("request-kind", message, 1, "Make the two agree.")])
+    return as_strict(problems) if strict else problems
+
+
+def to_handoff(request: Request, *, source: str = "") -> Handoff:
+    """The request as a task for an agent; `source` is where it is written."""
+    title, what = request.title.strip(), request.what.strip()
+    told = not title or one_line(what).lower().startswith(title.rstrip(".…").lower())
+    why = f"Why: {request.why}" if request.why else ""
+    asked = " ".join(one_line(request.requester).split())
+    origin = f"Asked for in {source}" if source else "Asked for"
+    parts = [why, request.context, f"{origin} by {shorten(asked, 200)}" if asked else origin if source else ""]
+    report = ""
+    if request.criteria:
+        report = "Say of each whether it holds, and how you know:\n" + "".join(entry(one) for one in request.criteria)
+    return Handoff(
+        task=what if told else f"{title}\n\n{what}".strip(),
+        context="\n\n".join(part for part in parts if part),
+        deliverables=request.expectations,
+        return_requirements=report.rstrip("\n"),
+    )

@@ -1,0 +1,154 @@
+"""Tags that people, editors and agents write without asking: taken for a person's word, or kept for a person to see."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand import approving, callers, items, places, sightings, trust
+from overhand.documents import handoff as handoffs
+from overhand.errors import Busy, OverhandError
+
+if TYPE_CHECKING:
+    from overhand.config import Config
+    from overhand.places import Place
+    from overhand.shapes import Event, State
+    from overhand.store import Store
+
+_SOON = 1.0  # seconds after which whoever watches has heard of a change
+
+
+def heed(
+    store: Store, config: Config, path: str, by: Event, *, since: float | None = None, until: float | None = None
+) -> list[str]:
+    """Look at a file that has changed: records that disagree are shown again, what was typed is taken or waits.
+
+    Whoever watches the file says between which times it was changed. Returns the tasks that a supervisor should look
+    at.
+    """
+    touched: list[str] = []
+    if items.is_elsewhere(store.root, path):
+        return touched
+    there = places.look(store.root, path)
+    if until is not None and _changed(f"{store.root}/{path}") > until:
+        until = None  # it was changed again just now
+    _prune(store, path, {place.key for place in there if place.stage in ("delegated", "claimed") and not place.task})
+    for place in there:
+        state = places.record(store, place)
+        if state is not None:
+            if places.original(store, state, place) is None:
+                items.show(store, by, place.task)
+                touched.append(place.task)
+        elif not place.task and place.on_tags_line and place.stage == "delegated":
+            if (task_id := typed(store, config, place, by, since, until)) is not None:
+                touched.append(task_id)
+        elif not place.task and place.stage == "claimed" and place.key not in sightings.waiting(store):
+            touched.append(outside_claim(store, config, place, by))
+    return touched
+
+
+def _prune(store: Store, path: str, there: set[str]) -> None:
+    """What waits no longer stands in the file."""
+    for key in sightings.waiting(store):
+        if key.startswith(f"{path}#") and key not in there:
+            sightings.forget(store, key)
+
+
+def _changed(path: str) -> float:
+    """When the file was last written or moved."""
+    try:
+        return os.stat(path).st_ctime
+    except OSError:
+        return 0.0
+
+
+def typed(
+    store: Store, config: Config, place: Place, by: Event, since: float | None = None, until: float | None = None
+) -> str | None:
+    """A tag that says delegated without a record: a person's typing, unless a run may have written it."""
+    earlier = _earlier(store, place)
+    if earlier is not None and _is_the_same(earlier, place):
+        state = items.show(store, by, earlier["task_id"])
+        if state["runs"] or state["status"] is None:
+            return state["task_id"]
+        earlier = None  # with its id the approval was taken back: what stands here now was typed anew
+    if place.key in sightings.waiting(store):
+        return None
+    if earlier is not None:
+        why = f"an older text of task {earlier['handle']}, judged {earlier['status']}, may have come back"
+        sightings.park(store, place.key, f"{why}; to have it done again, approve it")
+        return None
+    if config.approval == "record":
+        sightings.park(store, place.key, "only what is approved with `overhand item approve` is started")
+        return None
+    route = config.route(place.kind)
+    if since is None:
+        alive = sightings.alive_since(store, sightings.known(store), until)
+    else:
+        alive = sightings.alive_since(store, since, until, margin=_SOON)
+    if route is None or (alive and not route.auto_approve):
+        who = ", ".join(f"task {state['handle']}" for state, _ in alive[-3:])
+        why = f"it may have been written by a run: {who}" if route else f"there is no route for {place.kind}"
+        sightings.park(store, place.key, why)
+        for state, run in alive[-3:]:
+            _suspect(store, state, place, run["id"], by)
+        return None
+    try:
+        how = "auto" if alive else "typed"
+        return approving.approve(store, config, place, {**by, "kind": "person", "user": callers.user()}, how=how)[
+            "task_id"
+        ]
+    except Busy:
+        raise  # soon again
+    except OverhandError as error:
+        sightings.park(store, place.key, error.message)
+        return None
+
+
+def _earlier(store: Store, place: Place) -> State | None:
+    """The task of an item in this place whose id is gone from it, or was never written because somebody was killed."""
+    there = {one.task for one in places.look(store.root, place.path)}
+    for state in sorted(store.states(), key=lambda state: state["created"] or "", reverse=True):
+        item, shown = state["item"], state["tag"]
+        if item is None or item["kind"] != place.kind or state["task_id"] in there:
+            continue
+        if (shown["path"] if shown else item["path"]) == place.path and (state["runs"] or state["status"] is None):
+            return state
+    return None
+
+
+def _is_the_same(earlier: State, place: Place) -> bool:
+    """Whether the record wins: it is open, or the document reads as it did when it was approved."""
+    item = earlier["item"] or {}
+    return earlier["status"] is None or item.get("whole") == place.whole
+
+
+def _suspect(store: Store, state: State, place: Place, run_id: str, by: Event) -> None:
+    """The log of a run that may have written the tag says so."""
+    text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
+    with store.locked(state["task_id"], by) as task:
+        if text not in task.state["notices"]:
+            task.append({"e": "parked", "run": run_id, "item": place.name}, {"e": "notice", "text": text})
+
+
+def outside_claim(store: Store, config: Config, place: Place, by: Event) -> str:
+    """Somebody works on it without Overhand: recorded, so that nobody starts it and a person can see it."""
+    title = place.text[:200] or place.name
+    item = {
+        "path": place.path,
+        "kind": place.kind,
+        "stage": "claimed",
+        "was": "claimed",
+        "digest": place.digest,
+        "line": place.text[: approving.LINE],
+        "how": "outside",
+    }
+    route = config.route(place.kind)
+    created: dict[str, Any] = {"title": title, "kind": place.kind, "priority": f"P{place.priority}", "item": item}
+    created |= {"depth": 1, "path": ["user"], "seal": trust.seal(created)}
+    text = handoffs.render(handoffs.filled(approving.read(store.root, place), place.kind))
+    (state,) = store.new_tasks([((route.agent if route else "") or "outside", text, created, b"")], by, start=False)
+    state = items.show(store, by, state["task_id"])
+    if state["status"] is not None:  # it cannot be told from another line: said once, not at every look
+        sightings.park(store, place.key, state["summary"])
+    return state["task_id"]

@@ -1,0 +1,206 @@
+"""Items as they stand in files: what an item is before it has an id, and how people name it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from overhand import finding, items, model, tags
+from overhand.errors import BadInput, NotFound, OverhandError, Refused
+from overhand.files import MAX_DOCUMENT, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from overhand.config import Config
+    from overhand.shapes import State
+    from overhand.store import Store
+    from overhand.tags import Tag
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An item as it stands in a file now."""
+
+    path: str  # relative to the project
+    line: int
+    kind: str
+    stage: str
+    digest: str
+    text: str  # its line without tags; of the Tags line, the document's title
+    priority: int
+    effort: str
+    task: str  # the id behind the tag
+    on_tags_line: bool
+    whole: str = ""  # of an item of the Tags line: the digest of its document, without tags
+
+    @property
+    def name(self) -> str:
+        """As people write it."""
+        return f"{self.path}#{self.kind}" if self.on_tags_line else f"{self.path}:{self.line}#{self.kind}"
+
+    @property
+    def key(self) -> str:
+        """What stays the same when lines move."""
+        return f"{self.path}#{self.kind}#{self.digest[:16]}"
+
+    @property
+    def tag(self) -> str:
+        """Its tag."""
+        return f"#{self.stage}-{self.kind}"
+
+
+def look(root: str, path: str) -> list[Place]:
+    """The items of one file; nothing for one that cannot be read, is too big, or is no text.
+
+    An alert that is over reads `#done-alert` and has no id: it was never an item.
+    """
+    raw = read_file(f"{root}/{path}")
+    if raw is None or len(raw) > MAX_DOCUMENT or b"#" not in raw or b"\0" in raw[:8000]:
+        return []
+    found = tags.scan(raw)
+    staged = [tag for tag in found if model.is_name(_kind(tag)) and (tag.name != "#done-alert" or tag.task)]
+    whole = _digest(raw, found) if any(tag.on_tags_line for tag in staged) else ""
+    return [_found(raw, tag, path, whole) for tag in staged]
+
+
+def _digest(raw: bytes, found: list[Tag]) -> str:
+    """Of a document without its tags: what a person has read before approving the whole of it."""
+    kept, at = sha256(), 0
+    for tag in found:
+        kept.update(raw[at : tag.start].rstrip(b" \t"))
+        at = tag.span_end
+    kept.update(raw[at:])
+    return kept.hexdigest()
+
+
+def _kind(tag: Tag) -> str:
+    return tags.kind(tag.name)
+
+
+def _found(raw: bytes, tag: Tag, path: str, whole: str) -> Place:
+    text = tag.on.bare(raw).decode("utf-8", "replace").strip()
+    priority, effort = tags.weights(raw, tag)
+    return Place(
+        path=path,
+        line=tag.line,
+        kind=_kind(tag),
+        stage=tags.stage(tag.name),
+        digest=tags.digest(raw, tag),
+        text=(_title(raw) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
+        priority=priority,
+        effort=effort,
+        task=tag.task,
+        on_tags_line=tag.on_tags_line,
+        whole=whole if tag.on_tags_line else "",
+    )
+
+
+def _plain(text: str) -> str:
+    """A line of a list or a table without what makes it one."""
+    text = text.lstrip("-+*>#| \t")
+    box = text[:3].lower()
+    return (text[3:] if box in ("[ ]", "[x]") else text).strip(" \t|")
+
+
+def _title(raw: bytes) -> str:
+    found = next((line for line in raw[:8192].splitlines() if line.startswith(b"# ")), b"")
+    return found[2:].decode("utf-8", "replace").strip()
+
+
+def everywhere(
+    root: str, stages: Iterable[str] = tags.STAGES, warn: Callable[[str], None] = lambda _: None
+) -> Iterator[Place]:
+    """Every item of the project at one of these stages; what cannot be looked at is told."""
+    wanted = set(stages)
+    told: dict[str, None] = {}
+    if finding.installed():
+        kept = {path for stage in wanted for path in finding.holding(root, f"#{stage}-*", warn=told.setdefault)}
+    else:
+        kept = set(finding.documents(root, warn=told.setdefault))
+    for text in told:
+        warn(text)
+    for path in items.documents(root, kept):
+        if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
+            warn(f"{path} has more than {MAX_DOCUMENT >> 20} MB; its items are not looked for.")
+        yield from (place for place in look(root, path) if place.stage in wanted)
+
+
+def resolve(root: str, here: str, written: str) -> Place:
+    """The item that `path#kind` or `path:line#kind` means; the path is as seen from `here`."""
+    place, hash_, kind = written.rpartition("#")
+    if not hash_ or not place or not kind:
+        raise BadInput(f"{written!r} is no item.", "Write it as path#kind or path:line#kind; see: overhand item list")
+    head, colon, number = place.rpartition(":")
+    line = int(number) if colon and number.isascii() and number.isdigit() and len(number) < 9 else 0
+    path = inside(root, os.path.join(here, head if line else place))
+    found = patiently(lambda: [one for one in look(root, path) if one.kind == kind and line in (0, one.line)])
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1 and not line and sum(one.on_tags_line for one in found) == 1:
+        return next(one for one in found if one.on_tags_line)
+    if found:
+        some = ", ".join(one.name for one in found[:5])
+        raise BadInput(f"{written} fits {len(found)} items: {some}.", "Say the line: path:line#kind")
+    if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
+        raise Refused(f"{path} has more than {MAX_DOCUMENT >> 20} MB.", "Move what is to be done into a smaller file.")
+    there = sorted({one.name for one in look(root, path)})
+    near = f" It has {', '.join(there[:5])}." if there else ""
+    raise NotFound(f"There is no item {written}.{near}", "See them all: overhand item list")
+
+
+def patiently(seek: Callable[[], list[Place]]) -> list[Place]:
+    """What is found; that there is nothing is believed a little later: a file may be empty while it is written anew."""
+    for _ in range(5):
+        if found := seek():
+            return found
+        time.sleep(0.01)
+    return seek()
+
+
+def inside(root: str, path: str) -> str:
+    """The path relative to the project; what lies outside it, or in Overhand's own folders, holds no items."""
+    real = os.path.realpath(path)
+    if not real.startswith(root + os.sep):
+        raise BadInput(f"{path} is not in this project.", f"Items are looked for below {root}.")
+    relative = real[len(root) + 1 :]
+    if relative.split(os.sep)[0] in (".agent-workspaces", ".git") or items.is_elsewhere(root, relative):
+        raise Refused(f"{relative} holds no items: it is not watched.", "See them all: overhand item list")
+    if not os.path.isfile(real):
+        raise NotFound(f"There is no file {relative}.", "See what there is: overhand item list")
+    return relative
+
+
+def record(store: Store, place: Place) -> State | None:
+    """What is recorded about the item; an id that is not known here says nothing."""
+    if not place.task or not model.is_task_id(place.task):
+        return None
+    try:
+        state = store.state(place.task)
+    except OverhandError:
+        return None
+    return state if state["item"] is not None else None
+
+
+def original(store: Store, state: State, place: Place) -> str | None:
+    """Where the item of this id really is, if not here."""
+    shown = state["tag"]
+    if shown is None or shown["path"] == place.path:
+        return None
+    there = any(one.task == place.task for one in look(store.root, shown["path"]))
+    return shown["path"] if there else None
+
+
+def in_order(found: Iterable[Place], states: dict[str, State], config: Config) -> list[Place]:
+    """As they would be started: weight, the route's priority, when they were approved, path."""
+
+    def rank(one: Place) -> tuple[object, ...]:
+        state = states.get(one.task)
+        route = config.route(one.kind)
+        approved = (state["queued_at"] or state["created"] or "") if state else "~"
+        return one.priority, route.priority if route else 99.0, approved, one.path, one.line
+
+    return sorted(found, key=rank)

@@ -1,0 +1,65 @@
+"""`alert raise|resolve|list`: what everybody who begins to work must know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand import alerts
+from overhand import config as configs
+from overhand.callers import caller, user
+from overhand.documents.alert import Alert
+from overhand.errors import BadInput
+from overhand.machine import now
+from overhand.verbs import Answer, Session
+
+if TYPE_CHECKING:
+    from overhand.alerts import Found
+
+
+def alert(
+    session: Session,
+    do: str,
+    title: list[str] | None = None,
+    what: str | None = None,
+    impact: str | None = None,
+    duration: str | None = None,
+    workaround: str | None = None,
+    note: str | None = None,
+    all: bool = False,
+) -> Answer:
+    """One of the three."""
+    config = configs.load(session.root)
+    words = " ".join(" ".join(title or []).split())
+    if do == "list":
+        found = [one for one in alerts.find(session.root, config) if all or one.alert.active]
+        return Answer({"schema": "overhand.alert/1", "alerts": [_shown(one) for one in found], "all": all})
+    if not words:
+        raise BadInput("Which alert?", f"Say it: overhand alert {do} TITLE")
+    stamp = f"{now()} by {_who(session)}"
+    if do == "resolve":
+        said = f"{stamp}: {note}" if note else stamp
+        return Answer({"schema": "overhand.alert/1", **_shown(alerts.resolve(session.root, config, words, said))})
+    made = Alert(words, what or "", impact or "", duration or "", workaround or "", stamp)
+    path = alerts.raise_alert(session.root, config, made)
+    payload = _shown(alerts.Found(path, made))
+    return Answer({"schema": "overhand.alert/1", **payload, "next": [f"overhand alert resolve {path}"]})
+
+
+def _who(session: Session) -> str:
+    who = caller(session.store)
+    return f"run {who.run} of {who.path[-1]}" if who.run else user()
+
+
+def _shown(found: Found) -> dict[str, Any]:
+    one = found.alert
+    return {
+        "title": one.title,
+        "state": "active" if one.active else "done",
+        "path": found.path,
+        "what_changed": one.what,
+        "impact": one.impact,
+        "expected_duration": one.duration,
+        "workaround": one.workaround,
+        "raised": one.raised,
+        "resolved": one.resolved,
+    }

@@ -1,0 +1,250 @@
+"""`daemon`: have the supervisor watch tags, for good or for as long as one looks on."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from overhand import callers, indexed, machine, summon, switch
+from overhand.errors import BadInput, Refused
+from overhand.inotify import CREATE, MODIFY, MOVED_TO, Inotify
+from overhand.verbs import Answer, Session
+from overhand.verbs.follow import Tail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    Row = dict[str, Any]
+
+SCHEMA = "overhand.daemon/1"
+_PATIENCE = 20.0  # seconds for it to begin; two of them for the first look at the files, which may take longer
+_LOOK_EVERY = 2.0  # seconds between looks whether a supervisor is there
+
+
+def daemon(session: Session, do: str = "", follow: bool = False, print: bool = False) -> Answer:
+    """One of the things that can be done with it; without a word, look on while it works."""
+    if follow and do != "log":
+        raise BadInput("--follow is for `daemon log`.", "overhand daemon log -f")
+    if print and do != "install":
+        raise BadInput("--print is for `daemon install`.", "overhand daemon install --print")
+    if do == "status":
+        return Answer({"schema": SCHEMA, "do": "status", **status(session)})
+    if do == "log":
+        return Answer({"schema": SCHEMA}, stream=_log(session, follow=follow))
+    if do == "install":
+        return _install(session, print)
+    callers.require_person(callers.caller(session.store), "Switching the daemon")
+    if do == "stop":
+        return _stop(session)
+    from overhand.verbs.setup import first_use
+
+    first_use(session)
+    return _start(session) if do == "start" else Answer({"schema": SCHEMA}, stream=_look_on(session))
+
+
+def status(session: Session) -> Row:
+    """As far as one can see from here, and as the supervisor tells."""
+    store = session.store
+    wanted = switch.state(store) if store.exists() else None
+    told = indexed.ask(store, {"ask": "daemon"}) if store.exists() else None
+    known: Row = json.loads(told) if told is not None else {}
+    running = bool(known.get("watches"))
+    return {
+        "running": running,
+        "switched": wanted is not None,
+        "pid": known.get("pid") or (summon.running(store) if store.exists() else None),
+        "since": known.get("since"),
+        "scanned": known.get("scanned"),
+        "folders": known.get("folders", 0),
+        "files": known.get("files", 0),
+        "complete": known.get("complete", False),
+        "pending": known.get("pending", []),
+        "queue": known.get("queue", []),
+        "at_work": known.get("running", []),
+        "log": store.relative(switch.log_place(store)),
+        "next": ["overhand daemon log -f"] if running else ["overhand daemon start"],
+    }
+
+
+def _start(session: Session) -> Answer:
+    store = session.store
+    before = switch.state(store)
+    was_on = before is not None and not before.get("pid")
+    if not was_on:
+        switch.turn_on(store)
+    _call(session)
+    deadline = time.monotonic() + _PATIENCE
+    while not (now := status(session))["scanned"] and time.monotonic() < deadline - (_PATIENCE - 2) * now["running"]:
+        time.sleep(0.01)
+    if not now["running"]:
+        raise Refused("The supervisor does not begin to watch.", f"Look at {store.own}/log, then try again.")
+    return Answer({"schema": SCHEMA, "do": "start", "was_on": was_on, **now})
+
+
+def _stop(session: Session) -> Answer:
+    """Nothing is killed: agents work on, and what was approved is still started."""
+    store = session.store
+    was_on = switch.turn_off(store) if store.exists() else False
+    if store.exists():
+        summon.remind(store, [])
+    return Answer({"schema": SCHEMA, "do": "stop", "was_on": was_on, **status(session)})
+
+
+def _call(session: Session) -> None:
+    if not summon.call(session.store, []):
+        raise Refused(
+            "No supervisor may be started from inside this sandbox: live runs are outside of it.",
+            "Type the same outside.",
+        )
+
+
+# looking on
+
+
+def _log(session: Session, *, follow: bool) -> Iterator[Row]:
+    place = switch.log_place(session.store)
+    if not follow:
+        yield from _lines(Tail(f"{place}.1", "", ""))
+    tail = Tail(place, "", "")
+    yield from _lines(tail)
+    if follow:
+        for _ in _news(session):
+            yield from _lines(tail)
+
+
+def _lines(tail: Tail) -> Iterator[Row]:
+    """Each line as an object of a stream; the log may have been begun anew."""
+    if os.path.exists(tail.path) and os.path.getsize(tail.path) < tail.place:
+        tail.place, tail.rest = 0, b""
+    for line in tail.lines():
+        try:
+            found = json.loads(line["text"])
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def _news(session: Session) -> Iterator[None]:
+    """Whenever something may have been written, and every few seconds."""
+    bell = Inotify()
+    bell.add(session.store.own, CREATE | MODIFY | MOVED_TO)
+    try:
+        while True:
+            yield
+            if bell.fd >= 0:
+                select.select([bell.fd], [], [], _LOOK_EVERY)
+                bell.read()
+            else:
+                time.sleep(_LOOK_EVERY / 4)
+    finally:
+        bell.close()
+
+
+def _look_on(session: Session) -> Iterator[Row]:
+    """Watch tags for as long as this process lives, and tell what is done; a supervisor that died is replaced."""
+    store = session.store
+    ours = switch.state(store) is None
+    tail = Tail(switch.log_place(store), "", "")
+    tail.place = os.path.getsize(tail.path) if os.path.exists(tail.path) else 0
+    handler = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if ours:
+            switch.turn_on(store, os.getpid())
+        began = time.monotonic() - _LOOK_EVERY
+        yield {"t": machine.now(), "what": "watching", "root": session.root, "why": "" if ours else "it was on already"}
+        for _ in _news(session):
+            if time.monotonic() - began >= _LOOK_EVERY:
+                began = time.monotonic()
+                if summon.running(store) is None or not status(session)["running"]:
+                    _call(session)
+                if switch.state(store) is None:
+                    yield {"t": machine.now(), "what": "off", "why": "somebody typed: overhand daemon stop"}
+                    return
+            yield from _lines(tail)
+    finally:
+        if ours and _is_ours(session):
+            switch.turn_off(store)
+            summon.remind(store, [])
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _is_ours(session: Session) -> bool:
+    """Unless somebody has switched it on for good meanwhile."""
+    return (switch.state(session.store) or {}).get("pid") == os.getpid()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+# for systemd and launchd
+
+_UNIT = """# {unit_path}
+# then: systemctl --user daemon-reload && systemctl --user enable --now {name}.service
+[Unit]
+Description=Overhand: work that is noted in Markdown, {root}
+
+[Service]
+ExecStart={command} --project {root} daemon
+Environment=PATH={path}
+# Only the looker-on is stopped; agents and their supervisor live on and are found again.
+KillMode=process
+SuccessExitStatus=130
+Restart=on-failure
+RestartSec=5
+
+[Install]
+WantedBy=default.target
+"""
+_PLIST = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- {plist_path}; then: launchctl load -w {plist_path} -->
+<plist version="1.0">
+<dict>
+  <key>Label</key><string>{label}</string>
+  <key>ProgramArguments</key>
+  <array><string>{command}</string><string>--project</string><string>{root}</string><string>daemon</string></array>
+  <key>EnvironmentVariables</key><dict><key>PATH</key><string>{path}</string></dict>
+  <key>RunAtLoad</key><true/>
+  <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
+  <key>AbandonProcessGroup</key><true/>
+</dict>
+</plist>
+"""
+
+
+def _install(session: Session, is_print: bool) -> Answer:
+    if not is_print:
+        raise BadInput(
+            "Overhand installs nothing there by itself.", "See what to write and where: overhand daemon install --print"
+        )
+    from xml.sax.saxutils import escape
+
+    name = "overhand-" + "".join(c if c.isalnum() else "-" for c in os.path.basename(session.root).lower())
+    beside = os.path.join(os.path.dirname(sys.executable), "overhand")
+    facts = {
+        "name": name,
+        "label": f"overhand.{name}",
+        "root": session.root,
+        "path": os.environ.get("PATH", ""),
+        "command": beside if os.access(beside, os.X_OK) else shutil.which("overhand") or "overhand",
+        "unit_path": f"~/.config/systemd/user/{name}.service",
+        "plist_path": f"~/Library/LaunchAgents/overhand.{name}.plist",
+    }
+    unit = _UNIT.format(**{key: _for_systemd(key, value) for key, value in facts.items()})
+    plist = _PLIST.format(**{key: escape(value) for key, value in facts.items()})
+    return Answer({"schema": SCHEMA, "do": "install", "systemd": unit, "launchd": plist})
+
+
+def _for_systemd(key: str, value: str) -> str:
+    """In a unit % begins a specifier, and a path with blanks stands in quotes."""
+    value = value.replace("%", "%%")
+    return json.dumps(value) if key in ("root", "command") and " " in value else value

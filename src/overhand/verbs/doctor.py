@@ -1,0 +1,84 @@
+"""`doctor`: what is not as it should be here, why it matters, and what to type; `--fix` asks before each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from overhand import callers, items, summon
+from overhand.errors import OverhandError, Refused
+from overhand.files import write_file
+from overhand.verbs import Answer, Session, examine
+from overhand.verbs.reconcile import needs_supervisor, refresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from overhand.verbs.examine import Finding
+
+
+def doctor(session: Session, fix: bool = False) -> Answer:
+    """Look at everything; with `fix`, offer what can be mended without losing anything."""
+    if fix:
+        callers.require_person(callers.caller(session.store), "Mending a project")
+        if session.confirm is None:
+            raise Refused(
+                "`doctor --fix` asks before it does anything, and there is nobody to ask.",
+                "Run it on a terminal; without --fix it only looks.",
+            )
+    found = list(examine.everything(session))
+    done, failed = _mend(session, found) if fix else ([], [])
+    if done:
+        found = list(examine.everything(session))
+    problems = sum(one.level == examine.PROBLEM for one in found)
+    payload = {
+        "schema": "overhand.doctor/1",
+        "problems": problems,
+        "notes": len(found) - problems,
+        "findings": [one.as_json() for one in found],
+        "fixed": done,
+        "failed": failed,
+        **examine.facts(session),
+    }
+    return Answer(payload, 1 if problems else 0)
+
+
+def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]:
+    """What a person agreed to and what came of it; nothing here removes anything."""
+    done: list[str] = []
+    failed: list[str] = []
+    for one in found:
+        if one.fix not in REMEDIES or session.confirm is None:
+            continue
+        sentence, remedy = REMEDIES[one.fix]
+        if not session.confirm(f"{one.what}\n  {sentence}?"):
+            continue
+        try:
+            remedy(session, one)
+            done.append(one.what)
+        except OverhandError as error:
+            failed.append(f"{one.what} {error.message}")
+    return done, failed
+
+
+def _settle(session: Session, one: Finding) -> None:
+    refresh(session, session.store.state(one.task))
+
+
+def _supervise(session: Session, _one: Finding) -> None:
+    summon.call(session.store, [state["task_id"] for state in session.store.states() if needs_supervisor(state)])
+
+
+def _ignore(session: Session, _one: Finding) -> None:
+    write_file(f"{session.store.workspaces}/.gitignore", "*\n")
+
+
+def _show_tag(session: Session, one: Finding) -> None:
+    items.show(session.store, callers.caller(session.store).by(session.via), one.task)
+
+
+REMEDIES: dict[str, tuple[str, Callable[[Session, Finding], None]]] = {
+    "settle": ("Record how it ended", _settle),
+    "supervise": ("Start a supervisor", _supervise),
+    "ignore": ("Write it", _ignore),
+    "tag": ("Bring the tag in line with the record", _show_tag),
+}

@@ -1,0 +1,315 @@
+"""What `doctor` looks at: the machine, the project's settings, its tasks, and what lies about in its folders."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from overhand import config as configs
+from overhand import items, log, machine, model, run, summon, trees, trust
+from overhand.errors import OverhandError
+from overhand.files import read_file
+from overhand.verbs.reconcile import looks_dead, needs_supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.config import Config
+    from overhand.shapes import State
+    from overhand.verbs import Session
+
+PROBLEM, NOTE = "problem", "note"
+_LARGE = 1_000_000_000
+_OLD = 3600.0
+_DAY = 86400.0
+NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p")
+TOOLS = {
+    "git": "without it nobody can tell what a run changed",
+    "rg": "with ripgrep tags are found many times faster",
+    "tmux": "runs can be watched in windows where it is there",
+}
+
+CODES = {
+    **{f"no-{name}": f"{name} is not installed: {why}" for name, why in TOOLS.items()},
+    "stopping": "stopping a run is best effort on this system",
+    "logind": "this machine ends the processes of who logs out",
+    "network-disk": "the project is on a network file system",
+    "locks": "a lock that one process holds was given to another, or cannot be taken at all",
+    "settings": "the settings cannot be read",
+    "untrusted": "agent files or settings that nobody has trusted",
+    "not-ignored": "git would see the tasks",
+    "agent": "an agent file with problems",
+    "no-agent": "neither an agent file nor an agent program",
+    "login": "an agent program without a login",
+    "supervisor-stopped": "the supervisor's process is stopped",
+    "no-supervisor": "tasks wait for a supervisor, and none runs",
+    "unreadable": "a task or a Markdown file that cannot be read",
+    "elsewhere": "a run on another machine",
+    "dead-run": "a run whose process is gone, and whose end is not recorded",
+    "leftovers": "processes that outlived their run",
+    "open-job": "a job elsewhere that was neither fetched nor stopped",
+    "tag-behind": "a tag that does not show yet what is recorded",
+    "outside-claim": "an item that somebody claimed without Overhand, more than a day ago",
+    "unrecorded-claim": "an item that is claimed, and no task is recorded for it",
+    "stale-claim": "an item that is claimed for a task that has ended, or is not here",
+    "missing-response": "a request that is done and does not say what came of it",
+    "orphan-worktree": "a git worktree without a task, or without its folder",
+    "stray-files": "temporary files of killed writers",
+    "large": "tasks take more than a gigabyte",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: what is so, why it matters, what to type."""
+
+    code: str
+    what: str
+    why: str
+    next: str
+    level: str = PROBLEM
+    task: str = ""
+    fix: str = ""
+    """What `--fix` would do about it: a name of a remedy in doctor.py."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        shown = {"code": self.code, "level": self.level, "what": self.what, "why": self.why, "next": self.next}
+        return {**shown, "task": self.task or None, "fix": self.fix or None}
+
+
+def everything(session: Session) -> Iterator[Finding]:
+    """All findings, the machine first."""
+    yield from tools()
+    yield from locks(session)
+    config = None
+    try:
+        config = configs.load(session.root)
+    except OverhandError as error:
+        hint = "Mend .overhand/config.toml; the reference page lists all settings."
+        yield Finding("settings", error.message, "Nothing new can be started.", hint)
+    yield from project(session, config)
+    states, broken = _states(session)
+    yield from broken
+    yield from supervisor(session, states)
+    for state in states:
+        yield from task(session, state)
+    yield from lying_about(session, {state["task_id"] for state in states})
+    from overhand.verbs.examine_items import noted
+
+    yield from noted(session, states)
+
+
+def _states(session: Session) -> tuple[list[State], list[Finding]]:
+    """Every task that can be read, and what is wrong with the others."""
+    states, broken = [], []
+    for name in sorted(session.store.ids()):
+        try:
+            states.append(session.store.state(name))
+        except OverhandError as error:
+            where = f".agent-workspaces/{name}"
+            broken.append(Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}"))
+    return states, broken
+
+
+def tools() -> Iterator[Finding]:
+    """Programs that Overhand uses where they are there."""
+    for name, why in TOOLS.items():
+        if which(name) is None:
+            yield Finding(f"no-{name}", f"{name} is not installed.", f"{_first(why)}.", f"Install {name}.", NOTE)
+    if sys.platform == "darwin":
+        why = "A process that leaves its session and its environment is not found again here."
+        yield Finding("stopping", "On this system stopping a run is best effort.", why, "overhand list --live", NOTE)
+    setting = (read_file("/etc/systemd/logind.conf") or b"").replace(b" ", b"")
+    if b"\nKillUserProcesses=yes" in setting:
+        why = "Agents do not outlive your session."
+        yield Finding("logind", "This machine ends all processes of who logs out.", why, "loginctl enable-linger", NOTE)
+
+
+def which(name: str) -> str | None:
+    """Where a program is; as `shutil.which`, without its imports."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = f"{folder}/{name}"
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _first(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def locks(session: Session) -> Iterator[Finding]:
+    """Whether locks on the real folder hold against another process."""
+    from overhand.verbs.setup import file_system
+
+    folder = session.store.own
+    if not os.path.isdir(folder):
+        return
+    kind = file_system(folder)
+    if kind in NETWORK:
+        why = "Locks there cannot be trusted, so two machines could run the same task."
+        yield Finding("network-disk", f"The project is on {kind}.", why, "Move it to a local disk.")
+    if trouble := broken_locks(folder):
+        why = "Only they say who is alive; tasks could be run twice."
+        yield Finding("locks", f"File locks do not work in {folder}: {trouble}.", why, "Move it to a local disk.")
+
+
+_TRY = "import fcntl,sys\ntry: fcntl.flock(open(sys.argv[1]),6)\nexcept BlockingIOError: sys.exit(3)"
+
+
+def broken_locks(folder: str) -> str:
+    """What is wrong with flock in a folder: taken by us, it must be refused to a child, and given to it afterwards."""
+    import fcntl
+    import subprocess
+
+    path = f"{folder}/.probe-{os.getpid()}"
+    child = [sys.executable, "-ISc", _TRY, path]
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = subprocess.run(child, check=False, timeout=20, capture_output=True).returncode
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            free = subprocess.run(child, check=False, timeout=20, capture_output=True).returncode
+        finally:
+            os.close(fd)
+            os.unlink(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    if held != 3:
+        return "another process got a lock that we hold"
+    return "" if free == 0 else "a lock that was given back cannot be taken"
+
+
+def project(session: Session, config: Config | None) -> Iterator[Finding]:
+    """Its agents, and whether somebody trusts it."""
+    from overhand.agents import REAL, files, installed, programs
+
+    if untrusted := trust.untrusted(session.root):
+        why = "What they say is not run."
+        yield Finding("untrusted", f"Nobody has trusted {', '.join(untrusted)}.", why, "overhand trust", NOTE)
+    if session.store.exists() and not os.path.lexists(f"{session.store.workspaces}/.gitignore"):
+        why = "Tasks could be committed by mistake."
+        told = "echo '*' > .agent-workspaces/.gitignore"
+        yield Finding("not-ignored", ".agent-workspaces/.gitignore is missing.", why, told, NOTE, fix="ignore")
+    known = files.names(session.root)
+    for name, path in known.items() if config else ():
+        try:
+            files.load(session.root, name, path, config or configs.Config())
+        except OverhandError as error:
+            yield Finding("agent", error.message, f"Nothing can be handed to {name}.", f"overhand agents {name}")
+    there = [name for name in REAL if programs.find(name)]
+    if not known and not there:
+        why = "Nothing can be handed over."
+        yield Finding("no-agent", "There is no agent here, and no agent program.", why, "overhand agents", NOTE)
+    for name in there:
+        if installed.login(name)[0] is False:
+            what = f"{name} is installed, but no login was found."
+            yield Finding("login", what, "Its runs would fail.", installed.SIGNS[name].log_in, NOTE)
+
+
+def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
+    """Whether somebody carries on with what is to be done."""
+    store = session.store
+    pid = summon.running(store) if os.path.isdir(store.own) else None
+    waiting = [state for state in states if needs_supervisor(state)]
+    if pid is not None and log.is_stopped(pid):
+        why = "Nothing is started, judged or stopped until it goes on."
+        yield Finding("supervisor-stopped", f"The supervisor (process {pid}) is stopped.", why, f"kill -CONT {pid}")
+    elif pid is None and waiting:
+        shown = ", ".join(str(state["handle"]) for state in waiting[:5])
+        what = f"No supervisor runs, and {len(waiting)} tasks wait for one ({shown})."
+        why = "Any verb that acts starts one; until then nothing happens."
+        yield Finding("no-supervisor", what, why, f"overhand show {waiting[0]['handle']}", fix="supervise")
+
+
+def task(session: Session, state: State) -> Iterator[Finding]:
+    """A task whose record and whose processes disagree."""
+    handle = state["handle"] if state["handle"] is not None else state["task_id"]
+    current = model.current_run(state)
+    if current is not None and current["machine"] not in ("", machine.machine()):
+        why = "Whether it lives can only be told there."
+        yield Finding("elsewhere", f"Task {handle} runs on another machine.", why, f"overhand show {handle}", NOTE)
+    elif current is not None and current["state"] != "ended" and looks_dead(session, state):
+        what = f"Task {handle}: the process of run {current['id']} is gone, and its end is not recorded."
+        why = "It looks as if it were at work."
+        yield Finding("dead-run", what, why, f"overhand show {handle}", task=state["task_id"], fix="settle")
+    for run_id, pids in run.living_members(session.store, state).items():
+        what = f"Task {handle}: processes of run {run_id} are still there: {', '.join(map(str, pids[:10]))}."
+        why = "They may still change files; the task is not queued again while they live."
+        yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state["task_id"])
+    if current is None and state["runs"] and state["runs"][-1]["driver"] == "external":
+        from overhand.agents import external
+
+        folder = session.store.folder(state["task_id"])
+        job = external.newest(folder) if external.is_open(folder) else None
+        if job is not None:
+            shown = external.handle_of(job[0]) or "whose handle is not known"
+            what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
+            yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
+    if state["item"] is not None and items.owes(state):
+        what = f"Task {handle}: the tag in {state['item'].get('path')} does not show yet what is recorded."
+        why = "The record counts, but people read the tag."
+        told = f"overhand show {handle}"
+        yield Finding("tag-behind", what, why, told, NOTE, task=state["task_id"], fix="tag")
+
+
+def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
+    """Worktrees without a task, files of killed writers, and how much room all of it takes."""
+    ours = session.store.workspaces
+    for tree in trees.worktrees(session.root):
+        inside = tree.path.startswith(f"{ours}/") and tree.path[len(ours) + 1 :].split("/")[0] not in known
+        if inside or tree.gone:
+            what = (
+                f"The git worktree {tree.path} belongs to no task."
+                if inside
+                else f"A git worktree is gone: {tree.path}"
+            )
+            why = "Git keeps its branch reserved."
+            yield Finding("orphan-worktree", what, why, f"git -C {session.root} worktree list", NOTE)
+    size, stray = _sizes(ours)
+    if stray:
+        what = f"{len(stray)} temporary files of killed writers, such as {session.store.relative(stray[0])}."
+        yield Finding(
+            "stray-files", what, "They take room and do no harm.", f"ls -la {os.path.dirname(stray[0])}", NOTE
+        )
+    if size > _LARGE:
+        what = f".agent-workspaces takes {size / 1e9:.1f} GB."
+        yield Finding("large", what, "Finished tasks can go.", "overhand clean --dry-run", NOTE)
+
+
+def _sizes(folder: str) -> tuple[int, list[str]]:
+    """How many bytes lie in a folder, and the files that somebody never renamed."""
+    total, stray = 0, []
+    now = time.time()
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = f"{place}/{name}"
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue
+            total += found.st_size
+            if name.endswith(".tmp") and now - found.st_mtime > _OLD:
+                stray.append(path)
+    return total, sorted(stray)
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """What is so, without a judgement."""
+    from overhand.verbs.setup import file_system
+
+    store = session.store
+    there = os.path.isdir(store.own)
+    return {
+        "project": session.root,
+        "file_system": file_system(store.own if there else session.root),
+        "supervisor": summon.running(store) if there else None,
+        "tasks": len(list(store.ids())),
+        "bytes": _sizes(store.workspaces)[0],
+        "tools": {name: which(name) for name in TOOLS},
+    }

@@ -1,0 +1,92 @@
+"""What `doctor` looks at in the project's Markdown: claims, answers that are missing, files that cannot be read."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from overhand import finding, machine, model, tags
+from overhand.documents import request
+from overhand.documents.text import decode
+from overhand.errors import OverhandError
+from overhand.files import read_file
+from overhand.verbs.examine import NOTE, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.shapes import State
+    from overhand.tags import Tag
+    from overhand.verbs import Session
+
+_DAY = 86400.0
+
+
+def noted(session: Session, states: list[State]) -> Iterator[Finding]:
+    """Everything about tags."""
+    by_id = {state["task_id"]: state for state in states}
+    yield from _outside(states)
+    unread: list[str] = []
+    try:
+        claimed = finding.search(session.root, "#claimed-*", warn=unread.append)
+        done = finding.search(session.root, "#done-*")
+    except OverhandError as error:
+        yield Finding(
+            "unreadable", error.message, "Its items are not seen.", error.hint or "overhand tag find '#needs-*'"
+        )
+        return
+    for text in dict.fromkeys(unread):
+        what, path = text.partition(";")[0], text.partition(" cannot be read")[0]
+        if os.path.lexists(path):  # else it was there a moment ago
+            yield Finding("unreadable", f"{what}.", "Items in it are not seen.", f"ls -ld {path}", NOTE)
+    for path, _, found in claimed:
+        for tag in found:
+            yield from _claim(session, by_id, path, tag)
+    for path, _, found in done:
+        for tag in found:
+            yield from _answered(session, by_id, path, tag)
+
+
+def _outside(states: list[State]) -> Iterator[Finding]:
+    """Claims that were not made by a run, and are old."""
+    import time
+
+    for state in states:
+        item = state["item"]
+        if item is None or item.get("how") != "outside" or state["status"] is not None or state["staged"]:
+            continue
+        age = time.time() - machine.epoch(state["created"])
+        if age > _DAY:
+            name = f"{item.get('path')}#{item.get('kind')}"
+            what = f"Somebody claimed {name} {int(age // 3600)} hours ago, without Overhand."
+            why = "It is never started while somebody holds it."
+            yield Finding("outside-claim", what, why, f"overhand item done {name}, or: overhand item needs {name}")
+
+
+def _claim(session: Session, by_id: dict[str, State], path: str, tag: Tag) -> Iterator[Finding]:
+    """A claim that nobody stands behind."""
+    name = f"{os.path.relpath(path, session.root)}:{tag.line}#{tags.kind(tag.name)}"
+    back = f"overhand item needs {name}"
+    state = by_id.get(tag.task)
+    if not tag.task:
+        what = f"{name} is claimed, and no task is recorded for it."
+        yield Finding("unrecorded-claim", what, "It waits for whoever claimed it.", back, NOTE)
+    elif state is None:
+        what = f"{name} is claimed for task {tag.task}, which is not here."
+        yield Finding("stale-claim", what, "An id without a record is never run.", back)
+    elif model.current_run(state) is None and state["item"] and state["status"] is not None:
+        what = f"{name} is claimed, but task {state['handle']} ended: {state['status']}."
+        told = f"overhand show {state['handle']}"
+        yield Finding("stale-claim", what, "It looks as if somebody worked on it.", told, task=tag.task, fix="tag")
+
+
+def _answered(session: Session, by_id: dict[str, State], path: str, tag: Tag) -> Iterator[Finding]:
+    """A request that is done, for which a task is recorded, must say what came of it."""
+    state = by_id.get(tag.task)
+    if state is None or not tag.on_tags_line or state["status"] != "completed":
+        return
+    text, _ = decode(read_file(path) or b"")
+    if not request.parse(text)[0].responses:
+        what = f"{os.path.relpath(path, session.root)} is done, but has no `## Response`."
+        why = "Who asked does not see what came of it."
+        yield Finding("missing-response", what, why, f"overhand show {state['handle']} --output", NOTE, task=tag.task)

@@ -1,0 +1,272 @@
+"""`item`: work that is noted in Markdown, from found to approved to done."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand import approving, callers, items, model, places, sightings, summon, tags, trust
+from overhand import config as configs
+from overhand.errors import BadInput, OverhandError, Refused
+from overhand.overview import Overview
+from overhand.verbs import Answer, Session
+
+if TYPE_CHECKING:
+    from overhand.callers import Caller
+    from overhand.config import Config
+    from overhand.places import Place
+    from overhand.shapes import State
+
+    Row = dict[str, Any]
+
+
+_OPEN = ("needs", "delegated", "next")  # stages at which an item may wait for approval
+
+
+def item(session: Session, do: str = "list", item: list[str] | None = None, **given: Any) -> Answer:
+    """One of the things that can be done with items."""
+    from overhand.verbs import moves
+
+    words = item or []
+    calls = {
+        "list": list_items,
+        "approve": approve,
+        "next": run_next,
+        "claim": moves.claim,
+        "done": moves.done,
+        "needs": moves.needs,
+        "dismiss": moves.dismiss,
+        "new": moves.new,
+    }
+    return calls[do](session, words, **given)
+
+
+class Desk:
+    """What every call needs: who asks, the settings, the tasks that have an item."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.store, self.root = session, session.store, session.root
+        self.who: Caller = callers.caller(session.store)
+        self.by = self.who.by(session.via)
+        self.config: Config = trust.settings(session.root)
+        self.waiting = sightings.waiting(session.store)
+        self._states: dict[str, State | None] = {}
+        if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
+            overview = Overview(session.store)
+            overview.look()
+            self._keep(approving.reconcile(session.store, self.by, list(overview.states.values())))
+
+    def _keep(self, states: list[State]) -> None:
+        self._states.update({state["task_id"]: state for state in states})
+
+    def state(self, place: Place) -> State | None:
+        """What is recorded about an item."""
+        if place.task not in self._states:
+            state = places.record(self.store, place)
+            self._states[place.task] = None
+            if state is not None:
+                self._keep(approving.reconcile(self.store, self.by, [state]))
+        return self._states[place.task]
+
+    def place(self, written: str) -> Place:
+        """The item that somebody wrote."""
+        return places.resolve(self.root, os.getcwd(), written)
+
+    def all(self, kind: str | None = None, *stages: str) -> list[Place]:
+        """Items in the order in which they would be started."""
+        there = places.everywhere(self.root, stages or tags.STAGES, self.session.tell)
+        found = [place for place in there if kind in (None, place.kind)]
+        states = {place.task: state for place in found if (state := self.state(place)) is not None}
+        return places.in_order(found, states, self.config)
+
+    def may_approve(self, what: str) -> str:
+        """How this approval is a person's word."""
+        own = configs.load(self.root, project=False)
+        terminal = self.session.interactive or os.isatty(0)
+        return approving.require_approver(
+            self.store, self.who, what, terminal=terminal, allowed=own.approve_without_terminal
+        )
+
+    def row(self, place: Place) -> Row:
+        """An item as it is shown."""
+        state = self.state(place)
+        path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
+        return {
+            "item": place.name.replace(place.path, path, 1),
+            "path": path,
+            "line": place.line,
+            "tag": place.tag,
+            "kind": place.kind,
+            "stage": place.stage,
+            "priority": f"P{place.priority}",
+            "effort": place.effort or None,
+            "text": place.text,
+            "task_id": place.task or None,
+            "handle": state["handle"] if state else None,
+            "status": state["status"] if state else None,
+            "run_state": model.run_state(state) if state else None,
+            "waits": self._waits(place, state),
+        }
+
+    def _waits(self, place: Place, state: State | None) -> str | None:
+        """What it waits for, if that is a person."""
+        if state is not None and (at := places.original(self.store, state, place)):
+            return f"a copy of {at}: it is never run"
+        if place.task and state is None:
+            return f"the id of a task that is not recorded here: {place.task}"
+        if place.stage == "needs":
+            return "approval"
+        if place.stage in ("delegated", "next") and state is None:
+            why = self.waiting.get(place.key, {}).get("why", "")
+            if not place.on_tags_line and not why:
+                return "approval: a tag in a line of text starts nothing by itself"
+            return f"approval: no record of one{f' ({why})' if why else ''}"
+        if place.stage == "delegated" and state and state["item"] and state["item"].get("mode") == "interactive":
+            return f"a person who opens it: overhand item next {place.name}"
+        if place.stage == "claimed" and state is not None and (held := approving.holder(state)):
+            return None if held.startswith("task ") else f"whoever claimed it: {held}"
+        return None
+
+
+def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Answer:
+    """Everything that is noted and not done, in the order in which it would be started."""
+    if words:
+        raise BadInput(f"{words[0]!r} is one word too many.", "Choose by kind: overhand item list --kind fix")
+    desk = Desk(session)
+    found = desk.all(kind, *(tags.STAGES if all else tags.STAGES[:-1]))
+    return Answer({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
+
+
+# approval
+
+
+def approve(
+    session: Session,
+    words: list[str],
+    all: bool = False,
+    kind: str | None = None,
+    again: bool = False,
+    next: bool = False,
+    **_: Any,
+) -> Answer:
+    """Make tasks of items; without naming any, on a terminal, walk through all that wait."""
+    from overhand.verbs.delegate import ask_for_trust
+    from overhand.verbs.setup import first_use
+
+    what = f"Approving {', '.join(words) or 'items'}"
+    desk = Desk(session)
+    how = desk.may_approve(what)
+    first_use(session)
+    ask_for_trust(session, desk.who)
+    desk.config = configs.load(session.root)
+    stage = "next" if next else "delegated"
+    if words:
+        chosen = [desk.place(word) for word in words]
+    elif all or kind:
+        chosen = [place for place in desk.all(kind, *_OPEN) if is_waiting(desk, place, again=again)]
+    elif session.interactive and session.read is not None:
+        from overhand.verbs.itemwalk import walk
+
+        return walk(desk, [place for place in desk.all(None, *_OPEN) if is_waiting(desk, place)], how)
+    else:
+        raise BadInput("Approve what?", "Name an item: overhand item approve path#kind, or all of them: --all")
+    done, refused = [], []
+    for place in chosen:
+        try:
+            done.append(approve_one(desk, place, stage, how, again=again))
+        except OverhandError as error:
+            if len(words) == 1:
+                raise
+            refused.append({"item": desk.row(place)["item"], **error.as_json()})
+    hand_over(desk, [row["task_id"] for row in done if row["stage"] == "delegated"])
+    payload = {"schema": "overhand.item/1", "do": "approve", "approved": done, "refused": refused}
+    return Answer(payload, 3 if refused else 0)
+
+
+def is_waiting(desk: Desk, place: Place, *, again: bool = False) -> bool:
+    """Whether it waits for an approval that would start it for the first time, or again."""
+    if place.stage not in ("needs", "delegated", "next") or (place.task and place.stage != "needs"):
+        return False
+    state = desk.state(place)
+    if not place.task or state is None or state["status"] is None:
+        return not place.task
+    return not state["runs"] or (again and not places.original(desk.store, state, place))
+
+
+def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
+    """One item: the row that is shown."""
+    state = approving.may_approve(desk.store, place, again=again)
+    if state is not None and place.stage == "claimed" and state["item"] and state["item"].get("how") != "outside":
+        state = approving.hand_back(desk.store, state, desk.by)
+    else:
+        if place.stage == "claimed":  # nobody had approved it before somebody took it: there is no task to go on with
+            from overhand.verbs.moves import give_up
+
+            approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=callers.Caller())
+            place = give_up(desk, place)
+        state = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
+    return approved_row(desk, state)
+
+
+def approved_row(desk: Desk, state: State) -> Row:
+    """A task that an approval made."""
+    shown = state["tag"]
+    at = shown["path"] if shown else ""
+    handle = state["handle"]
+    path = os.path.relpath(f"{desk.root}/{at}", os.getcwd())
+    kind = state["kind"]
+    follow = [f"overhand wait {handle}", f"overhand show {handle}"]
+    return {
+        "item": f"{path}#{kind}",
+        "task_id": state["task_id"],
+        "handle": handle,
+        "title": state["title"],
+        "agent": state["agent"],
+        "kind": kind,
+        "stage": shown["stage"] if shown else None,
+        "priority": state["priority"],
+        "next": follow if state["queued"] else [f"overhand item next {path}#{kind}"],
+    }
+
+
+def hand_over(desk: Desk, tasks: list[str]) -> None:
+    """The supervisor starts what was approved."""
+    if tasks and not summon.call(desk.store, tasks):
+        desk.session.tell(
+            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
+        )
+
+
+# the next one, now
+
+
+def run_next(session: Session, words: list[str], **_: Any) -> Answer:
+    """Run the first item of a kind that is approved as next, here and now, and wait for its result."""
+    if len(words) != 1:
+        raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
+    desk = Desk(session)
+    callers.require_person(desk.who, "Running the next item")
+    if "#" in words[0]:
+        place = desk.place(words[0])
+    else:
+        waiting = [p for p in desk.all(words[0], "next") if not p.task or _is_ready(desk, p)]
+        if not waiting:
+            raise Refused(
+                f"No item of kind {words[0]} is approved as next.", "Approve one: overhand item approve --next ITEM"
+            )
+        place = waiting[0]
+    state = desk.state(place)
+    if state is None:
+        row = approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
+        state = desk.store.state(row["task_id"])
+    task_id = state["task_id"]
+    approving.queue(desk.store, task_id, place, desk.by)
+    hand_over(desk, [task_id])
+    from overhand.verbs.look import wait_for
+
+    return wait_for(session, [task_id], None, verb="item")
+
+
+def _is_ready(desk: Desk, place: Place) -> bool:
+    state = desk.state(place)
+    return state is not None and items.wanted(state) == "next" and not state["queued"]

@@ -1,0 +1,167 @@
+"""`tag add|remove|swap|find|await`: tags in Markdown files; what changes a file is in retag.py."""
+
+from __future__ import annotations
+
+import os
+
+from overhand import finding
+from overhand.errors import BadInput
+from overhand.verbs import Answer, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overhand.finding import Hit
+    from overhand.tags import Tag
+
+SCHEMA = "overhand.tag/1"
+USAGE = {
+    "add": "overhand tag add FILE '#TAG'",
+    "remove": "overhand tag remove FILE '#TAG'",
+    "swap": "overhand tag swap FILE '#OLD' '#NEW'",
+    "find": "overhand tag find '#needs-*' [PATH]",
+    "await": "overhand tag await FILE '#TAG'",
+}
+_WORDS = {"add": (2, 2), "remove": (2, 2), "swap": (3, 3), "find": (1, 2), "await": (2, 2)}
+
+
+def tag(session: Session, do: str, word: list[str] | None = None, **options: Any) -> Answer:
+    """One of the five."""
+    words = list(word or ())
+    least, most = _WORDS[do]
+    if not least <= len(words) <= most:
+        raise BadInput(
+            f"tag {do} takes {least if least == most else f'{least} or {most}'} words, not {len(words)}.",
+            f"{USAGE[do]} (in quotes: to a shell, # begins a comment)",
+        )
+    given = {name for name, value in options.items() if value}
+    if wrong := given - _OPTIONS[do]:
+        raise BadInput(f"--{min(wrong).replace('_', '-')} is not for tag {do}.", USAGE[do])
+    if do == "find":
+        return _find(session, words, **options)
+    from overhand.verbs import retag
+
+    answer: Answer = getattr(retag, f"{do}_tag")(session, *words, **options)
+    return answer
+
+
+def named(word: str, *, wild: bool = False) -> str:
+    """A tag as it is written; the `#` may be left out."""
+    name = word if word.startswith("#") else f"#{word}"
+    if wild and any(sign in name for sign in "*?["):
+        return name
+    from overhand.tags import is_tag
+
+    if is_tag(name):
+        return name
+    raise BadInput(f"{word!r} is no tag.", "A tag is #, a letter, then letters, digits, - and _, such as '#needs-fix'.")
+
+
+def row(path: str, raw: bytes, found: Tag) -> dict[str, Any]:
+    """One hit, as scripts read it."""
+    from overhand import tags
+
+    weights, text = tags.weights(raw, found), tags.line_text(raw, found)
+    return tags.row(path, found.line, found.name, found.on_tags_line, weights, found.task, text)
+
+
+def _find(
+    session: Session,
+    words: list[str],
+    context: str | None = None,
+    tags_only: bool = False,
+    files: bool = False,
+    no_ignore: bool = False,
+    **_: Any,
+) -> Answer:
+    name, where = (*words, ".")[:2]
+    around = _number(context)
+    warnings: list[str] = []
+    if not around and not no_ignore and (told := _from_daemon(session, where, name, tags_only, files)) is not None:
+        return told
+    hits = finding.search(_relative(where), named(name, wild=True), all=no_ignore, warn=warnings.append)
+    for warning in warnings:
+        session.tell(warning)
+    if tags_only:
+        hits = [(path, raw, kept) for path, raw, found in hits if (kept := [one for one in found if one.on_tags_line])]
+    if session.plain:
+        lines = [path for path, _, _ in hits] if files else _lines(hits, around)
+        return Answer({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
+    if files:
+        return Answer({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
+    rows = [row(path, raw, one) for path, raw, found in hits for one in found]
+    return Answer({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
+
+
+def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files: bool) -> Answer | None:
+    """The same from the daemon, which has it in memory; None if there is none, or it would rather have us look."""
+    from overhand import indexed
+
+    form = "files" if files else "text" if session.plain else "rows"
+    told = indexed.find(session.store, _relative(where), named(name, wild=True), tags_only=tags_only, form=form)
+    if told is None:
+        return None
+    if session.plain:
+        return Answer({"schema": SCHEMA, "raw": True, "text": told})
+    from overhand.jsonline import loads
+
+    lines = told.split("\n") if told else []
+    found = {"files": lines} if files else {"hits": [loads(line) for line in lines]}
+    return Answer({"schema": SCHEMA, "do": "find", **found, "warnings": []})
+
+
+def _relative(where: str) -> str:
+    """The path as it is shown: from the folder we are in."""
+    return os.path.relpath(where) if os.path.isabs(where) else os.path.normpath(where)
+
+
+def _number(context: str | None) -> int:
+    if context is None:
+        return 0
+    if not (context.isascii() and context.isdigit() and len(context) < 7):
+        raise BadInput(f"--context cannot be {context!r}.", "Write how many lines: --context 2")
+    return int(context)
+
+
+def _lines(hits: list[Hit], around: int) -> list[str]:
+    """The lines with hits, each once, and the lines around them."""
+    lines: list[str] = []
+    for path, raw, found in hits:
+        if around:
+            lines += _with_context(path, raw, {one.on.number for one in found}, around)
+            continue
+        last = 0
+        for one in found:
+            if one.on.number != last:
+                last = one.on.number
+                lines.append(f"{path}:{last}: {raw[one.on.start : one.on.end].decode('utf-8', 'replace')}")
+    return lines
+
+
+def _with_context(path: str, raw: bytes, hit: set[int], around: int) -> list[str]:
+    from overhand.mentions import BOM
+
+    every = raw.removeprefix(BOM).split(b"\n")
+    if every and not every[-1]:
+        every.pop()
+    wanted = {number for line in hit for number in range(max(1, line - around), min(len(every), line + around) + 1)}
+    return [
+        f"{path}:{number}: {_decoded(every[number - 1])}"
+        if number in hit
+        else f"{path}-{number}-{_decoded(every[number - 1])}"
+        for number in sorted(wanted)
+    ]
+
+
+def _decoded(line: bytes) -> str:
+    return line.removesuffix(b"\r").decode("utf-8", "replace")
+
+
+_OPTIONS: dict[str, set[str]] = {
+    "add": set(),
+    "remove": set(),
+    "swap": set(),
+    "find": {"context", "tags_only", "files", "no_ignore"},
+    "await": {"timeout"},
+}

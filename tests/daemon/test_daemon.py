@@ -1,0 +1,191 @@
+"""The daemon from its start to its stop: what it takes, what it leaves, and who may switch it."""
+
+from __future__ import annotations
+
+import plistlib
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.house import TYPED
+from items.house import AT, INLINE, NOTES, REQUEST
+from overhand import machine, summon, switch
+from overhand.dispatch import DEBOUNCE
+from runtime.scene import QUICK, until
+
+if TYPE_CHECKING:
+    from daemon.house import Watched
+
+
+def test_what_is_typed_is_started_and_told_where_it_was_asked(house: Watched) -> None:
+    house.begin()
+    house.write(AT, TYPED)
+    house.becomes("#done-fix")
+    (task,) = house.items()
+    assert house.starts(task) == 1
+    assert "## Response" in house.read()
+    whats = [(one["what"], one.get("task")) for one in house.log()]
+    assert [whats.index((what, task)) for what in ("queued", "started", "ended")] == sorted(
+        whats.index((what, task)) for what in ("queued", "started", "ended")
+    )
+
+
+def test_what_was_typed_before_it_began_is_taken_as_well(house: Watched) -> None:
+    house.write(AT, TYPED)
+    house.begin()
+    house.becomes("#done-fix")
+
+
+def test_inv_daemon_debounce(house: Watched) -> None:
+    """Between the last change of a file and what is made of it lie three seconds."""
+    house.begin()
+    file = house.write(AT, TYPED)
+    for word in ("one", "two", "three"):
+        until(lambda: AT in house.status()["pending"], "the change seen")
+        file.write_text(TYPED + word + "\n")
+    last = file.stat().st_mtime
+    house.becomes("#done-fix")
+    (task,) = house.items()
+    assert machine.epoch(house.state(task)["created"]) - last >= DEBOUNCE - 0.01
+
+
+def test_inv_needs_and_next_and_inline_are_not_watched(house: Watched) -> None:
+    house.begin()
+    house.write("needs.md", REQUEST)
+    house.write("next.md", REQUEST.replace("#needs-fix", "#next-fix"))
+    house.write("inline.md", "# Notes\n\n- oil the door #delegated-fix\n")
+    house.write("mention.md", TYPED.replace("#delegated-fix", "`#delegated-fix`"))
+    house.write(AT, TYPED)
+    house.becomes("#done-fix")
+    assert len(house.items()) == 1
+    assert house.read("needs.md") == REQUEST
+    assert house.tag("next.md") == "#next-fix"
+    assert house.tag("inline.md") == "#delegated-fix"
+
+
+def test_several_that_a_person_types_are_all_taken(house: Watched) -> None:
+    """The run of the first one began after the others were written: it cannot have written them."""
+    house.begin()
+    names = [f"requests/{name}.md" for name in ("a", "b", "c")]
+    for name in names:
+        house.write(name, TYPED)
+    for name in names:
+        house.becomes("#done-fix", name)
+    assert sum(house.starts(task) for task in house.items()) == 3
+
+
+def test_what_an_agent_writes_waits_for_a_person(house: Watched) -> None:
+    house.project.path.joinpath("typed").write_text(TYPED)
+    house.shell("worker", f"mkdir -p requests; cp typed requests/agents-own.md; {QUICK}")
+    house.trusted()
+    house.begin()
+    house.write(AT, TYPED)
+    house.becomes("#done-fix")
+    (waits,) = until(lambda: house.log("waits"), "the tag in the inbox")
+    assert waits["item"].startswith("requests/agents-own.md#fix")
+    assert "may have been written by a run" in waits["why"]
+    assert house.read("requests/agents-own.md") == TYPED
+    assert len(house.items()) == 1
+    assert "no record" in house.waits()["requests/agents-own.md#fix"]
+
+
+def test_one_per_project_and_stopping_stops_no_agent(house: Watched) -> None:
+    house.waiting_worker(QUICK)
+    pid = house.begin()["pid"]
+    again = house.json("daemon", "start")
+    assert (again["was_on"], again["pid"]) == (True, pid)
+    house.write(AT, TYPED)
+    house.appears("up")
+    stopped = house.json("daemon", "stop")
+    assert (stopped["was_on"], stopped["running"]) == (True, False)
+    assert house.supervisor() == pid
+    house.let_go()
+    house.becomes("#done-fix")
+    house.write("later.md", TYPED)
+    assert house.json("daemon", "stop")["was_on"] is False
+    assert house.tag("later.md") == "#delegated-fix"
+
+
+def test_an_agent_cannot_switch_it(house: Watched) -> None:
+    house.shell("worker", f"$OVERHAND daemon start >said 2>&1; echo $? >code; {QUICK}")
+    house.trusted()
+    house.judged(house.delegate())
+    assert (house.path / "code").read_text() == "3\n"
+    assert "is for a person" in (house.path / "said").read_text()
+    assert switch.state(house.store) is None
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_in_the_foreground_it_watches_for_as_long_as_one_looks_on(house: Watched, how: signal.Signals) -> None:
+    words = ("run", "--monitor-tags") if how == signal.SIGINT else ("daemon",)
+    looker = subprocess.Popen(
+        [sys.executable, "-P", "-m", "overhand", *words],
+        cwd=house.path,
+        env=house.project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert looker.stdout is not None
+        assert "watching" in looker.stdout.readline()
+        until(lambda: house.status()["running"], "a daemon")
+        house.write(AT, TYPED)
+        house.becomes("#done-fix")
+        pid = house.supervisor()
+    finally:
+        looker.send_signal(how)
+    out, _ = looker.communicate(timeout=30)
+    assert looker.returncode == (-9 if how == signal.SIGKILL else 130)
+    assert "started" in out
+    until(lambda: not house.status()["running"], "the daemon off")
+    assert house.supervisor() == pid, "it lives on until it is idle"
+
+
+def test_settings_are_read_again_when_they_change(house: Watched) -> None:
+    house.begin()
+    (house.path / ".overhand/config.toml").write_text('approval = "record"\n')
+    house.trusted()
+    until(lambda: house.log("settings"), "the settings read again")
+    house.write(AT, TYPED)
+    assert "only what is approved" in until(lambda: house.log("waits"), "the tag in the inbox")[0]["why"]
+    assert house.items() == []
+
+
+def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> None:
+    """As on a system without inotify: a real supervisor, which is given none."""
+    script = (
+        "import sys; from overhand import inotify, supervisor; "
+        "inotify.Inotify.__init__ = lambda self: setattr(self, 'fd', -1); sys.exit(supervisor.main(sys.argv[1:]))"
+    )
+    switch.turn_on(house.store)
+    argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
+    boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)
+    try:
+        until(lambda: summon.running(house.store) == boss.pid and house.status()["scanned"], "the first scan")
+        assert house.status()["complete"] is False
+        house.write(AT, TYPED)
+        house.becomes("#done-fix")
+        assert house.json("tag", "find", "#done-*")["hits"][0]["path"] == AT
+    finally:
+        boss.kill()
+        boss.wait()
+
+
+def test_approving_needs_no_debounce(house: Watched) -> None:
+    house.begin()
+    house.write("notes.md", NOTES)
+    task = house.approve("notes.md:4#chores")
+    house.becomes("#done-chores", INLINE)
+    assert house.starts(task) == 1
+
+
+def test_it_says_how_it_is_installed(house: Watched) -> None:
+    told = house.json("daemon", "install", "--print")
+    assert "KillMode=process" in told["systemd"]
+    assert "<key>AbandonProcessGroup</key><true/>" in told["launchd"]
+    assert plistlib.loads(told["launchd"].encode())["ProgramArguments"][-1] == "daemon"
+    assert "--print" in house.json("daemon", "install", code=2)["error"]["hint"]

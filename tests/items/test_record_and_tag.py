@@ -1,0 +1,311 @@
+"""Tag and record disagree: before the first run the stricter one wins, afterwards the record."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from items.house import AT, BY, INLINE, NOTES, REQUEST
+from overhand import approving, finish, heeding, items, places, run
+from overhand.callers import Caller
+from overhand.errors import Refused
+from runtime.scene import QUICK, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from items.house import House
+
+
+@pytest.fixture
+def approved(house: House) -> str:
+    """An item that is approved and waits; nobody is there to start it."""
+    house.waiting_worker()
+    house.write()
+    return house.prepared()
+
+
+@pytest.fixture
+def claimed(house: House, approved: str) -> Iterator[str]:
+    """One whose run is alive."""
+    assert run.start(house.work, approved)
+    house.appears("up")
+    yield approved
+    house.let_go()
+
+
+def ended(house: House, task: str) -> None:
+    """It goes on to its end, without an OUTPUT.md, and is judged."""
+    house.let_go()
+    house.agent_ended(task)
+    run.settle(house.work, task)
+    finish.finish(house.work, task)
+    assert house.state(task)["status"] == "failed"
+
+
+def test_a_person_who_puts_the_tag_back_withdraws_the_approval(house: House, approved: str) -> None:
+    house.retag("#delegated-fix", "#needs-fix")
+    state = house.show(approved)
+    assert (state["status"], state["queued"]) == ("cancelled", False)
+    assert "withdrawn" in state["summary"]
+    assert not run.start(house.work, approved)
+    assert house.tag() == "#needs-fix"
+
+
+def test_a_withdrawal_that_nobody_saw_is_heard_by_the_claim(house: House, approved: str) -> None:
+    house.retag("#delegated-fix", "#needs-fix")
+    assert not run.start(house.work, approved)
+    assert (house.state(approved)["status"], house.state(approved)["runs"]) == ("cancelled", [])
+    assert "## Recovery" not in house.read()
+
+
+@pytest.mark.parametrize("gone", ["tag", "file"])
+def test_what_was_taken_away_before_it_ran_never_runs(house: House, approved: str, gone: str) -> None:
+    if gone == "tag":
+        house.retag(f"#delegated-fix <!--overhand:{approved}-->", "")
+    else:
+        (house.path / AT).unlink()
+    assert not run.start(house.work, approved)
+    assert house.state(approved)["status"] == "cancelled"
+
+
+def test_a_typed_claim_before_the_first_run_is_an_outside_claim(house: House, approved: str) -> None:
+    house.retag("#delegated-fix", "#claimed-fix")
+    assert not run.start(house.work, approved)
+    state = house.state(approved)
+    assert (state["status"], state["queued"], house.tag()) == (None, False, "#claimed-fix")
+    assert state["staged"] is not None
+    assert state["staged"]["how"] == "typed"
+    assert "somebody outside" in house.waits()[f"{AT}#fix"]
+
+
+def test_a_tag_that_allows_more_than_the_record_is_put_right(house: House) -> None:
+    house.trusted()
+    house.write()
+    task = house.prepared(stage="next")
+    house.retag("#next-fix", "#delegated-fix")
+    state = house.show(task)
+    assert (house.tag(), state["queued"], state["status"]) == ("#next-fix", False, None)
+
+
+def test_an_old_buffer_written_over_a_claim_is_put_right(house: House, claimed: str) -> None:
+    """An editor that had the file open since before the approval."""
+    house.write(AT, REQUEST.replace("zooms in", "zooms in or out"))
+    state = house.show(claimed)
+    assert house.tags() == [("#claimed-fix", claimed)]
+    assert "zooms in or out" in house.read()
+    assert state["tag"] is not None
+    assert len(state["tag"]["repairs"]) == 1
+    assert house.starts(claimed) == 1
+
+
+def test_a_tag_that_an_agent_sets_to_done_is_put_right(house: House, claimed: str) -> None:
+    house.retag("#claimed-fix", "#done-fix")
+    house.show(claimed)
+    assert house.tag() == "#claimed-fix"
+
+
+def test_after_five_repairs_in_an_hour_the_tag_is_left_and_a_person_told(house: House, claimed: str) -> None:
+    for _ in range(5):
+        house.retag("#claimed-fix", "#needs-fix")
+        house.show(claimed)
+        assert house.tag() == "#claimed-fix"
+    house.retag("#claimed-fix", "#needs-fix")
+    for _ in range(3):
+        state = house.show(claimed)
+    assert house.tag() == "#needs-fix"
+    assert ["again and again" in text for text in state["notices"]] == [True]
+    assert len(house.events(claimed, "tagged")) == 7
+
+
+def test_what_is_due_is_written_even_to_a_tag_that_was_repaired_often(house: House, claimed: str) -> None:
+    for _ in range(6):
+        house.write(AT, house.read().replace("#claimed-fix", "#needs-fix"))
+        house.show(claimed)
+    ended(house, claimed)
+    assert "## Recovery" in house.read()
+
+
+def test_a_moved_file_is_found_by_the_id(house: House, claimed: str) -> None:
+    (house.path / "elsewhere/deep").mkdir(parents=True)
+    moved = "elsewhere/deep/RENAMED.md"
+    shutil.move(house.path / AT, house.path / moved)
+    house.retag("#claimed-fix", "#needs-fix", moved)
+    state = house.show(claimed)
+    assert house.tags(moved) == [("#claimed-fix", claimed)]
+    assert state["tag"] is not None
+    assert state["tag"]["path"] == moved
+
+
+def test_of_two_places_with_one_id_the_recorded_one_counts(house: House, claimed: str) -> None:
+    house.write("a-copy.md", house.read())
+    house.retag("#claimed-fix", "#needs-fix")
+    house.show(claimed)
+    assert (house.tag(), house.tag("a-copy.md")) == ("#claimed-fix", "#claimed-fix")
+    house.retag("#claimed-fix", "#delegated-fix", "a-copy.md")
+    house.show(claimed)
+    assert house.tag("a-copy.md") == "#delegated-fix", "a copy is nobody's"
+    assert "a copy of" in house.waits()["a-copy.md#fix"]
+    assert house.json("item", "claim", "a-copy.md#fix", code=3)
+    assert house.starts(claimed) == 1
+
+
+def test_an_id_without_a_record_never_runs(house: House) -> None:
+    house.agent("worker", "output")
+    house.trusted()
+    house.write(AT, REQUEST.replace("#needs-fix", "#delegated-fix <!--overhand:worker-20200101-000000-->"))
+    assert heeding.heed(house.store, house.work.config, AT, BY) == []
+    assert house.items() == []
+    assert "not recorded here" in house.waits()[f"{AT}#fix"]
+
+
+def test_an_ended_task_never_runs_again_because_of_its_tag(house: House, claimed: str) -> None:
+    ended(house, claimed)
+    assert house.tag() == "#needs-fix"
+    house.retag("#needs-fix", "#delegated-fix")
+    heeding.heed(house.store, house.work.config, AT, BY)
+    assert (house.tag(), house.state(claimed)["queued"], house.starts(claimed)) == ("#needs-fix", False, 1)
+    error = house.json("item", "approve", f"{AT}#fix", code=3)["error"]
+    assert "judged failed" in error["message"]
+    assert "--again" in error["hint"]
+    again = house.prepared()
+    assert again != claimed
+    assert house.tags() == [("#delegated-fix", again)]
+
+
+def test_a_file_that_is_gone_leaves_the_record_as_it_is(house: House, claimed: str) -> None:
+    (house.path / AT).unlink()
+    ended(house, claimed)
+    state = house.state(claimed)
+    assert any("is gone from" in text for text in state["notices"])
+    size = house.store.log_size(claimed)
+    for _ in range(3):
+        house.show(claimed)
+    assert house.store.log_size(claimed) == size, "told once"
+    assert not items.owes(state)
+
+
+def test_showing_what_is_right_already_writes_nothing(house: House, claimed: str) -> None:
+    before = (house.path / AT).stat().st_ino, house.store.log_size(claimed)
+    for _ in range(3):
+        house.show(claimed)
+    assert ((house.path / AT).stat().st_ino, house.store.log_size(claimed)) == before
+
+
+def test_a_promoted_item_comes_back_from_an_older_branch(house: House) -> None:
+    """`git checkout` of a branch from before the approval: the inline tag is there again, the request is gone."""
+    house.waiting_worker()
+    house.write("notes.md", NOTES)
+    task = house.prepared("notes.md:4#chores")
+    assert run.start(house.work, task)
+    house.appears("up")
+    (house.path / INLINE).unlink()
+    house.write("notes.md", NOTES)
+    state = house.show(task)
+    assert state["status"] is None, "the run goes on"
+    assert house.starts(task) == 1
+    assert "approval" in house.waits()["notes.md:4#chores"]
+    house.let_go()
+
+
+def test_two_approvals_of_one_item_make_one_task(house: House) -> None:
+    house.agent("worker", "output")
+    house.trusted()
+    house.write()
+    both = [house.project.start("item", "approve", f"{AT}#fix", "--json") for _ in range(4)]
+    codes = sorted(process.wait(60) for process in both)
+    for process in both:
+        process.communicate()
+    assert codes == [0, 3, 3, 3]
+    (task,) = house.items()
+    until(lambda: house.tag() == "#done-fix", "the tag done")
+    assert house.starts(task) == 1
+
+
+def test_a_line_that_stands_there_twice_cannot_be_approved(house: House) -> None:
+    house.trusted()
+    house.write("notes.md", NOTES + "- repair the clock #needs-chores #P1 #S\n")
+    with pytest.raises(Refused, match="2 lines like"):
+        house.prepared("notes.md:4#chores")
+    assert house.items() == []
+
+
+def test_what_changed_since_it_was_seen_is_not_approved(house: House) -> None:
+    house.trusted()
+    house.write("notes.md", NOTES)
+    place = places.resolve(str(house.path), str(house.path), "notes.md:4#chores")
+    house.write("notes.md", NOTES.replace("repair the clock", "melt the clock"))
+    with pytest.raises(Refused, match="has changed since you saw it"):
+        approving.approve(house.store, house.work.config, place, Caller().by("test"))
+    assert house.items() == []
+
+
+def test_what_is_queued_again_goes_back_to_the_approved_stage_with_the_reason(house: House, claimed: str) -> None:
+    """`requeued` in the log, then one edit: the entry under Recovery and the swap; shown twice, written once."""
+    house.let_go()
+    house.agent_ended(claimed)
+    run.settle(house.work, claimed)
+    (ended_run,) = house.state(claimed)["runs"]
+    with house.store.locked(claimed, BY) as task:
+        judged = {"e": "judged", "run": ended_run["id"], "status": "failed", "summary": "It was lost."}
+        task.append(judged, {"e": "requeued", "run": ended_run["id"]})
+    for _ in range(2):
+        state = house.show(claimed)
+    assert house.tags() == [("#delegated-fix", claimed)]
+    assert (state["queued"], state["requeued"]) == (True, 1)
+    recovery = house.read().partition("## Recovery\n")[2]
+    assert f"**Prior Session**: {ended_run['id']}" in recovery
+    assert "**Action**: Put back to `#delegated-fix`" in recovery
+    assert house.read().count("**Prior Session**") == 1
+
+
+def test_a_document_that_changed_since_it_was_read_is_not_approved(house: House) -> None:
+    """Of an item of the Tags line a person approves the whole document; other tags in it may change."""
+    house.trusted()
+    house.write(AT, REQUEST + "\n- also #needs-chores\n")
+    place = places.resolve(str(house.path), str(house.path), f"{AT}#fix")
+    house.retag("one zooms in", "one breathes")
+    with pytest.raises(Refused, match="has changed since you saw it"):
+        approving.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
+    house.retag("one breathes", "one zooms in")
+    house.retag("#needs-chores", "#P3")
+    approving.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
+    assert house.tags()[0][0] == "#delegated-fix"
+
+
+def test_an_agent_that_edits_its_own_request_loses_nothing(house: House) -> None:
+    """What it wrote stays, and the response comes below it."""
+    house.shell("worker", f"printf '\\n## Notes of the agent\\nIt was the cache.\\n' >>'{AT}'; {QUICK}")
+    house.write()
+    task = house.approve()
+    until(lambda: house.tag() == "#done-fix", "the tag done")
+    assert "## Notes of the agent\nIt was the cache.\n\n## Response" in house.read()
+    assert house.starts(task) == 1
+
+
+def test_the_swap_is_no_change_of_the_run(house: House) -> None:
+    """The receipt lists what the agent changed, not what Overhand wrote into the request."""
+    house.shell("worker", f"echo new >made.txt; {QUICK}")
+    house.write()
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=T", "-c", "user.email=t@x", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=house.path, check=True, stdin=subprocess.DEVNULL)
+    task = house.approve()
+    house.judged(task)
+    assert house.json("show", task)["look_at"]["changed"] == ["made.txt", "trail"]
+
+
+@pytest.mark.parametrize("programs", ["all", "no ripgrep"])
+def test_a_moved_file_is_found_with_and_without_ripgrep(
+    house: House, claimed: str, programs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if somebody's formatter has put blanks around the id."""
+    if programs == "no ripgrep":
+        monkeypatch.setenv("PATH", "/nowhere")
+    text = house.read().replace(f"<!--overhand:{claimed}-->", f"<!-- overhand:{claimed} -->")
+    (house.path / AT).unlink()
+    house.write("moved.md", text.replace("#claimed-fix", "#needs-fix"))
+    house.show(claimed)
+    assert house.tags("moved.md") == [("#claimed-fix", claimed)]

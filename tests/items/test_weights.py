@@ -1,0 +1,74 @@
+"""P0 comes first: nothing else starts beside it, and it may use one slot above the cap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overhand import model
+from overhand.config import Config
+from overhand.slots import fits, in_order
+from overhand.verbs.listing import queue
+from runtime.scene import until
+
+if TYPE_CHECKING:
+    from items.house import House
+    from overhand.shapes import State
+
+
+def task(name: str, priority: str = "P2", rank: float | None = None, **more: Any) -> State:
+    state = model.new_state(name)
+    state["priority"] = priority
+    if rank is not None:
+        state["item"] = {"rank": rank, "path": more.pop("path", "x.md")}
+    state.update(more)  # type: ignore[typeddict-item] # names of the state's keys
+    return state
+
+
+@given(st.lists(st.sampled_from(model.PRIORITIES), max_size=6), st.sampled_from(model.PRIORITIES), st.integers(0, 4))
+def test_caps_and_urgency(at_work: list[str], priority: str, cap: int) -> None:
+    holding = {str(n): task(str(n), p) for n, p in enumerate(at_work)}
+    may = fits(task("new", priority), holding, Config(max_parallel=cap))
+    room = not cap or len(at_work) < cap + (priority == "P0")
+    assert may == (room and (priority == "P0" or "P0" not in at_work))
+
+
+def test_the_order_is_weight_route_time_path() -> None:
+    wanted = [
+        task("a", "P0", 6.0, queued_at="9"),
+        task("b", "P1", 1.0, queued_at="9"),
+        task("c", "P1", 3.0, queued_at="1", path="a.md"),
+        task("d", "P1", 3.0, queued_at="1", path="b.md"),
+        task("e", "P1", 3.0, queued_at="2"),
+        task("f", "P2", None, queued_at="1"),
+        task("g", "P2", 5.0, queued_at="0"),
+    ]
+    assert [state["task_id"] for state in in_order(reversed(wanted))] == list("abcdefg")
+
+
+def test_the_position_that_is_shown_is_that_of_the_queue() -> None:
+    early = task("early", "P2", 6.0, queued=True, queued_at="1")
+    late = task("late", "P2", 1.0, queued=True, queued_at="2")
+    assert {name: place["position"] for name, place in queue([early, late]).items()} == {"late": 1, "early": 2}
+
+
+def test_a_p0_starts_above_the_cap_and_keeps_the_others_waiting(house: House) -> None:
+    house.project.config("[limits]\nmax_parallel = 1\n")
+    house.waiting_worker()
+    ordinary = house.delegate("ordinary")
+    until(lambda: house.starts(ordinary), "the ordinary one at work")
+    later = house.delegate("later")
+    urgent = house.delegate("urgent", "--priority", "P0")
+    until(lambda: house.starts(urgent), "the urgent one at work")
+    assert house.starts(later) == 0
+    shown = house.json("show", later)
+    assert (shown["position"], shown["behind"]) == (1, house.store.state(urgent)["handle"])
+    assert f"Task {shown['behind']} is P0" in house.project.run("show", later).out
+    house.let_go()
+    house.let_go()
+    house.let_go()
+    for one in (ordinary, urgent, later):
+        house.judged(one)
+    assert [line.removeprefix("+ ") for line in house.trail()] == [ordinary, urgent, later]
