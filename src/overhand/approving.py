@@ -68,20 +68,31 @@ def may_move(store: Store, place: Place, to: str) -> State | None:
     return state
 
 
-def may_approve(store: Store, place: Place, *, again: bool) -> State | None:
+def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | None = None) -> State | None:
     """The same for an approval; what has run before is approved again only by saying so."""
     state = places.record(store, place)
+    if place.stage == "needs" and (was := (past or places.Past(store)).task_of(place)) is not None:
+        if was["status"] is None:
+            raise Refused(
+                f"{place.name} is task {was['handle']} already.", f"Look at it: overhand show {was['handle']}"
+            )
+        if not again:
+            raise _tried(place, was)
     if state is None and place.stage in ("delegated", "next"):
         return None  # somebody typed it: the record is made now
     if state is not None and state["status"] is not None and place.stage in ("needs", "done"):
         if state["runs"] and not again:
-            raise Refused(
-                f"{place.name} was task {state['handle']}, judged {state['status']}.",
-                f"To have it done as a new task: overhand item approve --again {place.name}",
-            )
+            raise _tried(place, state)
         may_move(store, place, "needs" if place.stage == "done" else "delegated")
         return state
     return may_move(store, place, "delegated")
+
+
+def _tried(place: Place, state: State) -> Refused:
+    return Refused(
+        f"{place.name} was task {state['handle']}, judged {state['status']}.",
+        f"To have it done as a new task: overhand item approve --again {place.name}",
+    )
 
 
 def holder(state: State | None) -> str:

@@ -121,6 +121,11 @@ class Config:
         """Where items of this kind go; None for a kind that cannot be approved."""
         return self.routes.get(kind)
 
+    @property
+    def auto_approved(self) -> tuple[str, ...]:
+        """Tags of items for which nobody is asked."""
+        return tuple(f"#needs-{kind}" for kind, route in self.routes.items() if route.auto_approve)
+
 
 def user_folder() -> str:
     """The user's own folder: settings, agents, what is trusted."""

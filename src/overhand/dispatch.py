@@ -78,7 +78,7 @@ class Dispatch:
         """What came of a run, and what follows."""
         if state["item"] is not None:
             run = state["runs"][-1] if state["runs"] else None
-            why = (f"{run['cause']}, {run['status']}") if run else ""
+            why = ", ".join(dict.fromkeys(str(word) for word in (run["cause"], run["status"]))) if run else ""
             self.note("ended", task=state["task_id"], why=why, stage=items.wanted(state), attempt=state["requeued"] + 1)
 
     # on and off
@@ -146,12 +146,18 @@ class Dispatch:
         if why:
             folders, files = len(tree.folders), len(index.hits)
             self.note("scanned", why=why, folders=folders, files=files, watched=tree.is_whole)
-            paths = {*index.worth_a_look(), *(key.partition("#")[0] for key in sightings.waiting(self.boss.store)), ""}
+            waiting = (key.partition("#")[0] for key in sightings.waiting(self.boss.store))
+            paths = {*index.worth_a_look(), *self._noted(index), *waiting, ""}
         else:
             paths = {p for p in {*index.hits, *self.before} if index.hits.get(p) != self.before.get(p)}
         for path in paths:  # "": tasks whose tag may stand nowhere
             had = {hit.task for hit in self.before.get(path, ()) if hit.task}
             self._touch(path, self.known, _quiet_for(f"{index.root}/{path}", time.time()), had)
+
+    def _noted(self, index: Index) -> list[str]:
+        """Files with items for which nobody is asked."""
+        wanted = self.boss.config.auto_approved
+        return [path for path, hits in index.hits.items() if wanted and any(hit.name in wanted for hit in hits)]
 
     def stirred(self) -> None:
         """Something changed somewhere."""
@@ -166,6 +172,8 @@ class Dispatch:
             self.marks = marks
             self.boss.load_config()
             self.note("settings", why="a settings file was changed, or trusted")
+            for path in self._noted(self.index):  # what waited may count as approved now
+                self._touch(path, self.known, _quiet_for(f"{self.index.root}/{path}", now))
         if self.index.is_lost:
             self.scan("more changed than could be followed, or other files count now")
 
@@ -235,16 +243,18 @@ class Dispatch:
 
     def _look_at(self, ripe: dict[str, Changed]) -> tuple[dict[str, Changed], list[str]]:
         """In a thread: heed each file; those that were busy are looked at again."""
-        from overhand import heeding
+        from overhand import heeding, places
 
         again: dict[str, Changed] = {}
         tasks: list[str] = []
         store = self.boss.store
         waiting = set(sightings.waiting(store))
+        past, began = places.Past(store), machine.now()
         for path, one in ripe.items():
             try:
                 if path:
-                    tasks += heeding.heed(store, self.boss.config, path, _BY, since=one.first, until=one.last)
+                    config, first, last = self.boss.config, one.first, one.last
+                    tasks += heeding.heed(store, config, path, _BY, since=first, until=last, past=past)
                 tasks += self._bring((one.tasks if path else set(store.ids())).difference(tasks))
             except Busy:
                 again[path] = one
@@ -252,12 +262,15 @@ class Dispatch:
                 self.note("error", path=path, why=str(error))
         for task_id in dict.fromkeys(tasks):
             state = store.state(task_id)
+            shown = state["tag"]
+            path = shown["path"] if shown else ""
+            if shown and shown["repairs"] and shown["repairs"][-1] >= began:
+                self.note("repaired", task=task_id, path=path, stage=shown["stage"])
             if state["queued"] and not state["runs"]:
-                path = state["tag"]["path"] if state["tag"] else ""
                 self.note("queued", task=task_id, path=path, why=(state["item"] or {}).get("how"))
         for key, told in sightings.waiting(store).items():
             if key not in waiting:
-                self.note("waits", item=key, why=told.get("why", ""))
+                self.note("waits", item=key.rpartition("#")[0], why=told.get("why", ""))
         return again, tasks
 
     def _bring(self, tasks: Iterable[str]) -> list[str]:

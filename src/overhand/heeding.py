@@ -19,7 +19,14 @@ _SOON = 1.0  # seconds after which whoever watches has heard of a change
 
 
 def heed(
-    store: Store, config: Config, path: str, by: Event, *, since: float | None = None, until: float | None = None
+    store: Store,
+    config: Config,
+    path: str,
+    by: Event,
+    *,
+    since: float | None = None,
+    until: float | None = None,
+    past: places.Past | None = None,
 ) -> list[str]:
     """Look at a file that has changed: records that disagree are shown again, what was typed is taken or waits.
 
@@ -27,12 +34,13 @@ def heed(
     at.
     """
     touched: list[str] = []
+    past = past or places.Past(store)
     if items.is_elsewhere(store.root, path):
         return touched
     there = places.look(store.root, path)
     if until is not None and _changed(f"{store.root}/{path}") > until:
         until = None  # it was changed again just now
-    _prune(store, path, {place.key for place in there if place.stage in ("delegated", "claimed") and not place.task})
+    _prune(store, path, {place.key for place in there if not place.task and _may_wait(config, place)})
     for place in there:
         state = places.record(store, place)
         if state is not None:
@@ -40,11 +48,19 @@ def heed(
                 items.show(store, by, place.task)
                 touched.append(place.task)
         elif not place.task and place.on_tags_line and place.stage == "delegated":
-            if (task_id := typed(store, config, place, by, since, until)) is not None:
+            if (task_id := typed(store, config, place, by, past, since, until)) is not None:
+                touched.append(task_id)
+        elif not place.task and place.on_tags_line and place.stage == "needs":
+            if (task_id := _noted(store, config, place, by, past)) is not None:
                 touched.append(task_id)
         elif not place.task and place.stage == "claimed" and place.key not in sightings.waiting(store):
             touched.append(outside_claim(store, config, place, by))
     return touched
+
+
+def _may_wait(config: Config, place: Place) -> bool:
+    """Whether it asks for something by itself."""
+    return place.stage in ("delegated", "claimed") or (place.stage == "needs" and place.tag in config.auto_approved)
 
 
 def _prune(store: Store, path: str, there: set[str]) -> None:
@@ -63,10 +79,16 @@ def _changed(path: str) -> float:
 
 
 def typed(
-    store: Store, config: Config, place: Place, by: Event, since: float | None = None, until: float | None = None
+    store: Store,
+    config: Config,
+    place: Place,
+    by: Event,
+    past: places.Past,
+    since: float | None = None,
+    until: float | None = None,
 ) -> str | None:
     """A tag that says delegated without a record: a person's typing, unless a run may have written it."""
-    earlier = _earlier(store, place)
+    earlier = past.task_of(place)
     if earlier is not None and _is_the_same(earlier, place):
         state = items.show(store, by, earlier["task_id"])
         if state["runs"] or state["status"] is None:
@@ -93,28 +115,32 @@ def typed(
         for state, run in alive[-3:]:
             _suspect(store, state, place, run["id"], by)
         return None
+    return _taken(store, config, place, by, "auto" if alive else "typed")
+
+
+def _noted(store: Store, config: Config, place: Place, by: Event, past: places.Past) -> str | None:
+    """A tag that says needs without an id: an older text that came back, or of a kind for which nobody is asked."""
+    earlier = past.task_of(place)
+    if earlier is not None:
+        if earlier["runs"] and _is_the_same(earlier, place):
+            return items.show(store, by, earlier["task_id"])["task_id"]
+        return None  # `item list` says whose it was, and who approves it must say so
+    if place.tag not in config.auto_approved or place.key in sightings.waiting(store):
+        return None
+    return _taken(store, config, place, by, "auto")
+
+
+def _taken(store: Store, config: Config, place: Place, by: Event, how: str) -> str | None:
+    """The task of what counts as approved; if it cannot be made, a person sees why."""
+    if how != "auto":
+        by = {**by, "kind": "person", "user": callers.user()}
     try:
-        how = "auto" if alive else "typed"
-        return approving.approve(store, config, place, {**by, "kind": "person", "user": callers.user()}, how=how)[
-            "task_id"
-        ]
+        return approving.approve(store, config, place, by, how=how)["task_id"]
     except Busy:
         raise  # soon again
     except OverhandError as error:
         sightings.park(store, place.key, error.message)
         return None
-
-
-def _earlier(store: Store, place: Place) -> State | None:
-    """The task of an item in this place whose id is gone from it, or was never written because somebody was killed."""
-    there = {one.task for one in places.look(store.root, place.path)}
-    for state in sorted(store.states(), key=lambda state: state["created"] or "", reverse=True):
-        item, shown = state["item"], state["tag"]
-        if item is None or item["kind"] != place.kind or state["task_id"] in there:
-            continue
-        if (shown["path"] if shown else item["path"]) == place.path and (state["runs"] or state["status"] is None):
-            return state
-    return None
 
 
 def _is_the_same(earlier: State, place: Place) -> bool:

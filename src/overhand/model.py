@@ -383,4 +383,14 @@ def headline(state: State) -> str:
         return "stopped"
     if state["queued"] and state["paused"] and "to" not in state["paused"]:
         return "working"  # it waits for its provider
+    if is_for_a_person(state):
+        return "needs you"
     return "working" if current_run(state) and not state["queued"] else "queued"
+
+
+def is_for_a_person(state: State) -> bool:
+    """Whether it is an approved item that a person is to open: its route says so."""
+    item, shown = state["item"], state["tag"]
+    if item is None or shown is None or item.get("mode") != "interactive" or shown["stage"] != "delegated":
+        return False
+    return state["status"] is None and not state["queued"] and not state["staged"] and current_run(state) is None

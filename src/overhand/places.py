@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from overhand import finding, items, model, tags
+from overhand import finding, items, log, model, tags
 from overhand.errors import BadInput, NotFound, OverhandError, Refused
 from overhand.files import MAX_DOCUMENT, read_file
+from overhand.jsonline import loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -90,7 +92,7 @@ def _found(raw: bytes, tag: Tag, path: str, whole: str) -> Place:
         kind=_kind(tag),
         stage=tags.stage(tag.name),
         digest=tags.digest(raw, tag),
-        text=(_title(raw) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
+        text=(_title(raw, _kind(tag)) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
         priority=priority,
         effort=effort,
         task=tag.task,
@@ -106,9 +108,12 @@ def _plain(text: str) -> str:
     return (text[3:] if box in ("[ ]", "[x]") else text).strip(" \t|")
 
 
-def _title(raw: bytes) -> str:
+def _title(raw: bytes, kind: str) -> str:
+    """The document's; that a request is one, and of which kind, stands in its tag already."""
     found = next((line for line in raw[:8192].splitlines() if line.startswith(b"# ")), b"")
-    return found[2:].decode("utf-8", "replace").strip()
+    title = found[2:].decode("utf-8", "replace").strip()
+    head, _, rest = title.partition(":")
+    return rest.strip() if rest.strip() and head.lower() == f"{kind} request" else title
 
 
 def everywhere(
@@ -192,6 +197,50 @@ def original(store: Store, state: State, place: Place) -> str | None:
         return None
     there = any(one.task == place.task for one in look(store.root, shown["path"]))
     return shown["path"] if there else None
+
+
+_PATH = re.compile(rb'"(?:path|origin)":("(?:[^"\\]|\\.)*")')
+
+
+class Past:
+    """Which task an item was whose tag has lost its id; the logs are read when somebody asks, and only once."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._tasks: dict[str, list[str]] | None = None  # by the files that their logs name, newest last
+
+    def task_of(self, place: Place) -> State | None:
+        """The newest task that was begun for this item: an older text of its file may have come back."""
+        if place.task:
+            return None
+        if self._tasks is None:
+            self._tasks = self._read()
+        there = {one.task for one in look(self.store.root, place.path)}
+        states = self.store.states(one for one in self._tasks.get(place.path, ()) if one not in there)
+        return next((state for state in reversed(states) if _was(state, place)), None)
+
+    def _read(self) -> dict[str, list[str]]:
+        """Nothing is folded for this: there may be thousands."""
+        found: dict[str, list[str]] = {}
+        for task_id in self.store.ids():
+            raw = read_file(f"{self.store.workspaces}/{task_id}/{log.LOG}") or b""
+            if b'"item":{' in raw[: raw.find(b"\n")]:
+                for path in set(_PATH.findall(raw)):
+                    found.setdefault(loads(path.decode("utf-8", "surrogateescape")), []).append(task_id)
+        return found
+
+
+def _was(state: State, place: Place) -> bool:
+    """Whether this task was made of the item; what was withdrawn before it ran, or dismissed, may be noted anew."""
+    item, shown = state["item"], state["tag"]
+    if item is None or item["kind"] != place.kind or items.wanted(state) == items.GONE:
+        return False
+    is_plain = place.stage == "needs" and place.on_tags_line  # before the first run that withdraws the approval
+    if not state["runs"] and (state["status"] is not None or is_plain):
+        return False
+    if place.on_tags_line:
+        return (shown["path"] if shown else item["path"]) == place.path
+    return item.get("origin") == place.path and item["digest"] == place.digest
 
 
 def in_order(found: Iterable[Place], states: dict[str, State], config: Config) -> list[Place]:

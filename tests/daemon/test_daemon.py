@@ -131,7 +131,9 @@ def test_in_the_foreground_it_watches_for_as_long_as_one_looks_on(house: Watched
     )
     try:
         assert looker.stdout is not None
-        assert "watching" in looker.stdout.readline()
+        line = looker.stdout.readline()
+        assert "watching" in line
+        assert "Ctrl-C ends it; agents at work go on" in line
         until(lambda: house.status()["running"], "a daemon")
         house.write(AT, TYPED)
         house.becomes("#done-fix")
@@ -143,6 +145,25 @@ def test_in_the_foreground_it_watches_for_as_long_as_one_looks_on(house: Watched
     assert "started" in out
     until(lambda: not house.status()["running"], "the daemon off")
     assert house.supervisor() == pid, "it lives on until it is idle"
+
+
+def test_whoever_looks_on_at_one_that_is_on_ends_only_the_look(house: Watched) -> None:
+    house.begin()
+    looker = subprocess.Popen(
+        [sys.executable, "-P", "-m", "overhand", "daemon"],
+        cwd=house.path,
+        env=house.project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert looker.stdout is not None
+        assert "it was on already; Ctrl-C ends only this look at it" in looker.stdout.readline()
+    finally:
+        looker.send_signal(signal.SIGINT)
+    looker.communicate(timeout=30)
+    assert house.status()["running"]
 
 
 def test_settings_are_read_again_when_they_change(house: Watched) -> None:

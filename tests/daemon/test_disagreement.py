@@ -147,3 +147,54 @@ def test_an_old_buffer_before_the_first_run_is_approved_anew(house: Watched) -> 
     assert (house.state(first)["status"], house.state(second)["queued"]) == ("cancelled", True)
     assert house.tags() == [("#delegated-fix", second)]
     assert heeding.heed(house.store, house.work.config, AT, BY) == [second]
+
+
+def test_an_older_branch_from_before_the_approval_is_checked_out(house: Watched) -> None:
+    """The tag comes back at needs, without an id: the record wins, and the log says so."""
+    house.write()
+    house.begin()
+    task = house.approve()
+    house.becomes("#done-fix")
+    house.write()
+    house.becomes("#done-fix")
+    assert house.tags() == [("#done-fix", task)]
+    (line,) = until(lambda: house.log("repaired"), "the line in the log")
+    assert (line["task"], line["path"], line["stage"]) == (task, AT, "done")
+    assert house.starts(task) == 1
+
+
+def test_what_is_noted_of_an_automatic_kind_is_started(house: Watched) -> None:
+    """Found at the beginning, when it is written, and when the setting comes."""
+    house.write()
+    house.begin()
+    house.project.config("[routes.fix]\nauto_approve = true\n")
+    house.trusted()
+    house.becomes("#done-fix")
+    house.write("second.md")
+    house.becomes("#done-fix", "second.md")
+    house.json("daemon", "stop")
+    house.write("third.md")
+    house.begin()
+    house.becomes("#done-fix", "third.md")
+    assert {line["why"] for line in house.log("queued")} == {"auto"}
+    assert len(house.items()) == 3
+
+
+def test_the_log_names_items_as_people_write_them(house: Watched) -> None:
+    house.project.config('approval = "record"\n')
+    house.trusted()
+    house.begin()
+    house.write(AT, TYPED)
+    (line,) = until(lambda: house.log("waits"), "the tag in the inbox")
+    assert line["item"] == f"{AT}#fix"
+
+
+def test_status_names_tasks_as_people_know_them(house: Watched, claimed: str) -> None:
+    handle = house.state(claimed)["handle"]
+    status = house.status()
+    assert (status["at_work"], status["tasks"][0]["handle"]) == ([claimed], handle)
+    told = house.project.run("daemon", "status").out
+    assert f"at work: {handle} The map pauses" in told
+    house.json("daemon", "stop")
+    assert house.status()["pid"] is None
+    ends_well(house, claimed)

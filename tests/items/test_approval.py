@@ -192,6 +192,21 @@ def test_a_kind_that_is_approved_automatically_is_taken_from_runs_as_well(house:
     assert item["how"] == "auto"
 
 
+def test_of_such_a_kind_what_is_noted_is_approved_as_it_is_found(house: House, alive: str) -> None:
+    house.project.config("[routes.fix]\nauto_approve = true\n")
+    house.trusted()
+    house.write()
+    (task,) = heed(house)
+    item = house.state(task)["item"]
+    assert item is not None
+    assert (item["how"], house.tags(), house.state(task)["queued"]) == ("auto", [("#delegated-fix", task)], True)
+    assert house.events(task, "created")[0]["by"]["kind"] == "overhand"
+    house.retag("#delegated-fix", "#needs-fix")  # a person's word counts all the same
+    assert heed(house) == [task]
+    assert heed(house) == [task]
+    assert (house.state(task)["status"], house.items()) == ("cancelled", [task])
+
+
 def test_inline_and_needs_are_never_taken(house: House) -> None:
     house.trusted()
     house.write("notes.md", NOTES.replace("#needs-", "#delegated-"))

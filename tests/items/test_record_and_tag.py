@@ -207,7 +207,7 @@ def test_a_promoted_item_comes_back_from_an_older_branch(house: House) -> None:
     state = house.show(task)
     assert state["status"] is None, "the run goes on"
     assert house.starts(task) == 1
-    assert "approval" in house.waits()["notes.md:4#chores"]
+    assert "is task" in house.waits()["notes.md:4#chores"]
     house.let_go()
 
 
@@ -309,3 +309,75 @@ def test_a_moved_file_is_found_with_and_without_ripgrep(
     house.write("moved.md", text.replace("#claimed-fix", "#needs-fix"))
     house.show(claimed)
     assert house.tags("moved.md") == [("#claimed-fix", claimed)]
+
+
+# an older text that comes back without the id
+
+
+@pytest.fixture
+def done(house: House) -> str:
+    """An item that was done, by a worker that is quick."""
+    house.shell("worker", QUICK)
+    house.trusted()
+    house.write()
+    task = house.approve()
+    until(lambda: house.tag() == "#done-fix", "the item done")
+    return task
+
+
+def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) -> None:
+    handle = house.state(done)["handle"]
+    house.write(AT, REQUEST + "One more line.\n")
+    assert heeding.heed(house.store, house.work.config, AT, BY) == []
+    assert house.tags() == [("#needs-fix", "")]
+    assert house.waits()[f"{AT}#fix"].startswith(f"was task {handle}, completed")
+    assert house.json("item", "approve", "--all")["approved"] == []
+    refused = house.project.run("item", "approve", f"{AT}#fix")
+    assert (refused.code, f"was task {handle}, judged completed" in refused.err) == (3, True)
+    assert "item approve --again" in refused.err
+    again = house.approve(f"{AT}#fix", "--again")
+    until(lambda: house.tags() == [("#done-fix", again)], "the second task done")
+    assert house.items() == [done, again]
+
+
+def test_many_at_once_take_an_old_text_only_again(house: House, done: str) -> None:
+    house.write()
+    (row,) = house.json("item", "approve", "--all", "--again")["approved"]
+    until(lambda: house.tags() == [("#done-fix", row["task_id"])], "the second task done")
+    assert house.items() == [done, row["task_id"]]
+
+
+def test_the_very_text_that_was_approved_is_put_right(house: House, done: str) -> None:
+    house.write()
+    assert heeding.heed(house.store, house.work.config, AT, BY) == [done]
+    assert house.tags() == [("#done-fix", done)]
+    assert "## Response" in house.read()
+
+
+def test_a_line_that_was_promoted_and_comes_back_is_known(house: House) -> None:
+    house.waiting_worker(QUICK)
+    house.write("notes.md", NOTES)
+    task = house.approve("notes.md:4#chores")
+    house.write("notes.md", NOTES)
+    handle = house.state(task)["handle"]
+    assert house.waits()["notes.md:4#chores"].startswith(f"it is task {handle} already")
+    assert house.project.run("item", "approve", "--again", "notes.md:4#chores").code == 3
+    house.let_go()
+    until(lambda: house.tag(INLINE) == "#done-chores", "the item done")
+    assert house.waits()["notes.md:4#chores"].startswith(f"was task {handle}, completed")
+    assert house.json("item", "approve", "--all")["approved"] == []
+
+
+def test_what_was_dismissed_may_be_noted_anew(house: House, done: str) -> None:
+    house.json("item", "needs", f"{AT}#fix")
+    house.json("item", "dismiss", f"{AT}#fix")
+    house.write()
+    assert heeding.heed(house.store, house.work.config, AT, BY) == []
+    assert (house.waits(), house.items()) == ({f"{AT}#fix": "approval"}, [done])
+
+
+def test_an_old_text_before_the_first_run_withdraws_the_approval(house: House, approved: str) -> None:
+    house.write()
+    assert house.waits()[f"{AT}#fix"] == "approval"
+    assert not run.start(house.work, approved)
+    assert (house.state(approved)["status"], house.tags()) == ("cancelled", [("#needs-fix", "")])

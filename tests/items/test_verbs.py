@@ -13,7 +13,7 @@ import pytest
 from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand import heeding, places
 from overhand.config import load
-from runtime.scene import until
+from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -375,3 +375,50 @@ def test_people_read(house: House) -> None:
     assert house.project.run("item", "list", "--kind", "fix").out.startswith("Nothing is noted.")
     (task,) = house.items()
     house.judged(task)
+
+
+# a person is to open it, or nobody is to go on with it
+
+
+def test_an_interactive_item_needs_a_person(house: House) -> None:
+    house.shell("worker", QUICK)
+    house.project.config('[routes.fix]\nmode = "interactive"\n')
+    house.trusted()
+    house.write()
+    task = house.approve()
+    groups = house.json("status")["groups"]
+    (row,) = groups["needs you"]
+    assert (row["task_id"], row["command"]) == (task, f"overhand item next {AT}#fix")
+    assert groups["queued"] == []
+    house.json("item", "next", f"{AT}#fix")
+    assert (house.tag(), house.json("status")["groups"]["needs you"]) == ("#done-fix", [])
+
+
+@pytest.mark.parametrize("verb", ["resume", "run"])
+def test_a_task_that_has_lost_its_item_is_not_run_again(house: House, verb: str) -> None:
+    house.shell("worker", "exit 3")
+    house.trusted()
+    house.write()
+    first = house.approve()
+    until(lambda: house.state(first)["status"] == "failed" and house.tag() == "#needs-fix", "the failure")
+    second = house.approve(f"{AT}#fix", "--again")
+    until(lambda: house.state(second)["status"] == "failed" and house.tag() == "#needs-fix", "the second failure")
+    numbers = [str(house.state(task)["handle"]) for task in (first, second)]
+    told = house.project.run(verb, numbers[0])
+    assert (told.code, f"is task {numbers[1]}'s now" in told.err) == (3, True)
+    assert f"overhand show {numbers[1]}" in told.err
+    house.json("item", "dismiss", f"{AT}#fix")
+    told = house.project.run(verb, numbers[1])
+    assert (told.code, "was dismissed" in told.err) == (3, True)
+    assert f"overhand tag add {AT} '#needs-fix'" in told.err
+    assert [house.starts(task) for task in (first, second)] == [1, 1]
+
+
+def test_a_request_is_listed_by_what_it_asks_for(house: House) -> None:
+    house.write()
+    house.write("other.md", REQUEST.replace("Fix Request:", "Chores Request:"))
+    rows = house.json("item", "list")["items"]
+    assert {row["item"]: row["text"] for row in rows} == {
+        f"{AT}#fix": "The map pauses",
+        "other.md#fix": "Chores Request: The map pauses",
+    }

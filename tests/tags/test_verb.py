@@ -158,6 +158,18 @@ def test_what_is_not_text_keeps_every_byte(desk: ProjectDir, words: list[str]) -
     assert "b.md is not text; nothing was changed." in said.err
 
 
+@pytest.mark.parametrize("words", [["add", "#x"], ["remove", "#needs-fix"], ["swap", "#needs-fix", "#x"]])
+@pytest.mark.parametrize("name", ["notes.txt", "hostname", "link.md"])
+def test_only_markdown_is_written_to(desk: ProjectDir, words: list[str], name: str) -> None:
+    before = b"**Tags**: #needs-fix\n"
+    (desk.path / "notes.txt").write_bytes(before)
+    (desk.path / "hostname").write_bytes(before)
+    (desk.path / "link.md").symlink_to("notes.txt")
+    told = desk.run("tag", words[0], name, *words[1:])
+    assert (told.code, f"{name} is not a Markdown file" in told.err) == (2, True)
+    assert (desk.path / name).read_bytes() == before
+
+
 def test_a_line_without_the_tag_is_named(desk: ProjectDir) -> None:
     said = desk.run("tag", "swap", "a.md:4", "#needs-fix", "#x")
     assert (said.code, text(desk)) == (3, ITEM)

@@ -33,9 +33,10 @@ def daemon(payload: Payload) -> Iterator[str]:
         part = "" if payload["complete"] else " (not all of them can be watched: looked at every few seconds)"
         watched = f"{payload['folders']} folders{part}, {payload['files']} files with items"
         yield f"   {watched if payload['scanned'] else 'all files are being read'}"
+        names = {one["task_id"]: f"{one['handle']} {one['title']}" for one in payload["tasks"]}
         for key, told in (("pending", "just changed"), ("queue", "queued"), ("at_work", "at work")):
             if payload[key]:
-                yield f"   {told}: {one_line(', '.join(payload[key]), width() - 20)}"
+                yield f"   {told}: {one_line(', '.join(names.get(one, one) for one in payload[key]), width() - 20)}"
     yield "   next: " + " · ".join(printable(one) for one in payload["next"])
 
 

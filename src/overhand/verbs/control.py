@@ -254,10 +254,33 @@ def may_run(session: Session, state: State, *, again: bool = False) -> None:
     if state["item"] and state["staged"] and state["staged"]["stage"] == "claimed":
         at = f"{state['item']['path']}#{state['item']['kind']}"
         raise Refused(f"Task {handle} is claimed by somebody outside.", f"Take it back: overhand item approve {at}")
+    if state["item"]:
+        _require_item(session, state)
     if state["status"] == "completed" and not again:
         raise Refused(f"Task {handle} is completed.", f"Tell it what is still to do: overhand send {handle} TEXT")
     for run_id in run.living_members(session.store, state, _supervisor(session)):
         raise Refused(f"Processes of run {run_id} are still alive.", f"End them first: overhand stop {handle}")
+
+
+def _require_item(session: Session, state: State) -> None:
+    """An item that nobody wants any more, or that another task has now, is not worked on by this one."""
+    from overhand import items, places
+
+    handle, path = state["handle"], state["tag"]["path"] if state["tag"] else ""
+    if items.wanted(state) == items.GONE:
+        raise Refused(
+            f"The item of task {handle} was dismissed.",
+            f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{state['kind']}'",
+        )
+    there = [place for place in places.look(session.root, path) if place.kind == state["kind"]] if path else []
+    if any(place.task == state["task_id"] for place in there):
+        return
+    for now in (places.record(session.store, place) for place in there):
+        if now is not None and now["tag"] and now["tag"]["path"] == path:
+            raise Refused(
+                f"The item of task {handle} is task {now['handle']}'s now.",
+                f"Look at that one: overhand show {now['handle']}",
+            )
 
 
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:

@@ -59,7 +59,7 @@ def status(session: Session) -> Row:
     return {
         "running": running,
         "switched": wanted is not None,
-        "pid": known.get("pid") or (summon.running(store) if store.exists() else None),
+        "pid": known.get("pid") if running else None,
         "since": known.get("since"),
         "scanned": known.get("scanned"),
         "folders": known.get("folders", 0),
@@ -68,9 +68,16 @@ def status(session: Session) -> Row:
         "pending": known.get("pending", []),
         "queue": known.get("queue", []),
         "at_work": known.get("running", []),
+        "tasks": _named(session, [*known.get("queue", []), *known.get("running", [])]),
         "log": store.relative(switch.log_place(store)),
         "next": ["overhand daemon log -f"] if running else ["overhand daemon start"],
     }
+
+
+def _named(session: Session, tasks: list[str]) -> list[Row]:
+    """These tasks as people know them."""
+    states = session.store.states(tasks) if tasks else []
+    return [{key: state[key] for key in ("task_id", "handle", "title")} for state in states]
 
 
 def _start(session: Session) -> Answer:
@@ -159,7 +166,8 @@ def _look_on(session: Session) -> Iterator[Row]:
         if ours:
             switch.turn_on(store, os.getpid())
         began = time.monotonic() - _LOOK_EVERY
-        yield {"t": machine.now(), "what": "watching", "root": session.root, "why": "" if ours else "it was on already"}
+        why = "Ctrl-C ends it; agents at work go on" if ours else "it was on already; Ctrl-C ends only this look at it"
+        yield {"t": machine.now(), "what": "watching", "root": session.root, "why": why}
         for _ in _news(session):
             if time.monotonic() - began >= _LOOK_EVERY:
                 began = time.monotonic()

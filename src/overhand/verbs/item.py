@@ -50,6 +50,7 @@ class Desk:
         self.by = self.who.by(session.via)
         self.config: Config = trust.settings(session.root)
         self.waiting = sightings.waiting(session.store)
+        self.past = places.Past(session.store)
         self._states: dict[str, State | None] = {}
         if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
             overview = Overview(session.store)
@@ -115,7 +116,7 @@ class Desk:
         if place.task and state is None:
             return f"the id of a task that is not recorded here: {place.task}"
         if place.stage == "needs":
-            return "approval"
+            return self._approval(place)
         if place.stage in ("delegated", "next") and state is None:
             why = self.waiting.get(place.key, {}).get("why", "")
             if not place.on_tags_line and not why:
@@ -126,6 +127,16 @@ class Desk:
         if place.stage == "claimed" and state is not None and (held := approving.holder(state)):
             return None if held.startswith("task ") else f"whoever claimed it: {held}"
         return None
+
+    def _approval(self, place: Place) -> str:
+        """What an item at needs waits for; it may be an older text of something that was done."""
+        was = self.past.task_of(place)
+        if was is None:
+            why = self.waiting.get(place.key, {}).get("why", "")
+            return f"approval: {why}" if why else "approval"
+        if was["status"] is None:
+            return f"it is task {was['handle']} already: overhand show {was['handle']}"
+        return f"was task {was['handle']}, {was['status']}; once more: overhand item approve --again {place.name}"
 
 
 def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Answer:
@@ -187,15 +198,18 @@ def is_waiting(desk: Desk, place: Place, *, again: bool = False) -> bool:
     """Whether it waits for an approval that would start it for the first time, or again."""
     if place.stage not in ("needs", "delegated", "next") or (place.task and place.stage != "needs"):
         return False
+    if not place.task:
+        was = desk.past.task_of(place) if place.stage == "needs" else None
+        return was is None or (again and was["status"] is not None)
     state = desk.state(place)
-    if not place.task or state is None or state["status"] is None:
-        return not place.task
+    if state is None or state["status"] is None:
+        return False
     return not state["runs"] or (again and not places.original(desk.store, state, place))
 
 
 def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
     """One item: the row that is shown."""
-    state = approving.may_approve(desk.store, place, again=again)
+    state = approving.may_approve(desk.store, place, again=again, past=desk.past)
     if state is not None and place.stage == "claimed" and state["item"] and state["item"].get("how") != "outside":
         state = approving.hand_back(desk.store, state, desk.by)
     else:

@@ -33,6 +33,11 @@ def _place(written: str) -> tuple[str, str, int]:
 def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> bytes:
     from overhand.edits import edit
 
+    if not path.lower().endswith((".md", ".markdown")) and os.path.exists(path):
+        raise BadInput(
+            f"{file} is not a Markdown file; nothing was changed.", "Tags stand in files that end in .md or .markdown."
+        )
+
     def in_text(raw: bytes) -> Patch | None:
         if not finding.is_text(raw):
             raise BadInput(f"{file} is not text; nothing was changed.", "Tags stand in Markdown files: name one.")

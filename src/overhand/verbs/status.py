@@ -296,7 +296,10 @@ def command(state: State, headline: str) -> str:
         return f"overhand answer {handle}{which} {said}"
     if headline == "working":
         return f"overhand log -f {handle}"
-    claimed = bool(state["tag"] and state["tag"]["stage"] == "claimed")  # by somebody outside: there is nothing to run
+    shown = state["tag"]
+    if shown and (model.is_for_a_person(state) or (headline == "queued" and shown["stage"] == "next")):
+        return f"overhand item next {shown['path']}#{state['kind']}"
+    claimed = bool(shown and shown["stage"] == "claimed")  # by somebody outside: there is nothing to run
     if headline == "queued" and not state["queued"] and not claimed:
         return f"overhand run {handle}"
     if headline == "stopped" and state["runs"] and state["runs"][-1]["cause"] in _RESUMABLE:
