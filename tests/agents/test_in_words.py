@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         ({"command": "/bin/bash -lc 'cat a.txt | wc'"}, "cat a.txt | wc"),
         ({"command": ["bash", "-c", "ls -l"]}, "ls -l"),
         ({"command": "/bin/bash -lc ls"}, "ls"),
-        ({"file_path": "/work/src/a.py", "content": "x" * 999}, "src/a.py"),
-        ({"path": "/work/.agent-workspaces/t/runs/r/OUTPUT.md"}, "OUTPUT.md"),
+        ({"file_path": "/atlas/src/a.py", "content": "x" * 999}, "src/a.py"),
+        ({"path": "/atlas/.agent-workspaces/t/runs/r/OUTPUT.md"}, "OUTPUT.md"),
         ({"pattern": "def .*\n", "path": None}, "def .*"),
         ({"odd": {"a": 1}}, '{"odd": {"a": 1}}'),
         ({"cmd": "x" * 500}, "x" * 199 + "…"),
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_what_a_tool_was_used_for(arguments: dict[str, Any], told: str) -> None:
-    assert stream.brief(arguments, "/work/.agent-workspaces/t/runs/r", "/work") == told
+    assert stream.brief(arguments, "/atlas/.agent-workspaces/t/runs/r", "/atlas") == told
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_words_that_come_one_by_one_are_told_as_lines(tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     translate = translator("goose")
     assert translate is not None
-    spoken = Spoken(str(tmp_path), "r", translate, "/work")
+    spoken = Spoken(str(tmp_path), "r", translate, "/atlas")
     assert list(spoken.lines()) == [], "there is no file yet"
     path.write_text(word("I lo") + word("ok.\nThen") + word(" I"))
     assert [one["text"] for one in spoken.lines()] == ["I look."]
