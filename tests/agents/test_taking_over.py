@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agents.house import house, returns
-from agents.installed import program
+from agents.installed import program, require
 from overhand.testing.model.clients import point
 from verbs import player
 
@@ -212,9 +212,8 @@ def test_codex_takes_over_from_claude(tmp_path: Path) -> None:
         "it": [{"text": "I begin."}, {"text": "Still nothing."}],
         "on": [returns(summary="Codex has done it."), {"text": "Done."}],
     }
+    require("codex")
     with house("claude", tmp_path, scripts) as place:
-        if not program("codex").exists():
-            pytest.skip("codex is not installed: make agents")
         environ = {**point("codex", place.model.url, str(place.home)), **place.environ}
         place.environ = environ
         first = place.delegate("Do it. script:it")

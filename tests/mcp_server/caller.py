@@ -1,7 +1,8 @@
 """An agent of its own making: it calls the tools it was told to, by the official SDK, and keeps what came back.
 
 python caller.py ERA BLOCK CALLS    CALLS: a JSON list of [tool, arguments]; a call blocks BLOCK seconds at most;
-                                    results go to results.json in the project
+                                    results go to results.json in the project; `pending` appears there with the
+                                    first call that came back without an answer
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ async def main(era: str, block: str, calls: list[list[Any]]) -> list[Any]:
             found = await client.call_tool(tool, arguments)
             told.append(found.structured_content)
             if found.structured_content.get("pending"):
+                await anyio.Path(os.environ["OVERHAND_PROJECT"], "pending").touch()
                 number = {"again": found.structured_content.get("seq") or found.structured_content.get("handle")}
                 while found.structured_content.get("pending"):
                     found = await client.call_tool(tool, number)

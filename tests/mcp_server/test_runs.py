@@ -85,8 +85,7 @@ def test_a_question_is_asked_again_until_it_is_answered(house: ProjectDir, era: 
         block="0.5",
     )
     made = house.run("delegate", "Paint", "--agent", "caller", "--json", check=True)
-    wait_for_question(house, made.json["handle"])
-    time.sleep(1.5)
+    appears(house.path / "pending")
     house.run("answer", str(made.json["handle"]), "blue", check=True)
     assert house.run("wait", str(made.json["handle"]), "--json").json["status"] == "completed"
     _, first, last, _ = results(house)
@@ -95,11 +94,11 @@ def test_a_question_is_asked_again_until_it_is_answered(house: ProjectDir, era: 
     assert (last["pending"], last["answer"]) == (False, "blue")
 
 
-def wait_for_question(project: ProjectDir, handle: int) -> None:
+def appears(path: Path) -> None:
     until = time.monotonic() + 30
-    while not project.run("show", str(handle), "--json").json["questions"]:
-        assert time.monotonic() < until, "it asked nothing"
-        time.sleep(0.1)
+    while not path.exists():
+        assert time.monotonic() < until, f"no {path.name} came about"
+        time.sleep(0.05)
 
 
 def test_a_part_is_handed_on_and_its_result_comes_back(house: ProjectDir) -> None:
