@@ -39,12 +39,12 @@ def rows(*, quick: bool) -> list[Row]:
 
 
 @contextmanager
-def _watched(place: Path) -> Iterator[tuple[Store, dict[str, str]]]:
+def watched(place: Path, worker: str = _WORKER) -> Iterator[tuple[Store, dict[str, str]]]:
     """A project with a worker, and its daemon after the first scan."""
     env = measure.environment(place.parent)
     os.environ["XDG_CONFIG_HOME"] = env["XDG_CONFIG_HOME"]
     (place / ".overhand/agents").mkdir(parents=True)
-    command = json.dumps(["/bin/sh", "-c", _WORKER])
+    command = json.dumps(["/bin/sh", "-c", worker])
     text = f"---\nname: worker\ndescription: x\noverhand:\n  driver: command\n  command: {command}\n---\nDo it.\n"
     (place / ".overhand/agents/worker.md").write_text(text)
     (place / ".overhand/config.toml").write_text('default_agent = "worker"\n')
@@ -52,7 +52,7 @@ def _watched(place: Path) -> Iterator[tuple[Store, dict[str, str]]]:
     store = Store(os.path.realpath(place))
     try:
         measure.run([OVERHAND, "daemon", "start"], place, env)
-        _until(lambda: bool(_status(store).get("scanned")))
+        until(lambda: bool(status(store).get("scanned")))
         yield store, env
     finally:
         measure.run([OVERHAND, "daemon", "stop"], place, env)
@@ -60,13 +60,15 @@ def _watched(place: Path) -> Iterator[tuple[Store, dict[str, str]]]:
             os.kill(pid, 9)
 
 
-def _status(store: Store) -> dict[str, object]:
+def status(store: Store) -> dict[str, object]:
+    """What the daemon says about itself."""
     told: dict[str, object] = json.loads(indexed.ask(store, {"ask": "daemon"}) or b"{}")
     return told
 
 
-def _until(true: object) -> None:
-    deadline = time.monotonic() + _PATIENCE
+def until(true: object, patience: float = _PATIENCE) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + patience
     while not true():  # type: ignore[operator]
         if time.monotonic() > deadline:
             raise SystemExit("bench/daemon.py waited too long")
@@ -77,7 +79,7 @@ def _find(files: int, size: int, rounds: int, bars: tuple[float, float]) -> Row:
     program = shutil.which("rg") or str(Path(PYTHON).parent / "rg")
     with measure.folder() as place:
         tagged = tags.corpus(place, files, size)
-        with _watched(place) as (store, env):
+        with watched(place) as (store, env):
             if indexed.find(store, str(place), "#needs-*", tags_only=False, form="files") is None:
                 raise SystemExit("the daemon does not answer")
             commands = ([program, *_RG, "."], [OVERHAND, "tag", "find", "#needs-*"])
@@ -100,16 +102,16 @@ def _find(files: int, size: int, rounds: int, bars: tuple[float, float]) -> Row:
 def _start(rounds: int) -> Row:
     """From the moment a tag is written, less the debounce, until the agent's first line runs."""
     late: list[float] = []
-    with measure.folder() as place, _watched(place) as (store, _env):
+    with measure.folder() as place, watched(place) as (store, _env):
         began = place / "began"
         for number in range(rounds):
             # the run before must be over for so long that it cannot have typed this
-            _until(lambda: not _status(store)["running"] and not _status(store)["pending"])
+            until(lambda: not status(store)["running"] and not status(store)["pending"])
             time.sleep(6)
             path = place / f"r{number}.md"
             path.write_text(_REQUEST.format(number))
             wrote = path.stat().st_mtime
-            _until(lambda number=number: began.exists() and len(began.read_text().split()) > number)
+            until(lambda number=number: began.exists() and len(began.read_text().split()) > number)
             late.append(float(began.read_text().split()[-1]) - wrote - DEBOUNCE)
     found = measure.median(late)
     return Row(
@@ -130,16 +132,16 @@ def _idle(folders: int, seconds: float) -> Row:
             folder = place / f"d{number // 100:03d}" / f"e{number:05d}"
             folder.mkdir(parents=True)
             (folder / "note.md").write_text(f"# Note {number}\n\nNothing #needs-fix yet.\n")
-        with _watched(place) as (store, _env):
+        with watched(place) as (store, _env):
             pid = summon.running(store) or 0
-            _until(lambda: not _status(store)["pending"])
+            until(lambda: not status(store)["pending"])
             before, began = _ticks(pid), time.monotonic()
             time.sleep(seconds)
             share = (_ticks(pid) - before) / _TICKS / (time.monotonic() - began)
             size = _resident(pid)
-            watched = _status(store)["folders"]
+            count = status(store)["folders"]
     return Row(
-        f"daemon idle, {watched:,} watched folders",
+        f"daemon idle, {count:,} watched folders",
         f"{share * 100:.2f} % of a core, {size / 1e6:.0f} MB",
         "≤ 0.5 %, ≤ 80 MB",
         "0.1 %",

@@ -6,15 +6,13 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import measure
 from measure import OVERHAND, PYTHON, Row
 
-from overhand.errors import OverhandError, Refused
+from overhand.errors import Refused
 from overhand.verbs import Session
 from overhand.verbs import tag as verb
 
@@ -42,7 +40,9 @@ def rows(*, quick: bool) -> list[Row]:
     if not quick:
         found.append(_find(100_000, 1000, 11))
     races = [_race(count) for count in ((2, 8) if quick else (2, 8, 64))]
-    return [*found, *races, _in_process(200 if quick else 1000), *_editors(300 if quick else 2000)]
+    import editors  # not above: it needs daemon.py, which needs the documents of this file
+
+    return [*found, *races, _in_process(200 if quick else 1000), *editors.rows(quick=quick)]
 
 
 # ------------------------------------------------------------------------------------------------------- finding
@@ -177,69 +177,3 @@ def _in_process(files: int) -> Row:
         sorted(won) == list(range(files)) and not changed,
         None,
     )
-
-
-# ------------------------------------------------------------------------------------------------------- editors
-
-
-def _editors(count: int) -> list[Row]:
-    return [_editor(how, count) for how in ("rename", "append", "truncate")]
-
-
-def _editor(how: str, count: int) -> Row:
-    """It adds numbered lines by its own means, again and again, while a tag is swapped to and fro."""
-    with measure.folder() as place:
-        path = place / "e.md"
-        path.write_text("# E\n**Tags**: #needs-fix\n\n")
-        editor = subprocess.Popen([PYTHON, __file__, how, str(count)], cwd=place)
-        session = Session(str(place))
-        swaps = busy = 0
-        while editor.poll() is None:
-            now = next((stage for stage in ("needs", "claimed") if f"#{stage}-fix" in path.read_text()), None)
-            if now is None:
-                continue
-            try:
-                verb.tag(
-                    session, "swap", [str(path), f"#{now}-fix", f"#{'claimed' if now == 'needs' else 'needs'}-fix"]
-                )
-                swaps += 1
-            except OverhandError:
-                busy += 1
-        lines = [line for line in path.read_text().splitlines() if line.startswith("line ")]
-        lost = count - len(set(lines))
-        doubled = len(lines) - len(set(lines))
-    return Row(
-        f"an editor adds {count:,} lines ({how}) while a tag is swapped all the time",
-        f"{lost} of its lines lost, {doubled} doubled",
-        "0 lost",
-        "0 lost",
-        lost == 0 and doubled == 0,
-        lost == 0,
-        f"{swaps} swaps, {busy} given up because of the editor",
-    )
-
-
-def _edit(how: str, count: int) -> None:
-    log = ""
-    for number in range(count):
-        log += f"line {number}\n"
-        if how == "append":
-            with open("e.md", "a") as file:
-                file.write(f"line {number}\n")
-            continue
-        with open("e.md") as file:
-            head = file.read().partition("\n\n")[0]
-        if not head.startswith("# E"):
-            head = "# E\n**Tags**: #needs-fix"
-        if how == "rename":
-            with open(".e.new", "w") as file:
-                file.write(f"{head}\n\n{log}")
-            os.rename(".e.new", "e.md")
-        else:
-            with open("e.md", "w") as file:
-                file.write(f"{head}\n\n{log}")
-        time.sleep(0.0005)
-
-
-if __name__ == "__main__":
-    _edit(sys.argv[1], int(sys.argv[2]))

@@ -118,14 +118,17 @@ class Dispatch:
         self.marks = self._marks()
         self.before = self.index.hits if self.index is not None and not why else {}
         self._drop_index()
-        self._in_thread(lambda: ("scanned", (why, self._read_all())))
+        self._in_thread(lambda: ("scanned", (why, *self._read_all(why))))
 
-    def _read_all(self) -> Index:
+    def _read_all(self, why: str) -> tuple[Index, list[str]]:
+        """The index; and, unless only news count, files in which an older text may have come back meanwhile."""
+        from overhand import places
         from overhand.tagindex import Index  # a supervisor that watches no tags starts without it
 
         index = Index(self.boss.store.root, self._beside())
         index.begin()
-        return index
+        past = places.Past(self.boss.store)
+        return index, [path for path in index.unrecorded() if past.names(path)] if why else []
 
     def _beside(self) -> tuple[str, ...]:
         """Settings, and what is trusted."""
@@ -134,7 +137,7 @@ class Dispatch:
     def _marks(self) -> list[object]:
         return [*configs.marks(self.boss.store.root, trust.place())]
 
-    def _scanned(self, why: str, index: Index) -> None:
+    def _scanned(self, why: str, index: Index, older: list[str]) -> None:
         self.scanning = False
         if not self.on:
             index.close()
@@ -147,7 +150,7 @@ class Dispatch:
             folders, files = len(tree.folders), len(index.hits)
             self.note("scanned", why=why, folders=folders, files=files, watched=tree.is_whole)
             waiting = (key.partition("#")[0] for key in sightings.waiting(self.boss.store))
-            paths = {*index.worth_a_look(), *self._noted(index), *waiting, ""}
+            paths = {*index.worth_a_look(), *older, *self._noted(index), *waiting, ""}
         else:
             paths = {p for p in {*index.hits, *self.before} if index.hits.get(p) != self.before.get(p)}
         for path in paths:  # "": tasks whose tag may stand nowhere

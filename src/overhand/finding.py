@@ -1,12 +1,14 @@
 """Tags in a tree of Markdown files: ripgrep says which files to look at where it is installed, else a walk does.
 
 Both leave out what `.gitignore` and `.git/info/exclude` leave out, hidden folders, Overhand's own, and links; both give
-the same answer. Which tags are live is decided here, by `tags.scan`, in either case.
+the same answer. Which tags are live is decided by us in either case: by `tags.scan`, or for what is only printed at the
+places that ripgrep names, by `spotting`.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
 from overhand.errors import NotFound
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from overhand.ignoring import Ignored
+    from overhand.ripgrep import Spots
     from overhand.tags import Tag
 
     Hit = tuple[str, bytes, list[Tag]]  # the path as shown, the file's bytes, and the tags in it
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _OURS = ".agent-workspaces"
 _WILD = "*?["
+_COARSE = 2.0  # seconds: how far the clock of a file system may be behind
 _START = 8000  # bytes; where a NUL among these says that a file is no text, as git has it
 
 
@@ -35,22 +39,47 @@ def search(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent)
     prefix = literal(pattern).encode()
     found: dict[str, Hit] = {}
     scan: Callable[[bytes, bytes], list[Tag]] | None = None
-    for path in holding(where, pattern, all=all, warn=warn):
+    for path, raw, _ in _texts(where, pattern, all=all, warn=warn):
         if scan is None:
             from overhand import tags  # not earlier: now ripgrep is at work
 
             scan = tags.scan
-        raw = read(path, warn) if path not in found else None
-        if raw is None:
-            continue
-        if not is_text(raw):
-            if prefix in raw:
-                warn(f"{path} is not text; it was not searched.")
-            continue
         hits = [tag for tag in scan(raw, prefix) if fits(tag.name)]
         if hits:
             found[path] = (path, raw, hits)
-    return sorted(found.values(), key=_by_path)
+    return [found[path] for path in sorted(found, key=_by_folder)]
+
+
+def lines(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> dict[str, list[str]]:
+    """The same as it is printed: by file the lines with hits, each once, as `path:line: text`."""
+    found: dict[str, list[str]] = {}
+    look: Callable[[bytes, Spots | None], dict[int, bytes]] | None = None
+    for path, raw, spots in _texts(where, pattern, all=all, warn=warn, spots=True):
+        if look is None:
+            from overhand import spotting
+
+            start = literal(pattern)
+            look = spotting.looking(start.encode(), matcher(pattern), is_open=pattern == f"{start}*")
+        hits = look(raw, spots)
+        if hits:
+            found[path] = [f"{path}:{number}: {line.decode('utf-8', 'replace')}" for number, line in hits.items()]
+    return {path: found[path] for path in sorted(found, key=_by_folder)}
+
+
+def _texts(
+    where: str, pattern: str, *, all: bool, warn: Warn, spots: bool = False
+) -> Iterator[tuple[str, bytes, Spots | None]]:
+    """The files to look at, what is in them, and where ripgrep saw it, unless they may have changed since."""
+    prefix = literal(pattern).encode()
+    before = time.time() - _COARSE
+    for path, seen in _spotted(where, pattern, all=all, warn=warn, first=not spots):
+        raw, changed = load(path, warn)
+        if raw is None:
+            continue
+        if is_text(raw):
+            yield path, raw, seen if changed < before else None
+        elif prefix in raw:
+            warn(f"{path} is not text; it was not searched.")
 
 
 def is_text(raw: bytes) -> bool:
@@ -58,8 +87,9 @@ def is_text(raw: bytes) -> bool:
     return raw.find(b"\0", 0, _START) < 0
 
 
-def _by_path(hit: Hit) -> str:
-    return hit[0].replace("/", "\0")  # folder by folder
+def _by_folder(path: str) -> str:
+    """What paths are sorted by: folder by folder."""
+    return path.replace("/", "\0")
 
 
 def literal(pattern: str) -> str:
@@ -82,27 +112,33 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 def read(path: str, warn: Warn = _silent) -> bytes | None:
     """A file's bytes, or None with a warning."""
+    return load(path, warn)[0]
+
+
+def load(path: str, warn: Warn = _silent) -> tuple[bytes | None, float]:
+    """The same, and when the file was changed, by the file system's clock."""
     try:
         fd = _open(path)
         try:
-            size = os.fstat(fd).st_size
+            stat = os.fstat(fd)
+            size = stat.st_size
             raw = os.read(fd, size + 1)
             while len(raw) < size and (more := os.read(fd, size - len(raw))):
                 raw += more  # one call reads no more than 2 GB
-            return raw
+            return raw, stat.st_ctime
         finally:
             os.close(fd)
+    except FileNotFoundError:
+        return None, 0.0  # it was there a moment ago
     except OSError as error:
         warn(_unreadable(path, error.strerror or str(error)))
-        return None
+        return None, 0.0
 
 
 def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except BlockingIOError:  # it is just being edited (edits.py)
-        import time
-
         for _ in range(200):
             time.sleep(0.001)
             try:
@@ -116,10 +152,17 @@ def _unreadable(path: str, why: str) -> str:
     return f"{path} cannot be read ({why.lower()}); it was not searched."
 
 
-def holding(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> Iterator[str]:
-    """The Markdown files in which a tag like this may stand, in no order; perhaps one of them twice."""
+def holding(where: str, *patterns: str, all: bool = False, warn: Warn = _silent) -> Iterator[str]:
+    """The Markdown files in which a tag like one of these may stand, in no order; perhaps one of them twice."""
+    return (path for path, _ in _spotted(where, *patterns, all=all, warn=warn, first=True))
+
+
+def _spotted(
+    where: str, *patterns: str, all: bool = False, warn: Warn = _silent, first: bool = False
+) -> Iterator[tuple[str, Spots | None]]:
+    """The same, and where in them what every match begins with stands; None: that was not looked for."""
     if os.path.isfile(where):
-        yield where
+        yield where, None
         return
     if not os.path.isdir(where):
         raise NotFound(
@@ -132,12 +175,14 @@ def holding(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent
     if program:
         from overhand import ripgrep
 
+        texts = [literal(pattern) for pattern in patterns]
         run = ripgrep.holding(
-            program, where, literal(pattern), all=all, warn=lambda path, why: warn(_unreadable(path, why))
+            program, where, texts, all=all, warn=lambda path, why: warn(_unreadable(path, why)), first=first
         )
         if (yield from run):
             return
-    yield from documents(where, all=all, warn=warn)
+    for path in documents(where, all=all, warn=warn):
+        yield path, None
 
 
 def installed() -> str:
@@ -161,6 +206,8 @@ def documents(where: str, *, all: bool = False, warn: Warn = _silent) -> Iterato
         try:
             with os.scandir(f"{top}/{folder}") as entries:
                 found = list(entries)
+        except FileNotFoundError:
+            continue
         except OSError as error:
             warn(_unreadable(f"{shown}{folder}".rstrip("/") or where, error.strerror or str(error)))
             continue

@@ -100,22 +100,24 @@ def typed(
         why = f"an older text of task {earlier['handle']}, judged {earlier['status']}, may have come back"
         sightings.park(store, place.key, f"{why}; to have it done again, approve it")
         return None
+    route = config.route(place.kind)
+    if route is not None and route.auto_approve:  # nobody's word is needed, so it does not matter whose this is
+        return _taken(store, config, place, by, "auto")
     if config.approval == "record":
         sightings.park(store, place.key, "only what is approved with `overhand item approve` is started")
         return None
-    route = config.route(place.kind)
     if since is None:
         alive = sightings.alive_since(store, sightings.known(store), until)
     else:
         alive = sightings.alive_since(store, since, until, margin=_SOON)
-    if route is None or (alive and not route.auto_approve):
+    if route is None or alive:
         who = ", ".join(f"task {state['handle']}" for state, _ in alive[-3:])
         why = f"it may have been written by a run: {who}" if route else f"there is no route for {place.kind}"
         sightings.park(store, place.key, why)
         for state, run in alive[-3:]:
             _suspect(store, state, place, run["id"], by)
         return None
-    return _taken(store, config, place, by, "auto" if alive else "typed")
+    return _taken(store, config, place, by, "typed")
 
 
 def _noted(store: Store, config: Config, place: Place, by: Event, past: places.Past) -> str | None:

@@ -35,16 +35,8 @@ _NAMES = frozenset(
 )
 
 
-def live(raw: bytes, places: list[int]) -> list[int]:
-    """Those of the places, given in ascending order, that are not inert."""
-    from overhand import quickly
-
-    found = quickly.live(raw, places)
-    return live_among(blocks(raw), raw, places) if found is None else found
-
-
 def live_among(pieces: Iterable[Block], raw: bytes, places: list[int]) -> list[int]:
-    """The same, for places inside of these pieces."""
+    """Those of the places, given in ascending order and inside of these pieces, that are not inert."""
     found: list[int] = []
     at = 0
     for kind, start, end in pieces:

@@ -12,8 +12,14 @@ _PREFIX = b" \t>-+*0123456789.)"  # what containers and indents are made of
 _FAR = 200  # bytes: no container begins that far to the right
 
 
-def live(raw: bytes, places: list[int]) -> list[int] | None:
-    """Those of the places that are not inert; None if that takes reading every line."""
+def live(raw: bytes, places: list[int]) -> list[int]:
+    """Those of the places, given in ascending order, that are not inert."""
+    found = guess(raw, places)
+    return mentions.live_among(mentions.blocks(raw), raw, places) if found is None else found
+
+
+def guess(raw: bytes, places: list[int]) -> list[int] | None:
+    """The same, of at least one place; None if that takes reading every line."""
     start = mentions.body(raw)
     last = places[-1]
     # single bytes are looked for ten times faster than longer marks
@@ -49,14 +55,14 @@ def _simple_fences(raw: bytes, start: int, last: int) -> list[tuple[int, int]] |
     found: list[tuple[int, int]] = []
     begin, at = -1, raw.find(b"```", start, last)
     while at >= 0:
-        follows = raw[at + 3 : at + 4]
-        if (at > start and raw[at - 1] != 0x0A) or follows in (b"`", b" ", b"\t"):
+        follows = raw[at + 3]  # at least the place itself
+        if (raw[at - 1] != 0x0A and at > start) or follows in b"` \t":
             return None
         if begin < 0:
-            if raw.find(b"`", at + 3, _line_end(raw, at)) >= 0:
+            if follows != 0x0A and raw.find(b"`", at + 3, _line_end(raw, at)) >= 0:
                 return None
             begin = at
-        elif follows in (b"\n", b""):
+        elif follows == 0x0A:
             found.append((begin, at + 3))
             begin = -1
         at = raw.find(b"```", at + 3, last)
@@ -118,8 +124,9 @@ def _outside(raw: bytes, places: list[int], fences: list[tuple[int, int]], start
             fence = next(inside)
         if place < start or place >= fence[0]:
             continue
-        if place >= high:
-            low, high = _around(raw, place, floor)
+        if place >= high:  # now those from the blank line before it to the one behind it
+            low, high = raw.rfind(b"\n\n", floor, place) + 2, raw.find(b"\n\n", place)
+            low, high = (low if low > 1 else floor), (high if high >= 0 else len(raw))
             clear = raw.find(b"`", low, high) < 0 and raw.find(b"<!--", low, high) < 0
             if not clear:
                 among = _below(places, index, min(high, fence[0]))
@@ -161,10 +168,3 @@ def _below(places: list[int], index: int, end: int) -> list[int]:
     while stop < len(places) and places[stop] < end:
         stop += 1
     return places[index:stop]
-
-
-def _around(raw: bytes, place: int, floor: int) -> tuple[int, int]:
-    """From the blank line before a place to the one behind it."""
-    before = raw.rfind(b"\n\n", floor, place)
-    after = raw.find(b"\n\n", place)
-    return (before + 2 if before >= 0 else floor), (after if after >= 0 else len(raw))

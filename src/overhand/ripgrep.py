@@ -1,4 +1,4 @@
-"""Ripgrep as a prefilter: it says which Markdown files hold some text, much faster than we could."""
+"""Ripgrep as a prefilter: it says which Markdown files hold some text, and where, much faster than we could."""
 
 from __future__ import annotations
 
@@ -8,22 +8,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    Spots = list[tuple[int, int]]  # of each match the number of its line, from 1, and its offset in the file
+
 # The user's own settings and ignore files stay out of it, so that the answer is the same with and without ripgrep.
-# It prints `path NUL match newline` for the first line of each file; names alone it would keep back until the end.
+# It prints `path NUL line:offset:match newline` for each match; names alone it would keep back until the end.
 _FLAGS = (
-    "--no-config", "--max-count=1", "--only-matching", "--no-line-number", "--with-filename", "--no-heading", "--null",
+    "--no-config", "--only-matching", "--line-number", "--byte-offset", "--with-filename", "--no-heading", "--null",
     "--line-buffered", "--text", "--encoding=none", "--color=never", "--no-require-git", "--no-ignore-dot",
-    "--no-ignore-global", "--type-add=overhand:*.md", "--type=overhand", "--glob=!.agent-workspaces",
+    "--no-ignore-global", "--type-add=overhand:*.md", "--type=overhand",
 )  # fmt: skip
 _LETTER = r"(?-u)#[A-Za-z\x80-\xff]"
+_OURS = b"/.agent-workspaces/"
+_PIPE = 65536  # bytes it holds
+_PAUSE = 0.001  # seconds; being woken for each of a thousand files takes longer than reading them
 
 
 def holding(
-    program: str, where: str, text: str, *, all: bool, warn: Callable[[str, str], None]
-) -> Generator[str, None, bool]:
-    """The files below a folder that hold this text, as they are found; in the end, whether these are all."""
-    wanted = ["--regexp", _LETTER] if text == "#" else ["--fixed-strings", "--regexp", text]
-    words = [program, *_FLAGS, f"--threads={_threads()}", *(["--no-ignore"] if all else []), *wanted, "--", where]
+    program: str, where: str, texts: list[str], *, all: bool, warn: Callable[[str, str], None], first: bool = False
+) -> Generator[tuple[str, Spots], None, bool]:
+    """The files below a folder that hold one of these texts, as they are found, and where in them (or only the first
+    place); in the end, whether these are all."""
+    wanted = ["--regexp", _LETTER] if "#" in texts else ["--fixed-strings", *(f"--regexp={text}" for text in texts)]
+    how = [*(["--max-count=1"] if first else []), *(["--no-ignore"] if all else [])]
+    words = [program, *_FLAGS, f"--threads={_threads()}", *how, *wanted, "--", where]
     out, out_end = os.pipe()
     err, err_end = os.pipe()
     actions = [(os.POSIX_SPAWN_DUP2, out_end, 1), (os.POSIX_SPAWN_DUP2, err_end, 2)]
@@ -39,12 +46,14 @@ def holding(
     said: list[bytes] = []
     code = -1
     try:
-        yield from _paths(out, err, said, max(len(os.fsencode(text)), 2) + 1)
+        yield from _files(_records(out, err, said))
+    except ValueError:  # it ended in the middle of a line, or is another program
+        said.append(b"?")
     finally:
         os.close(out)
         os.close(err)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code in (0, 1) or (code == 2 and _explained(b"".join(said), warn))
+    return (code in (0, 1) and b"?" not in said) or (code == 2 and _explained(b"".join(said), warn))
 
 
 def _threads() -> int:
@@ -53,28 +62,47 @@ def _threads() -> int:
     return max(1, min(cores, 12))
 
 
-def _paths(out: int, err: int, said: list[bytes], skip: int) -> Iterator[str]:
-    """What comes out, path by path, between matches of so many bytes; complaints are collected."""
+def _files(records: Iterator[bytes]) -> Iterator[tuple[str, Spots]]:
+    """File by file what comes out as `line:offset:match newline path`, the path being the next one's."""
+    path = next(records, b"")
+    spots: Spots = []
+    for record in records:
+        said, _, following = record.partition(b"\n")
+        line, offset, _ = said.split(b":", 2)
+        spots.append((int(line), int(offset)))
+        if following != path:
+            if _OURS not in path:  # a rule of `.gitignore` may take it back
+                yield os.fsdecode(path.removeprefix(b"./")), spots
+            path, spots = following, []
+
+
+def _records(out: int, err: int, said: list[bytes]) -> Iterator[bytes]:
+    """What comes out, between the NULs; complaints are collected."""
     import select
+    import time
 
     waiting = select.poll()
     for fd in (out, err):
         waiting.register(fd, select.POLLIN)
-    open_ends, rest, last = 2, b"-" * skip, b""
+    open_ends, rest = 2, b""
+    began = time.monotonic()
     while open_ends:
+        length = 0
         for fd, _ in waiting.poll():
-            part = os.read(fd, 65536)
+            part = os.read(fd, _PIPE)
+            length += len(part)
             if not part:
                 waiting.unregister(fd)
                 open_ends -= 1
             elif fd == err:
                 said.append(part)
             else:
-                *paths, rest = (rest + part).split(b"\0")
-                for path in paths:
-                    if path[skip:] != last:  # a line may match more than once
-                        last = path[skip:]
-                        yield os.fsdecode(last.removeprefix(b"./"))
+                *whole, rest = (rest + part).split(b"\0")
+                yield from whole
+        if open_ends and length < _PIPE // 2:
+            time.sleep(min(_PAUSE, (time.monotonic() - began) / 20))
+    if rest:
+        yield rest
 
 
 def _explained(said: bytes, warn: Callable[[str, str], None]) -> bool:
@@ -84,5 +112,6 @@ def _explained(said: bytes, warn: Callable[[str, str], None]) -> bool:
         reason, has_number, _ = why.partition(" (os error ")
         if not colon or not has_number:
             return False
-        warn(path.partition(": IO error for operation on ")[0], reason)
+        if reason != "No such file or directory":  # else it was there a moment ago
+            warn(path.partition(": IO error for operation on ")[0], reason)
     return True

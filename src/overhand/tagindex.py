@@ -168,6 +168,14 @@ class Index:
             if any(hit.task or hit.name.startswith(("#delegated-", "#claimed-")) for hit in hits):
                 yield path
 
+    def unrecorded(self) -> list[str]:
+        """Files with an item that waits for approval, on their Tags line."""
+        return [
+            path
+            for path, hits in self.hits.items()
+            if any(hit.on_tags_line and not hit.task and hit.name.startswith("#needs-") for hit in hits)
+        ]
+
 
 def _hit(raw: bytes, tag: tags.Tag) -> Hit:
     priority, effort = tags.weights(raw, tag)

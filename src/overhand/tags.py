@@ -7,7 +7,8 @@ What only mentions a tag is inert: see mentions.py.
 
 from __future__ import annotations
 
-from overhand.mentions import BOM, blocks, body, live
+from overhand.mentions import BOM, blocks, body
+from overhand.quickly import live
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
     counted = 0
     for start in live(raw, places):
         if start > on.end:
-            begin = raw.rfind(b"\n", 0, start) + 1
-            on = Line(on.number + raw.count(b"\n", counted, begin), begin + _bom(raw, begin), _line_end(raw, start))
+            begin, end = line_around(raw, start)
+            on = Line(on.number + raw.count(b"\n", counted, begin), begin, end)
             counted = begin
             if head == -2 and raw.startswith(_HEAD, on.start):
                 head = on.start if _is_second_line(raw, on.start) else _tags_line(raw)
@@ -106,15 +107,17 @@ def places_in(raw: bytes, prefix: bytes, at: int, stop: int) -> list[int]:
     found: list[int] = []
     at = raw.find(prefix, at, stop)
     while at >= 0:
-        follows = raw[at + 1] if at + 1 < stop else 0
-        if (follows in _LETTERS or follows >= 0x80) and _may_begin(raw, at):
+        if begins(raw, at):
             found.append(at)
         at = raw.find(prefix, at + 1, stop)
     return found
 
 
-def _may_begin(raw: bytes, at: int) -> bool:
-    """Whether a tag can begin here: not inside of a word, a path, a link or an attribute, and not escaped."""
+def begins(raw: bytes, at: int) -> bool:
+    """Whether a tag can begin with this `#`: not inside of a word, a path, a link or an attribute, and not escaped."""
+    follows = raw[at + 1] if at + 1 < len(raw) else 0
+    if follows < 0x80 and follows not in _LETTERS:
+        return False
     if at == 0:
         return _is_letter(raw, at + 1)
     before = raw[at - 1]
@@ -171,6 +174,17 @@ def token_end(raw: bytes, start: int) -> int:
     while raw[at - 1] in b"-_":
         at -= 1  # emphasis, or a dash
     return at
+
+
+def name_at(raw: bytes, start: int) -> str:
+    """The tag that begins here, as it is written."""
+    return raw[start : token_end(raw, start)].decode("utf-8", "replace")
+
+
+def line_around(raw: bytes, at: int) -> tuple[int, int]:
+    """Where the line begins and ends that this place is in, without BOM and line end."""
+    start = raw.rfind(b"\n", 0, at) + 1
+    return start + _bom(raw, start), _line_end(raw, at)
 
 
 def _line_end(raw: bytes, at: int) -> int:

@@ -209,4 +209,7 @@ def test_it_says_how_it_is_installed(house: Watched) -> None:
     assert "KillMode=process" in told["systemd"]
     assert "<key>AbandonProcessGroup</key><true/>" in told["launchd"]
     assert plistlib.loads(told["launchd"].encode())["ProgramArguments"][-1] == "daemon"
+    home = str(house.project.config_home)  # there is what the user trusts
+    assert f'Environment="XDG_CONFIG_HOME={home}"' in told["systemd"].splitlines()
+    assert plistlib.loads(told["launchd"].encode())["EnvironmentVariables"]["XDG_CONFIG_HOME"] == home
     assert "--print" in house.json("daemon", "install", code=2)["error"]["hint"]

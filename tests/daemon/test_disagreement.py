@@ -163,6 +163,23 @@ def test_an_older_branch_from_before_the_approval_is_checked_out(house: Watched)
     assert house.starts(task) == 1
 
 
+def test_an_older_branch_that_was_checked_out_while_nobody_watched(house: Watched) -> None:
+    """At its start the daemon puts right what came back; what was never approved is left alone."""
+    house.write()
+    house.begin()
+    task = house.approve()
+    house.becomes("#done-fix")
+    house.json("daemon", "stop")
+    house.write()
+    house.write("other.md")
+    house.begin()
+    house.becomes("#done-fix")
+    assert house.tags() == [("#done-fix", task)]
+    assert (house.starts(task), house.items()) == (1, [task])
+    until(lambda: not house.status()["pending"], "nothing to do")
+    assert house.read("other.md") == REQUEST
+
+
 def test_what_is_noted_of_an_automatic_kind_is_started(house: Watched) -> None:
     """Found at the beginning, when it is written, and when the setting comes."""
     house.write()

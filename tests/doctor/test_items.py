@@ -61,11 +61,18 @@ def test_a_claim_that_an_editor_wrote_back(house: House) -> None:
     assert findings(house)["stale-claim"]["what"] == f"{AT}:3#fix is claimed, but task 1 ended: completed."
 
 
-def test_a_claim_from_outside_is_shown_after_a_day(house: House) -> None:
+@pytest.mark.parametrize("how", ["typed", "item claim"])
+def test_a_claim_from_outside_is_shown_after_a_day(house: House, how: str) -> None:
     house.agent("worker", "output")
-    house.write(text="# Fix Request: The map\n\n**Tags**: #claimed-fix\n\n## What\nMend it.\n")
-    house.store.ensure()
-    (task,) = heeding.heed(house.store, load(str(house.path)), AT, {"kind": "overhand", "via": "test"})
+    if how == "typed":
+        house.write(text="# Fix Request: The map\n\n**Tags**: #claimed-fix\n\n## What\nMend it.\n")
+        house.store.ensure()
+        (task,) = heeding.heed(house.store, load(str(house.path)), AT, {"kind": "overhand", "via": "test"})
+    else:
+        house.trusted()
+        house.write()
+        task = house.prepared(stage="next")
+        house.json("item", "claim", f"{AT}#fix")
     assert "outside-claim" not in findings(house), "it is young"
     path = f"{house.store.folder(task)}/{log.LOG}"
     with open(path, encoding="utf-8") as file:
@@ -75,6 +82,8 @@ def test_a_claim_from_outside_is_shown_after_a_day(house: House) -> None:
     found = findings(house)["outside-claim"]
     assert f"overhand item done {AT}#fix" in found["next"]
     assert found["level"] == "problem"
+    house.json("item", "needs", f"{AT}#fix")
+    assert "outside-claim" not in findings(house)
 
 
 def test_the_remedy_brings_the_tag_in_line(house: House) -> None:

@@ -192,6 +192,16 @@ def test_a_kind_that_is_approved_automatically_is_taken_from_runs_as_well(house:
     assert item["how"] == "auto"
 
 
+@pytest.mark.parametrize("text", [REQUEST, TYPED])
+def test_nobody_s_word_is_needed_for_such_a_kind_also_where_only_records_count(house: House, text: str) -> None:
+    house.project.config('approval = "record"\n[routes.fix]\nauto_approve = true\n')
+    house.trusted()
+    house.write(AT, text)
+    (task,) = heed(house)
+    assert (house.state(task)["item"] or {})["how"] == "auto"
+    assert house.tags() == [("#delegated-fix", task)]
+
+
 def test_of_such_a_kind_what_is_noted_is_approved_as_it_is_found(house: House, alive: str) -> None:
     house.project.config("[routes.fix]\nauto_approve = true\n")
     house.trusted()

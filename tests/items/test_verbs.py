@@ -114,6 +114,14 @@ def test_what_is_no_item_is_told(house: House, written: str, code: int, says: st
     assert says in house.json("item", "approve", written, code=code)["error"]["message"]
 
 
+def test_the_list_says_which_kinds_nobody_would_take(house: House) -> None:
+    house.write("notes.md", "# N\n\n- a #needs-poem\n- b #needs-fix\n")
+    assert house.waits() == {
+        "notes.md:3#poem": "approval: the settings in force have no route for the kind poem",
+        "notes.md:4#fix": "approval",
+    }
+
+
 def test_a_worktree_below_the_project_holds_no_items(house: House) -> None:
     house.write("tree/.git", "gitdir: elsewhere\n")
     house.write(f"tree/{AT}")

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand import finding, ignoring
+from overhand import finding, ignoring, tags
 from overhand.errors import NotFound
 
 ITEM = "# T\n**Tags**: #needs-fix #P1\n\n- x #needs-docs\n`#needs-fix`\n"
@@ -71,6 +72,55 @@ def test_patterns(tree: Path, pattern: str, names: list[str]) -> None:
     assert [tag.name for _, _, tags in finding.search(".", pattern) for tag in tags] == names
 
 
+def printed(pattern: str = "#needs-*", **how: Any) -> list[str]:
+    return [line for lines in finding.lines(".", pattern, **how).values() for line in lines]
+
+
+def of_hits(pattern: str = "#needs-*") -> list[str]:
+    """What `finding.lines` should say, from the tags themselves."""
+    hits = [(path, tag, raw) for path, raw, found in finding.search(".", pattern) for tag in found]
+    return list(dict.fromkeys(f"{path}:{tag.line}: {tags.line_text(raw, tag)}" for path, tag, raw in hits))
+
+
+ODD = [
+    b"#needs-fix", b"\xef\xbb\xbf#needs-fix a\n", b"a\r\n\r\n- #needs-fix #n\r\n```\r\n#needs-a\r\n```\r\n#needs-b",
+    b"x#needs-a (#needs-b) [a](#needs-c) \xc3\xbc#needs-d \\#needs-e #needs- #needs-- #needs-\xc3\xbc #needs-\xff\n",
+    b"---\nx: #needs-a\n---\n#needs-b\n", b"a `#needs-a\n#needs-b` #needs-c\n\n`#needs-d #needs-e\n", b"#needs-a\0\n",
+    b"<!-- #needs-a\n#needs-b --> #needs-c\n", b"    ```\n    #needs-a\n", b"```\n#needs-a\n``` #needs-b",
+    b"```a#needs-c`",
+    b"#needs-" + b"y" * 200 + b" #needs-z\n", b"q" * 8100 + b"\0 #needs-a\n", b"#", b"a #\n#needs-x:#needs-y\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["#needs-*", "#needs-fix", "#needs-?", "#*", "#ne*", "#needs"])
+def test_places_from_ripgrep_give_the_same_lines(tree: Path, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, raw in enumerate(ODD):
+        write(tree, f"d{number % 3}/{number}.md", raw)
+    assert printed(pattern) == of_hits(pattern)  # too new for its places to be believed
+    monkeypatch.setattr(finding, "_COARSE", -3600.0)
+    assert printed(pattern) == of_hits(pattern)
+
+
+@pytest.mark.parametrize("new", [b"\n\n`#needs-fix`\n", b"a #needs-fix b\n\n", b"no\n", b""])
+def test_a_file_that_changes_under_ripgrep_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bytes
+) -> None:
+    """A ripgrep that names places of an earlier text."""
+    if not shutil.which("rg"):
+        pytest.skip("ripgrep is not installed")
+    program = tmp_path / "bin/rg"
+    program.parent.mkdir()
+    (tmp_path / "new").write_bytes(new)
+    program.write_text(f'#!/bin/sh\n{shutil.which("rg")} "$@"\ncp {tmp_path}/new a.md\n')
+    program.chmod(0o755)
+    root = tmp_path / "tree"
+    write(root, "a.md", b"a\n#needs-fix c\n\n#needs-docs")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    said = printed()
+    assert said == of_hits()
+
+
 def test_gitignore_at_every_level(tree: Path) -> None:
     put(tree, **{".gitignore": "build/\n*.tmp.md\n/top.md\n!keep.tmp.md\ndeep/**/x.md\n"})
     put(tree, **{"sub/.gitignore": "own.md\n!y.tmp.md\n", "sub/under/.gitignore": "*\n!this.md\n"})
@@ -103,6 +153,8 @@ def test_hidden_folders_links_and_what_is_ours_are_left_out(tree: Path) -> None:
     (tree / "folder.md").mkdir()
     os.mkfifo(tree / "pipe.md")
     assert found(all=True) == ["real/a.md"]
+    write(tree, ".gitignore", "!.agent-workspaces\n!.obsidian\n")
+    assert found() == [".obsidian/a.md", "real/a.md"]
     assert found(".obsidian") == [".obsidian/a.md"]
     assert found("link.md") == ["link.md"]
     said: list[str] = []
@@ -141,6 +193,19 @@ def test_what_cannot_be_read_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch
     assert told == f"['a.md'] {lost}\n"
 
 
+def test_what_is_gone_meanwhile_is_no_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ripgrep that names a file and complains of a folder, both of which are gone when it ends."""
+    program = tmp_path / "bin/rg"
+    program.parent.mkdir()
+    lost = "rg: ./gone: No such file or directory (os error 2)"
+    program.write_text(f"#!/bin/sh\nprintf './gone.md\\0001:0:#needs-\\n'\necho '{lost}' >&2\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    assert (printed(warn=said.append), said) == ([], [])
+
+
 def test_strange_names(tree: Path) -> None:
     names = ["a b.md", "ü.md", "-x.md", "a:1.md", "new\nline.md", os.fsdecode(b"\xff.md"), "'q\".md", "#needs-x.md"]
     for name in names:
@@ -164,6 +229,9 @@ def test_a_broken_ripgrep_is_replaced_by_the_walk(tmp_path: Path, monkeypatch: p
     write(tmp_path, "a.md")
     write(tmp_path, "b.md")
     assert found() == ["a.md", "b.md"]
+    program.write_text("#!/bin/sh\nprintf './a.md\\0001:2'\n")
+    assert found() == ["a.md", "b.md"]
+    assert [line.partition(" ")[0] for line in printed()] == ["a.md:2:", "a.md:4:", "b.md:2:", "b.md:4:"]
     program.write_text("no program at all")
     assert found() == ["a.md", "b.md"]
 

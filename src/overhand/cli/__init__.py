@@ -166,9 +166,7 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
         if answer.stream is None:
             print(_as_json(answer.payload, indent=1 if sys.stdout.isatty() else None))
     else:
-        from importlib import import_module
-
-        render = import_module("overhand.cli.text")
+        render = __import__("overhand.cli.text", fromlist=["lines"])
         for line in render.lines(verb.name, answer):
             print(line, flush=answer.stream is not None)
     sys.stdout.flush()

@@ -202,7 +202,7 @@ Description=Overhand: work that is noted in Markdown, {root}
 
 [Service]
 ExecStart={command} --project {root} daemon
-Environment=PATH={path}
+{environment}
 # Only the looker-on is stopped; agents and their supervisor live on and are found again.
 KillMode=process
 SuccessExitStatus=130
@@ -220,7 +220,7 @@ _PLIST = """<?xml version="1.0" encoding="UTF-8"?>
   <key>Label</key><string>{label}</string>
   <key>ProgramArguments</key>
   <array><string>{command}</string><string>--project</string><string>{root}</string><string>daemon</string></array>
-  <key>EnvironmentVariables</key><dict><key>PATH</key><string>{path}</string></dict>
+  <key>EnvironmentVariables</key><dict>{environment}</dict>
   <key>RunAtLoad</key><true/>
   <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
   <key>AbandonProcessGroup</key><true/>
@@ -242,13 +242,19 @@ def _install(session: Session, is_print: bool) -> Answer:
         "name": name,
         "label": f"overhand.{name}",
         "root": session.root,
-        "path": os.environ.get("PATH", ""),
         "command": beside if os.access(beside, os.X_OK) else shutil.which("overhand") or "overhand",
         "unit_path": f"~/.config/systemd/user/{name}.service",
         "plist_path": f"~/Library/LaunchAgents/overhand.{name}.plist",
     }
-    unit = _UNIT.format(**{key: _for_systemd(key, value) for key, value in facts.items()})
-    plist = _PLIST.format(**{key: escape(value) for key, value in facts.items()})
+    # where programs are found, and where what is trusted is kept
+    env = {key: value for key in ("PATH", "XDG_CONFIG_HOME") if (value := os.environ.get(key))}
+    lines = "\n".join(
+        f"Environment={json.dumps(f'{key}={value}', ensure_ascii=False).replace('%', '%%')}"
+        for key, value in env.items()
+    )
+    keys = "".join(f"<key>{key}</key><string>{escape(value)}</string>" for key, value in env.items())
+    unit = _UNIT.format(environment=lines, **{key: _for_systemd(key, value) for key, value in facts.items()})
+    plist = _PLIST.format(environment=keys, **{key: escape(value) for key, value in facts.items()})
     return Answer({"schema": SCHEMA, "do": "install", "systemd": unit, "launchd": plist})
 
 

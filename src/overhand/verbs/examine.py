@@ -52,7 +52,7 @@ CODES = {
     "leftovers": "processes that outlived their run",
     "open-job": "a job elsewhere that was neither fetched nor stopped",
     "tag-behind": "a tag that does not show yet what is recorded",
-    "outside-claim": "an item that somebody claimed without Overhand, more than a day ago",
+    "outside-claim": "an item that somebody claimed to work on it without a run, more than a day ago",
     "unrecorded-claim": "an item that is claimed, and no task is recorded for it",
     "stale-claim": "an item that is claimed for a task that has ended, or is not here",
     "missing-response": "a request that is done and does not say what came of it",

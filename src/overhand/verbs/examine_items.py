@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from overhand.verbs import Session
 
 _DAY = 86400.0
+_HELD = ("claimed", "outside")  # the step that a person took, or how the record was made
 
 
 def noted(session: Session, states: list[State]) -> Iterator[Finding]:
@@ -48,17 +49,18 @@ def noted(session: Session, states: list[State]) -> Iterator[Finding]:
 
 
 def _outside(states: list[State]) -> Iterator[Finding]:
-    """Claims that were not made by a run, and are old."""
+    """Claims that were not made by a run, and are old: typed, or taken with `item claim`."""
     import time
 
     for state in states:
-        item = state["item"]
-        if item is None or item.get("how") != "outside" or state["status"] is not None or state["staged"]:
+        item, staged = state["item"], state["staged"]
+        if item is None or state["status"] is not None or (staged["stage"] if staged else item.get("how")) not in _HELD:
             continue
-        age = time.time() - machine.epoch(state["created"])
+        age = time.time() - machine.epoch((staged or {}).get("t") or state["created"])
         if age > _DAY:
-            name = f"{item.get('path')}#{item.get('kind')}"
-            what = f"Somebody claimed {name} {int(age // 3600)} hours ago, without Overhand."
+            shown = state["tag"] or item
+            name = f"{shown.get('path')}#{item.get('kind')}"
+            what = f"Somebody claimed {name} {int(age // 3600)} hours ago, to work on it without a run."
             why = "It is never started while somebody holds it."
             yield Finding("outside-claim", what, why, f"overhand item done {name}, or: overhand item needs {name}")
 

@@ -133,6 +133,8 @@ class Desk:
         was = self.past.task_of(place)
         if was is None:
             why = self.waiting.get(place.key, {}).get("why", "")
+            if not why and self.config.route(place.kind) is None:
+                why = f"the settings in force have no route for the kind {place.kind}"
             return f"approval: {why}" if why else "approval"
         if was["status"] is None:
             return f"it is task {was['handle']} already: overhand show {was['handle']}"

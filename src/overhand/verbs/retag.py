@@ -232,7 +232,7 @@ def await_tag(session: Session, file: str, name: str, timeout: str | None = None
         raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from error
     seen = until(path, lambda raw: _first(raw, wanted, line), patience, _MOST)
     if seen is None:
-        raise TimedOut(f"{file} did not get {wanted} within {timeout}.", "Wait on with the same command.")
+        raise TimedOut(f"{file} did not get {wanted} in time (--timeout {timeout}).", "Wait on with the same command.")
     raw, found = seen
     return _said("await", file, raw, found)
 

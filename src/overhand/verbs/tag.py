@@ -10,6 +10,7 @@ from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from overhand.finding import Hit
@@ -80,18 +81,28 @@ def _find(
     warnings: list[str] = []
     if not around and not no_ignore and (told := _from_daemon(session, where, name, tags_only, files)) is not None:
         return told
-    hits = finding.search(_relative(where), named(name, wild=True), all=no_ignore, warn=warnings.append)
-    for warning in warnings:
-        session.tell(warning)
+
+    def warn(text: str) -> None:
+        warnings.append(text)
+        session.tell(text)
+
+    place, pattern = _relative(where), named(name, wild=True)
+    if session.plain and not (around or tags_only):
+        texts = finding.lines(place, pattern, all=no_ignore, warn=warn)
+        return _text(texts if files else [line for lines in texts.values() for line in lines])
+    hits = finding.search(place, pattern, all=no_ignore, warn=warn)
     if tags_only:
         hits = [(path, raw, kept) for path, raw, found in hits if (kept := [one for one in found if one.on_tags_line])]
     if session.plain:
-        lines = [path for path, _, _ in hits] if files else _lines(hits, around)
-        return Answer({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
+        return _text([path for path, _, _ in hits] if files else _lines(hits, around))
     if files:
         return Answer({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
     rows = [row(path, raw, one) for path, raw, found in hits for one in found]
     return Answer({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
+
+
+def _text(lines: Iterable[str]) -> Answer:
+    return Answer({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
 
 
 def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files: bool) -> Answer | None:
@@ -103,7 +114,7 @@ def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files
     if told is None:
         return None
     if session.plain:
-        return Answer({"schema": SCHEMA, "raw": True, "text": told})
+        return _text([told])
     from overhand.jsonline import loads
 
     lines = told.split("\n") if told else []
