@@ -9,7 +9,7 @@ import time
 
 from measure import folder
 
-from overhand import log
+from overhand import journal
 
 TASKS, ROUNDS = 100, 9
 _TASK = ("HANDOFF.md", "log.jsonl", "result.json")
@@ -33,16 +33,17 @@ def main() -> None:
     files, whole = [], []
     with folder() as around:
         for number in range(ROUNDS):
-            places = [f"{around}/{number}-{task}" for task in range(TASKS)]
+            names = [f"{number}-{task}" for task in range(TASKS)]
+            places = [f"{around}/{name}" for name in names]
             began = time.perf_counter()
             for place in places:
                 lay(place)
             files.append(time.perf_counter() - began)
-            log.sync(places)
+            journal.keep(str(around), str(around), names)
             for place in places:
                 with open(f"{place}/log.jsonl", "ab") as file:
                     file.write(b"y" * 500)
-            log.sync(places)
+            journal.keep(str(around), str(around), names)
             whole.append(time.perf_counter() - began)
     shown = {
         "files_ms": statistics.median(files) / TASKS * 1e3,

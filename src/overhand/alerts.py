@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
-from overhand.files import random_text, read_file, second_name, write_file
+from overhand.files import is_there, random_text, read_file, second_name, write_file
 
 if TYPE_CHECKING:
     from overhand.config import Config
@@ -32,6 +32,8 @@ class Found:
 
 def find(root: str, config: Config) -> list[Found]:
     """Every alert of the project, by the name of its file; what cannot be read is none."""
+    if not is_there(f"{root}/{config.alerts}"):  # most have none
+        return []
     try:
         names = sorted(os.listdir(f"{root}/{config.alerts}"))
     except OSError:

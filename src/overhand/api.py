@@ -26,7 +26,6 @@ from overhand.verbs import resume as verb_resume
 from overhand.verbs import send as sending
 from overhand.verbs.ask import give
 from overhand.verbs.reconcile import refresh
-from overhand.verbs.request import request_of
 from overhand.verbs.setup import first_use
 from overhand.verbs.walk import walk
 
@@ -76,10 +75,12 @@ class Result:
         return self.status == "completed"
 
 
+_NAMES = tuple(name for name in Result.__dataclass_fields__ if name != "json")
+
+
 def _result(payload: Mapping[str, Any]) -> Result:
-    names = [name for name in Result.__dataclass_fields__ if name != "json"]
-    values: dict[str, Any] = {name: payload.get(name) for name in names}
-    return Result(**values, json=dict(payload))
+    values: list[Any] = [*map(payload.get, _NAMES), dict(payload)]
+    return Result(*values)
 
 
 class Task:
@@ -189,17 +190,21 @@ class Project:
         first_use(self.session)
         who = callers.caller(self.session.store)
         batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
-        ours = [(request_of(one), function) for one, function in zip(wanted, functions, strict=True) if function]
-        states = batch.accept(ours)
+        ours = [(one, function) for one, function in zip(wanted, functions, strict=True) if function]
+        accepted = batch.accept(ours)
+        if batch.shared:
+            batch.keep()
         others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
         started = {
             state["task_id"]: function
-            for state, (request, function) in zip(states, ours, strict=True)
+            for (state, request), (_, function) in zip(accepted, ours, strict=True)
             if not request.no_start
         }
         running = self._submit(batch, started)
+        if not batch.shared:
+            batch.keep()  # its folder is laid out meanwhile; of many, the workers would only wait, and call for more
         tasks = {
-            True: iter([Task(self, one["task_id"], one["handle"], running.get(one["task_id"])) for one in states]),
+            True: iter([Task(self, one["task_id"], one["handle"], running.get(one["task_id"])) for one, _ in accepted]),
             False: iter(others),
         }
         return [next(tasks[function is not None]) for function in functions]

@@ -57,12 +57,18 @@ def user() -> str:
     named = next((os.environ[name] for name in ("LOGNAME", "USER") if os.environ.get(name)), None)
     if named is not None:
         return named
-    import pwd
+    uid = os.getuid()
+    if uid not in _users:
+        import pwd
 
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+        try:
+            _users[uid] = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            _users[uid] = str(uid)
+    return _users[uid]
+
+
+_users: dict[int, str] = {}  # what they are called is asked once
 
 
 def caller(store: Store) -> Caller:

@@ -278,6 +278,8 @@ def given(store: Store, state: State, run_id: str, title: str, text: str, cause:
 
 def pending(state: State, run_id: str) -> list[str]:
     """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
+    if not state["controls"]:
+        return []
     given = {event["child"] for event in state["controls"] if event.get("run") == run_id and event.get("child")}
     return sorted(child for child in given if f"child:{child}" not in state["causes"])
 
@@ -341,5 +343,5 @@ def onwards(store: Store, state: State, run_id: str) -> list[Event]:
 
 def escalation(state: State, run_id: str) -> str:
     """Why this run called for a person; nothing if it did not."""
-    called = model.escalation(state, run_id)
+    called = model.escalation(state, run_id) if state["controls"] else None
     return str(called.get("reason") or "no reason given") if called is not None else ""

@@ -15,7 +15,7 @@ from overhand.documents import output as outputs
 from overhand.documents.problems import Problem
 from overhand.documents.status import read_status
 from overhand.documents.text import decode
-from overhand.files import read_file
+from overhand.files import is_there, read_file
 from overhand.markdown import lines
 
 if TYPE_CHECKING:
@@ -57,8 +57,10 @@ def as_it_stands(
 ) -> Returned:
     """The return in a run's folder, looked at and left alone."""
     problems = list(noticed)
-    words = _from_words(heard) if heard else _from_stdout(place)
-    doors = (_from_json("result.json", given),) if given is not None else (_from_result(place), words)
+    if given is not None:
+        doors: tuple[Returned | None, ...] = (_from_json("result.json", given),)
+    else:
+        doors = (_from_result(place), _from_words(heard) if heard else _from_stdout(place))
     found = [r for r in (_from_output(place), *doors) if r is not None]
     if not found:
         return Returned(problems=tuple(problems))
@@ -78,7 +80,7 @@ def as_it_stands(
 def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]:
     """An OUTPUT.md in the task's own folder is this run's if every earlier run is known to be dead."""
     top = f"{task_folder}/OUTPUT.md"
-    if not os.path.lexists(top):
+    if not is_there(top):
         return []
     earlier_dead = all(
         run["state"] == "ended" and not run["leftovers"] and not handles.lives(f"{task_folder}/runs/{run['id']}")
@@ -97,7 +99,7 @@ def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]
 
 def _from_output(place: str) -> Returned | None:
     path = f"{place}/OUTPUT.md"
-    if not os.path.lexists(path):
+    if not is_there(path):
         return None
     raw = read_file(path)
     if raw is None:
@@ -196,7 +198,8 @@ def _from_json(source: str, value: object) -> Returned:
 
 def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Problem]]:
     """`data.json` in the run's folder is the data, unless the return has it already."""
-    raw = read_file(f"{place}/data.json")
+    path = f"{place}/data.json"
+    raw = read_file(path) if is_there(path) else None
     if raw is None or value is None:
         return value, []
     data, error = jsontext.load(decode(raw)[0])

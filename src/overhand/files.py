@@ -15,13 +15,7 @@ def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     temporary = f"{path}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-        try:
-            view = memoryview(raw)
-            while view:
-                view = view[os.write(fd, view) :]
-        finally:
-            os.close(fd)
+        _make(temporary, raw, mode)
         os.rename(temporary, path)
     except OSError as error:
         try:
@@ -35,15 +29,22 @@ def write_new(path: str, data: bytes | str) -> None:
     """Write a file into a folder that nobody knows yet: an event will vouch for it, so it needs no second name."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            view = memoryview(raw)
-            while view:
-                view = view[os.write(fd, view) :]
-        finally:
-            os.close(fd)
+        _make(path, raw, 0o644)
     except OSError as error:
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def _make(path: str, raw: bytes, mode: int) -> None:
+    fd = os.open(path, _NEW, mode)
+    try:
+        written = os.write(fd, raw)
+        while written < len(raw):  # a very long one
+            written += os.write(fd, memoryview(raw)[written:])
+    finally:
+        os.close(fd)
 
 
 def put_file(path: str, data: bytes | str) -> None:
@@ -64,6 +65,14 @@ def second_name(path: str, name: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def is_there(path: str) -> bool:
+    """Whether something has this name, be it a link that leads nowhere; a no costs a third of an exception."""
+    return os.access(path, os.F_OK, follow_symlinks=False) if _CAN_LOOK else os.path.lexists(path)
+
+
+_CAN_LOOK = os.access in os.supports_follow_symlinks
 
 
 def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
@@ -103,4 +112,4 @@ def _open_to_read(path: str) -> int:
 
 
 def random_text(count: int) -> str:
-    return "".join("0123456789abcdefghijklmnopqrstuvwxyz"[byte % 36] for byte in os.urandom(count))
+    return "".join(["0123456789abcdefghijklmnopqrstuvwxyz"[byte % 36] for byte in os.urandom(count)])

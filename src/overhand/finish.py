@@ -137,6 +137,8 @@ def _was_sent_something(state: State, judged: Event, ended: Run) -> bool:
 
 def _waited(state: State, ended: Run) -> bool:
     """Whether it ended because, or while, it waited for an answer that has come since, or that ends its turn."""
+    if not state["questions"]:
+        return ended["cause"] == "answer-timeout"
     turns = any(q["run"] == ended["id"] and q["via"] in ("pause", "child") for q in state["questions"])
     return turns or _came_late(state, ended)
 
@@ -185,7 +187,8 @@ def gather(
     heard = sessions.heard(place, ended["driver"])
     returned = evidence.collect(state, folder, place, spec, given, heard)
     root = work.store.root
-    baseline = (_json(f"{folder}/baseline.json") or {}) if any(d.path for d in handoff.deliverables) else {}
+    promised = handoffs.promises_files(handoff)
+    baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
     changed, alone = _changes(work, state, ended, place) if spec.get("tree", True) else (None, True)
     wants_checks = ended["cause"] != "cancelled" and bool(state["checks"])
     problems = list(returned.problems)
@@ -199,9 +202,9 @@ def gather(
         complete_form=returned.complete_form,
         cause=ended["cause"] or "exit",
         exit=ended["exit"],
-        deliverables=tuple(trees.deliverable_facts(root, handoff.deliverables, baseline)),
-        prose=tuple(d.text for d in handoff.deliverables if d.path is None),
-        named=tuple(trees.named_facts(root, _named(returned))),
+        deliverables=tuple(trees.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
+        prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
+        named=tuple(trees.named_facts(root, named)) if (named := _named(returned)) else (),
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
         steps=evidence.live_steps(folder) if handoff.plan else (),
         by_hand=ended["attached"] and ended["driver"] in STREAMS,

@@ -15,6 +15,7 @@ from overhand import (
     doors,
     finish,
     handles,
+    journal,
     log,
     metering,
     model,
@@ -37,6 +38,8 @@ from overhand.judge import judge
 from overhand.pool import Pool, settle
 from overhand.store import new_run_id
 from overhand.verbs.delegate import draft, make, note_refusal, only_from_people
+from overhand.verbs.drafts import Drafted, alike
+from overhand.verbs.request import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,21 +69,62 @@ class Batch:
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
-        self.accepted: dict[str, tuple[State, str]] = {}  # and the HANDOFF; what is true later is read under the lock
+        # with the HANDOFF, as text and as it is read; what is true later is read under the lock
+        self.accepted: dict[str, tuple[State, str, handoffs.Handoff]] = {}
         self.results: dict[str, tuple[State, dict[str, Any]]] = {}  # as recorded, for whoever waits in this process
         self.in_repository = trees.repository(session.root) is not None
+        self._fresh: list[str] = []  # accepted, and not brought to the disk yet
+        self._kept = threading.Event()
+        self._not_kept: BaseException | None = None
         self._open = 0  # started and not judged
         self._unsynced: list[str] = []
         self._changed = threading.Condition()
 
-    def accept(self, wanted: Sequence[tuple[Request, FunctionAgent]]) -> list[State]:
-        """The same checks and the same events as any delegation; all are on disk before anything starts."""
-        drafts = [self._draft(*one) for one in wanted]
-        states = make(self.session, drafts, self.work.by, start=False, sync=not self.shared)
-        self.accepted |= {state["task_id"]: (state, text) for state, (_, text, *_) in zip(states, drafts, strict=True)}
-        if self.shared:
-            log.sync([self.session.store.folder(task_id) for task_id in self.accepted])
-        return states
+    def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[State, Request]]:
+        """The same checks and the same events as any delegation; nothing is called before `keep`."""
+        made = self._drafts(wanted)
+        states = make(self.session, [one.draft for one in made], self.work.by, start=False, sync=False)
+        for state, one in zip(states, made, strict=True):
+            self.accepted[state["task_id"]] = state, one.draft[1], one.handoff
+        self._fresh = [state["task_id"] for state in states]
+        return [(state, one.request) for state, one in zip(states, made, strict=True)]
+
+    def keep(self) -> None:
+        """Bring what was accepted to the disk: before that no function is called."""
+        store = self.session.store
+        try:
+            if self.shared:
+                journal.keep(store.own, store.workspaces, self._fresh)
+            else:
+                log.sync(store.folder(self._fresh[0]))
+        except BaseException as error:
+            self._not_kept = error
+            raise
+        finally:
+            self._fresh = []
+            self._kept.set()
+
+    def require_kept(self) -> None:
+        """Wait until it is on the disk; raises what prevented that."""
+        self._kept.wait()
+        if self._not_kept is not None:
+            raise self._not_kept
+
+    def _drafts(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[Drafted]:
+        """What the first of many is told, most of the others are told too."""
+        made: list[Drafted] = []
+        first: Drafted | None = None
+        common: dict[str, Any] = {}
+        for given, function in wanted:
+            others = {name: value for name, value in given.items() if name != "title"}
+            one = alike(first, given.get("title")) if first and others == common else None
+            if one is None:
+                request = request_of(given)
+                draft = self._draft(request, function)
+                one = first = Drafted(request, draft, handoffs.parse(draft[1]))
+                common = others
+            made.append(one)
+        return made
 
     def _draft(self, request: Request, function: FunctionAgent) -> Draft:
         try:
@@ -94,10 +138,11 @@ class Batch:
 
     def take(self, state: State, resume: Event | None = None) -> None:
         """A task that was prepared earlier, or one that goes on from an earlier run."""
+        self._kept.set()
         if resume is not None:
             state = {**state, "resume": resume}
             resuming.write_previous(self.work.store, state)
-        self.accepted[state["task_id"]] = state, preparing.read_handoff(self.work.store, state["task_id"])[0]
+        self.accepted[state["task_id"]] = state, *preparing.read_handoff(self.work.store, state["task_id"])
 
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""
@@ -109,16 +154,15 @@ class Batch:
     def judged(self, task_id: str) -> None:
         """A result was recorded."""
         if self.shared:
-            self._unsynced.append(self.session.store.folder(task_id))
+            self._unsynced.append(task_id)
 
     def before_report(self, task_id: str) -> None:
         """A result is on disk before anybody hears of it; those that come within a moment are synced together."""
-        folder = self.session.store.folder(task_id)
         with self._changed:  # whoever comes while others are synced waits: their own may be among them
-            if folder in self._unsynced:
+            if task_id in self._unsynced:
                 self._changed.wait_for(lambda: self._open == 0, _MOMENT)
-                folders, self._unsynced = self._unsynced, []
-                log.sync(folders)
+                task_ids, self._unsynced = self._unsynced, []
+                journal.keep(self.session.store.own, self.session.store.workspaces, task_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +196,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
 
     try:
         attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
-        value, cause = _outcome(batch.work, begun, function, _call(begun, batch.session.root, attention), pool)
+        value, cause = _outcome(batch, begun, function, _call(begun, batch.session.root, attention), pool)
         attention.end()
         _end(batch, begun, value, cause, pool)
     finally:
@@ -162,10 +206,10 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
 def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
-    state, text = batch.accepted.pop(task_id)
-    handoff = handoffs.parse(text)
+    state, text, handoff = batch.accepted.pop(task_id)
     preparing.take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:
+        batch.require_kept()
         preparing.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
     try:
         allowance = spending.reserve(work, state)
@@ -190,7 +234,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         made = {**run.created(run_id, function.agent.name, "function", state["timeout"]), "attached": True}
         task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
         quick = not state["checks"] and prepared.tree is None and not handoff.plan
-        quick = quick and not any(deliverable.path for deliverable in handoff.deliverables)
+        quick = quick and not handoffs.promises_files(handoff)
         return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, quick)
 
 
@@ -216,12 +260,15 @@ def _call(begun: Begun, root: str, attention: Attention) -> Call:
 
 
 def _outcome(
-    work: run.Work, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
+    batch: Batch, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
 ) -> tuple[Mapping[str, Any] | None, str]:
     """What the function returned or raised, and how it ended."""
     token = callers.inside_run.set((call.root, call.task_id, call.run_id))
     try:
-        spending.reserve(work, begun.state)  # until it was recorded as begun, others could take its hold for forgotten
+        batch.require_kept()
+        spending.reserve(
+            batch.work, begun.state
+        )  # until it was recorded as begun, others could take its hold for forgotten
         value = function.function(call)
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 
+from overhand import machine
 from overhand.errors import Busy, StorageFailed, storage_failed
 from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from concurrent.futures import ThreadPoolExecutor
     from types import TracebackType
 
     from overhand.shapes import Event
@@ -18,22 +19,20 @@ if TYPE_CHECKING:
 LOG = "log.jsonl"
 PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
 MAX_EVENT = 4096
-_SYNCS = 4  # at the same time: more threads gain nothing
-_OPEN = 200  # files at the same time: a process may not have many more
 
 
 def read(folder: str) -> list[Event]:
     """The events on disk; a torn last line does not count, an unreadable one is skipped."""
-    return parse(_raw(folder)[0])
+    return parse(raw(folder)[0])
 
 
 def was_at_work(folder: str, since: float) -> bool:
     """Whether a run of this task may live, or have lived after `since`: a look at the bytes, since most have not."""
-    raw, written = _raw(folder)
-    return written >= since or raw.rfind(b'"run.created"') > raw.rfind(b'"e":"run.ended"')
+    found, written = raw(folder)
+    return written >= since or found.rfind(b'"run.created"') > found.rfind(b'"e":"run.ended"')
 
 
-def _raw(folder: str) -> tuple[bytes, float]:
+def raw(folder: str) -> tuple[bytes, float]:
     """The log as it is, and when it was last written; nothing where there is none."""
     try:
         fd = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -48,9 +47,9 @@ def _raw(folder: str) -> tuple[bytes, float]:
         os.close(fd)
 
 
-def parse(raw: bytes) -> list[Event]:
+def parse(found: bytes) -> list[Event]:
     """Events of complete lines."""
-    text = raw[: raw.rfind(b"\n") + 1].decode("utf-8", "replace")
+    text = found[: found.rfind(b"\n") + 1].decode("utf-8", "replace")
     try:
         events: list[Event] = loads("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
     except ValueError:
@@ -82,8 +81,8 @@ class Lock:
         self.fd, self.size = -1, 0  # the size when it was locked
 
     def __enter__(self) -> Lock:
-        import time
-
+        if self._try():
+            return self
         deadline = time.monotonic() + self.patience
         pause = 0.0005
         while not self._try():
@@ -103,7 +102,7 @@ class Lock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             here, there = os.fstat(fd), os.stat(self.path)
-            if (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev):
+            if here.st_ino == there.st_ino and here.st_dev == there.st_dev:
                 if self.signed:
                     self._sign(fd)
                 self.fd, self.size = fd, here.st_size
@@ -196,6 +195,7 @@ class Log:
     def __init__(self, folder: str, what: str, patience: float = PATIENCE) -> None:
         self._lock = Lock(f"{folder}/{LOG}", what, patience, signed=False)
         self.size = 0  # how long it is, while it is locked: nobody else makes it longer
+        self.is_whole = False  # known to end with a line's end
 
     def __enter__(self) -> Log:
         self._lock.__enter__()
@@ -211,12 +211,13 @@ class Log:
         """What is recorded so far."""
         return parse(os.pread(self._lock.fd, self.size, 0))
 
-    def append(self, events: Sequence[Event], *, sync: bool = False) -> None:
+    def append(self, events: Sequence[Event], stamp: Event, *, sync: bool = False) -> None:
         """Append whole lines."""
-        self.size = write(self._lock.fd, events, self.size, sync=sync)
+        self.size = write(self._lock.fd, events, stamp, self.size, sync=sync, is_whole=self.is_whole)
+        self.is_whole = True
 
 
-def create(folder: str, events: Sequence[Event], *, sync: bool) -> int:
+def create(folder: str, events: Sequence[Event], stamp: Event, *, sync: bool) -> int:
     """The log of a new task, which nobody else knows yet; returns how long it is."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
@@ -224,66 +225,65 @@ def create(folder: str, events: Sequence[Event], *, sync: bool) -> int:
     except OSError as error:
         raise storage_failed(error, "Cannot write the log of this task") from error
     try:
-        return write(fd, events, 0, sync=sync)
+        return write(fd, events, stamp, 0, sync=sync)
     finally:
         os.close(fd)
 
 
-def write(fd: int, events: Sequence[Event], size: int, *, sync: bool) -> int:
-    """Append whole lines to a log of this size that we alone write to; returns how long it is then.
+def write(fd: int, events: Sequence[Event], stamp: Event, size: int, *, sync: bool, is_whole: bool = False) -> int:
+    """Append whole lines, each with the stamp, to a log of this size that we alone write to; returns how long it is.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
     back, so that a full disk leaves the log as it was.
     """
-    lines = [dumps(event) for event in events]
-    too_long = next((line for line in lines if len(line) > MAX_EVENT), None)
-    if too_long:
+    end = dumps(stamp)[1:]
+    lines = [f"{dumps(event)[:-1]},{end}" for event in events]
+    if max(map(len, lines), default=0) > MAX_EVENT:
+        too_long = next(line for line in lines if len(line) > MAX_EVENT)
         raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
     data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
-    size = _cut_torn_tail(fd, size)
+    if not is_whole:
+        size = _cut_torn_tail(fd, size)
     try:
         if os.write(fd, data) != len(data):
             raise OSError(28, "No space left on device")
         if sync:
-            _to_disk(fd)
+            to_disk(fd)
         return size + len(data)
     except OSError as error:
         os.ftruncate(fd, size)
         raise storage_failed(error, "Cannot write to the log of this task") from error
 
 
-def sync(folders: Sequence[str]) -> None:
-    """Bring several logs to the disk; the file system joins what is asked of it at the same time into a few writes."""
-    from concurrent.futures import ThreadPoolExecutor as Threads
-
-    if folders:
-        with Threads(_SYNCS, thread_name_prefix="overhand-sync") as threads:
-            for first in range(0, len(folders), _OPEN):
-                _sync_some(folders[first : first + _OPEN], threads)
-
-
-def _sync_some(folders: Sequence[str], threads: ThreadPoolExecutor) -> None:
-    """All are on their way before the first is waited for: one write of the file system's journal does for most."""
-    files: list[int] = []
+def sync(folder: str) -> None:
+    """Bring the log of a task to the disk."""
     try:
-        for folder in folders:
-            files.append(os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(files[-1], 0, 0, os.POSIX_FADV_DONTNEED)  # starts to write, and waits for nothing
-        list(threads.map(_all_to_disk, [files[first::_SYNCS] for first in range(_SYNCS)]))
+        fd = os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            to_disk(fd)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise storage_failed(error, "Cannot bring the log of this task to the disk") from error
+
+
+def is_of_another_boot(path: str) -> bool:
+    """Whether a file whose first line names the boot it was written in has seen another one since."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        boot = os.read(fd, 40).partition(b"\n")[0]
+    except OSError:
+        return False  # whatever it is, it is not ours
     finally:
-        for fd in files:
-            os.close(fd)
+        os.close(fd)
+    return bool(boot) and boot != machine.boot().encode()
 
 
-def _all_to_disk(files: Sequence[int]) -> None:
-    for fd in files:
-        _to_disk(fd)
-
-
-def _to_disk(fd: int) -> None:
+def to_disk(fd: int) -> None:
+    """What was written to it survives a power cut."""
     os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
 
 

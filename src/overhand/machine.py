@@ -9,8 +9,19 @@ import time
 def now() -> str:
     """UTC with milliseconds, as every event carries it."""
     seconds = time.time()
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{stamp}.{int(seconds % 1 * 1000):03d}Z"
+    return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+
+
+_seconds: dict[int, str] = {}  # the last one, as it is written: many events fall into one
+
+
+def _second(whole: int) -> str:
+    text = _seconds.get(whole)
+    if text is None:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+        _seconds.clear()
+        _seconds[whole] = text
+    return text
 
 
 def epoch(stamp: str | None) -> float:

@@ -341,7 +341,10 @@ def open_questions(state: State) -> list[Question]:
 
 def find_run(state: State, run_id: object) -> Run | None:
     """The run of this id, newest first."""
-    return next((run for run in reversed(state["runs"]) if run["id"] == run_id), None)
+    for run in reversed(state["runs"]):
+        if run["id"] == run_id:
+            return run
+    return None
 
 
 def escalation(state: State, run_id: str) -> Event | None:

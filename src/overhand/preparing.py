@@ -60,8 +60,10 @@ def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
 
 def take_baseline(store: Store, state: State, handoff: Handoff) -> None:
     """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
+    if not handoffs.promises_files(handoff):
+        return
     path = f"{store.folder(state['task_id'])}/baseline.json"
-    if any(d.path for d in handoff.deliverables) and not os.path.exists(path):
+    if not os.path.exists(path):
         write_file(path, json.dumps(trees.baseline(store.root, handoff.deliverables)))
 
 

@@ -11,7 +11,7 @@ import os
 
 from overhand import machine, model
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
-from overhand.files import random_text, read_file, write_file
+from overhand.files import is_there, random_text, read_file, write_file
 from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
@@ -392,7 +392,7 @@ def whole_answer(store: Store, task_id: str, question: Question) -> str:
 def files_in(ipc: str) -> list[tuple[str, str]]:
     """Stem and kind of every question and answer file."""
     try:
-        names = os.listdir(ipc)
+        names = os.listdir(ipc) if is_there(ipc) else []  # most never ask
     except OSError:
         return []
     found = [name.rpartition(".") for name in names if not name.startswith(".")]

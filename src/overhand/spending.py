@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from overhand import budget, log, machine, model, sessions
 from overhand.agents import translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
-from overhand.files import read_file
+from overhand.files import is_there, read_file
 
 if TYPE_CHECKING:
     from overhand.config import Config
@@ -35,7 +35,8 @@ MOST_HANDOVERS = 5
 
 def reported(place: str, *, last: bool = False) -> Usage | None:
     """What a run has reported so far."""
-    raw = read_file(f"{place}/{REPORTS}")
+    path = f"{place}/{REPORTS}"
+    raw = read_file(path) if is_there(path) else None
     return budget.tally(raw, last=last) if raw else None
 
 

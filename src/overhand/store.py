@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 
 from overhand import log, machine, model
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
-from overhand.files import random_text, read_file, write_file, write_new
+from overhand.files import is_there, random_text, read_file, write_file, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
-    from typing import Any
 
     from overhand.shapes import Event, State
 
@@ -44,8 +44,6 @@ def find_root(start: str, *, given: str | None = None) -> str:
 
 def new_run_id() -> str:
     """`sess_{epoch}_{6 of 0-9a-z}`."""
-    import time
-
     return f"sess_{int(time.time())}_{random_text(6)}"
 
 
@@ -57,7 +55,16 @@ class Store:
         self.workspaces = f"{root}/{WORKSPACES}"
         self.own = f"{self.workspaces}/{SUPERVISOR}"
         self._ensured = False
+        self._mend()
+        self._asked = ("", "")  # the last task that a folder was asked for: it is asked for again and again
         self._newest = ("", 0)  # the last folder we made: its name without the number, and the number
+
+    def _mend(self) -> None:
+        """Logs that a power cut has shortened are whole again before anybody looks at them."""
+        if log.is_of_another_boot(f"{self.own}/journal"):
+            from overhand.journal import put_back
+
+            put_back(self.own, self.workspaces)
 
     def exists(self) -> bool:
         """Whether this project was ever used."""
@@ -78,9 +85,13 @@ class Store:
 
     def folder(self, task_id: str) -> str:
         """A task's folder."""
-        if not model.is_task_id(task_id):
-            raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
-        return f"{self.workspaces}/{task_id}"
+        known, folder = self._asked
+        if known != task_id:
+            if not model.is_task_id(task_id):
+                raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
+            folder = f"{self.workspaces}/{task_id}"
+            self._asked = task_id, folder
+        return folder
 
     def run_folder(self, task_id: str, run_id: str) -> str:
         """A run's folder."""
@@ -252,14 +263,14 @@ class Store:
             "agent": agent,
             "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
         }
-        events = stamped([created, {"e": "accepted"}] if start else [created], by)
-        state = model.fold(task_id, events)
-        state["size"] = log.create(folder, events, sync=sync)
+        stamp = stamp_of(by)
+        state = model.fold(task_id, [{**created, **stamp}])
+        state["size"] = log.create(folder, [created, {"e": "accepted"}] if start else [created], stamp, sync=sync)
+        if start:
+            model.apply(state, {"e": "accepted", **stamp})
         return state
 
     def _new_folder(self, agent: str) -> str:
-        import time
-
         if not self._ensured:
             self.ensure()
         first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
@@ -294,6 +305,8 @@ class Store:
     def wake_waiters(self, task_id: str) -> None:
         """Tell everybody who waits for this task that something happened."""
         folder = f"{self.folder(task_id)}/.waiters"
+        if not is_there(folder):  # mostly nobody
+            return
         try:
             names = os.listdir(folder)
         except OSError:
@@ -347,6 +360,7 @@ class Locked:
         try:
             if self._known is not None and self._known["size"] == self._log.size:
                 self.state = self._known
+                self._log.is_whole = True  # as we left it
             else:
                 self.state = model.fold(self.task_id, self._log.read())
         except BaseException:
@@ -356,11 +370,11 @@ class Locked:
 
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `state`."""
-        whole = stamped(events, self.by)
-        self._log.append(whole, sync=sync)
+        stamp = stamp_of(self.by)
+        self._log.append(events, stamp, sync=sync)
         self._wrote = True
-        for event in whole:
-            model.apply(self.state, event)
+        for event in events:
+            model.apply(self.state, {**event, **stamp})
         self.state["size"] = self._log.size
 
     def __exit__(
@@ -371,17 +385,9 @@ class Locked:
             self.store.wake_waiters(self.task_id)
 
 
-def stamped(events: Iterable[Event], by: Event) -> list[Event]:
-    """Events with when and by whom."""
-    import time
-
-    stamp: dict[str, Any] = {
-        "t": machine.now(),
-        "mono": round(time.monotonic(), 3),
-        "boot": machine.boot(),
-        "by": by,
-    }
-    return [{**event, **stamp} for event in events]
+def stamp_of(by: Event) -> Event:
+    """What every event carries: when, and by whom."""
+    return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
 
 
 def open_states(states: Iterable[State]) -> list[State]:

@@ -127,8 +127,11 @@ def remember(root: str, marks: Mapping[str, str]) -> None:
 def seal(facts: Mapping[str, Any]) -> str:
     """Vouch for what a new task may run: a clone or a pull cannot bring a task along, for the key is the user's own."""
     wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
-    text = json.dumps(wanted, sort_keys=True, default=str).encode("utf-8", "replace")
+    text = _WRITTEN(wanted).encode("utf-8", "replace")
     return hmac.digest(_key(), text, "sha256").hex()[:32]
+
+
+_WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 def sealed(state: State) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "filled",
     "lint",
     "parse",
+    "promises_files",
     "read_deliverable",
     "render",
     "step_line",
@@ -287,6 +288,11 @@ def _step(text: str, marker: str, line: int) -> Step:
     if text.endswith(")") and (match := _QUESTION.search(text)):
         text, question = text[: match.start()], match.group(1)
     return Step(marker, text.rstrip(), line, question, error)
+
+
+def promises_files(handoff: Handoff) -> bool:
+    """Whether files are to be looked at in the end."""
+    return any(one.path for one in handoff.deliverables)
 
 
 def wanted_contract(handoff: Handoff) -> str | None:

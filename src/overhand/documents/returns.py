@@ -136,6 +136,8 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     if not isinstance(value, dict):
         fix = 'Return one object: {"status": …, "summary": …}.'
         return None, [Problem("not-an-object", "The return is not a JSON object.", fix=fix)]
+    if (plain := _plain(value)) is not None:
+        return plain, []
     read = _Reader()
     status = _read_status(value, read)
     summary = read.text(value, "summary", "", required=True)
@@ -174,6 +176,14 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
         extra=extra,
     )
     return found, read.problems
+
+
+def _plain(value: Mapping[str, Any]) -> Return | None:
+    """A return that is a status as it should be and a text, and nothing else: most of a function's are."""
+    status, summary = value.get("status"), value.get("summary")
+    if len(value) != 2 or not isinstance(summary, str) or not summary.strip():
+        return None
+    return Return(status, summary) if isinstance(status, str) and status in STATUSES else None
 
 
 def _read_status(value: Mapping[str, Any], read: _Reader) -> str | None:
@@ -273,6 +283,16 @@ def from_output(output: Output) -> Return:
 
 def to_output(value: Return, title: str = "", agent: str = "") -> Output:
     """A return in JSON as an OUTPUT.md."""
+    if not (value.metadata or value.artifacts or value.errors):  # most of a function's: a status and a text
+        return Output(
+            title=title,
+            status=value.status if value.status in STATUSES else None,
+            agent=agent,
+            summary=value.summary.strip(),
+            decisions=value.decisions,
+            for_primary=value.next_steps.strip(),
+            data=value.data,
+        )
     seconds = value.metadata.get("duration_seconds")
     spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
     notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]

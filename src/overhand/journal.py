@@ -1,0 +1,131 @@
+"""The journal of batches: the logs of tasks that were accepted or judged together, brought to the disk in one piece.
+
+Bringing a hundred logs to the disk takes a hundred flushes. So what they hold is put into one file, and that is synced;
+the logs themselves the system writes when it likes. After kill -9 they are whole all the same. After a power cut (the
+file says in which boot it was written) whoever opens the project next puts back what is missing, once.
+"""
+
+from __future__ import annotations
+
+import os
+
+from overhand import log, machine
+from overhand.errors import OverhandError, storage_failed
+from overhand.jsonline import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NAME = "journal"
+MOST = 8_000_000  # bytes; then the logs are brought to the disk themselves, and it begins afresh
+_ALL = 256 * 1024 * 1024
+
+
+def keep(own: str, workspaces: str, task_ids: Iterable[str]) -> None:
+    """Bring the logs of these tasks to the disk, and the names of their folders."""
+    lines = [_line(workspaces, task_id) for task_id in task_ids]
+    with _locked(own) as lock:
+        size = lock.size
+        # a kill in the middle of a write leaves a torn line: ours begins on its own
+        start = f"{machine.boot()}\n" if size == 0 else "" if os.pread(lock.fd, 1, size - 1) == b"\n" else "\n"
+        data = (start + "".join(lines)).encode()
+        try:
+            if os.write(lock.fd, data) != len(data):
+                raise OSError(28, "No space left on device")
+            log.to_disk(lock.fd)
+        except OSError as error:
+            os.ftruncate(lock.fd, size)
+            raise storage_failed(error, "Cannot bring the logs of these tasks to the disk") from error
+    for folder in (own, workspaces) if size == 0 else (workspaces,):
+        _bring_folder(folder)
+    if size + len(data) > MOST:
+        _begin_afresh(own, workspaces, size + len(data))
+
+
+def _begin_afresh(own: str, workspaces: str, size: int) -> None:
+    """Once the logs are on the disk themselves; whoever wrote to it meanwhile tries that again."""
+    _bring_all(workspaces)  # it may take long: not under the lock
+    with _locked(own) as lock:
+        if lock.size == size:
+            os.ftruncate(lock.fd, 0)
+
+
+def _locked(own: str) -> log.Lock:
+    return log.Lock(f"{own}/{NAME}", "The journal of batches", signed=False)
+
+
+def _line(workspaces: str, task_id: str) -> str:
+    found, _ = log.raw(f"{workspaces}/{task_id}")
+    return dumps([task_id, found.decode("latin-1")]) + "\n"  # any byte comes back as it was
+
+
+def _bring_folder(path: str) -> None:
+    """The names of what is new in a folder are kept by the folder."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise storage_failed(error, "Cannot bring the folders of these tasks to the disk") from error
+    finally:
+        os.close(fd)
+
+
+def _bring_all(path: str) -> None:
+    """Everything that is not on this disk yet."""
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if syncfs(fd) != 0:
+            raise storage_failed(OSError(5, "Input/output error"), "Cannot bring the logs of all tasks to the disk")
+    finally:
+        os.close(fd)
+
+
+def put_back(own: str, workspaces: str) -> None:
+    """After a power cut: give every log back what it had; what cannot be done now is left to the next who opens it."""
+    try:
+        with _locked(own) as lock:
+            raw = os.pread(lock.fd, _ALL, 0)
+            if raw and not raw.startswith(f"{machine.boot()}\n".encode()):  # nobody was quicker
+                for task_id, text in dict(_entries(raw)).items():
+                    _mend(f"{workspaces}/{task_id}", text.encode("latin-1"))
+                os.ftruncate(lock.fd, 0)
+    except (OverhandError, OSError):
+        return
+
+
+def _entries(raw: bytes) -> Iterator[tuple[str, str]]:
+    """Task and log of every whole line; a later one holds all that an earlier one did."""
+    from overhand.model import is_task_id
+
+    for line in raw.decode("utf-8", "replace").split("\n")[1:-1]:
+        try:
+            task_id, text = loads(line)
+        except (ValueError, TypeError):
+            continue  # torn
+        if isinstance(task_id, str) and isinstance(text, str) and is_task_id(task_id):
+            yield task_id, text
+
+
+def _mend(folder: str, wanted: bytes) -> None:
+    """A log that lost its end, or all of it, gets it back; a folder that is gone was cleaned away."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return
+    with log.Lock(f"{folder}/{log.LOG}", f"Task {os.path.basename(folder)}", signed=False) as lock:
+        found = os.pread(lock.fd, lock.size, 0)
+        kept = found.rstrip(b"\0")  # some file systems keep the length and lose the content
+        if len(kept) >= len(wanted) or not wanted.startswith(kept):
+            return
+        try:
+            os.ftruncate(lock.fd, len(kept))
+            if os.write(lock.fd, wanted[len(kept) :]) != len(wanted) - len(kept):
+                raise OSError(28, "No space left on device")
+            log.to_disk(lock.fd)
+        except OSError as error:
+            raise storage_failed(error, "Cannot put back what a log has lost") from error
