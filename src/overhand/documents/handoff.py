@@ -167,6 +167,28 @@ def render(handoff: Handoff) -> str:
     return "".join(out).rstrip("\n") + "\n"
 
 
+def split(text: str) -> tuple[str, str]:
+    """A HANDOFF.md as its task and what follows, if the task is one line that means nothing but itself; else nothing.
+
+    Two that end alike differ in nothing but the task.
+    """
+    task, _, rest = text.removeprefix(_BEGIN).partition("\n\n")
+    return (task, rest) if text.startswith(_BEGIN) and is_plain(task) else ("", "")
+
+
+def join(task: str, rest: str) -> str:
+    """A HANDOFF.md as `split` took it apart, with another plain task."""
+    return f"{_BEGIN}{task}\n\n{rest}"
+
+
+def is_plain(task: str) -> bool:
+    """Whether it is one line of words."""
+    return task[:1].isalpha() and " ".join(task.split()) == task
+
+
+_BEGIN = "# Task Handoff\n\n## Task\n"
+
+
 def _list(texts: Iterable[str]) -> str:
     return "".join(entry(one) for one in texts).rstrip("\n")
 
@@ -329,11 +351,22 @@ def _lint_task(handoff: Handoff, line: int) -> list[Problem]:
     if not task.strip():
         fix = "Say under `## Task` what is to be done."
         return [Problem("empty-task", "The task is empty.", line=line, fix=fix)]
-    words = [word.lower() for word in _WORD.findall(task[:2000])]
-    if len(task.split(maxsplit=3)) < 3 or (words and all(f" {word} " in _VAGUE for word in words)):
+    if is_vague(task):
         fix = "Name what to change, where, and how one sees that it is done."
         return [warning("vague-task", f"The task “{shorten(one_line(task), 40)}” is vague.", line, fix)]
     return []
+
+
+def is_vague(task: str) -> bool:
+    """Whether a task is too short, or made of words that fit every task."""
+    if len(task.split(maxsplit=3)) < 3:
+        return True
+    words = 0
+    for match in _WORD.finditer(task, 0, 2000):
+        if f" {match[0].lower()} " not in _VAGUE:
+            return False
+        words += 1
+    return words > 0
 
 
 def _lint_key_files(sheet: Sheet, handoff: Handoff, exists: Callable[[str], bool]) -> list[Problem]:

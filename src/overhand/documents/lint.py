@@ -12,7 +12,8 @@ from overhand.documents.text import decode
 ACCEPTED = (
     "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a request (KIND_REQUEST_TOPIC.md),"
     " an alert (ALERT_TOPIC.md), a quick handoff, a checkpoint (ckpt_NAME.json or its document), an agent file"
-    " (Markdown with YAML front matter), a contract block (=== NAME ===) or a text with CONTROL: lines"
+    " (Markdown with YAML front matter), a plan (YAML or JSON), a contract block (=== NAME ===) or a text with"
+    " CONTROL: lines"
 )
 _NAMES = {
     "handoff.md": "handoff",

@@ -1,0 +1,343 @@
+"""Deciding what a plan does next: one event in, commands out; no I/O, and no clock but the event's.
+
+`new_state(plan, limits)` before the first event; `advance(plan, state, event)` for each, in the order of their
+record, updating the state; `pending(state)` after the last one of a fold: what was asked for and not confirmed yet,
+exactly as it was asked for, to be carried out (again). Facts and answers of each: the tables in `progress`.
+
+- A node starts when all it depends on is verified, by priority and then in the order of the plan, if it is approved, a
+  slot is free, no live node may write its files, and its budget fits. It keeps slot and files until it is verified, has
+  failed, or, when it was to stop, has Stopped. Waiting gives the slot back; who goes on may exceed the cap by itself.
+- `sequential`: one at a time; a node that waits keeps its turn.
+- A node without a budget reserves none and starts while something is left of the plan's. One whose budget does not fit
+  holds those behind it until others have ended (else small ones would starve it), and fails if none is left to end.
+- An attempt fails when it ended other than completed or was not verified. Then: retries, up to max_retries; one attempt
+  of the fallback agent; with fallback `partial` the partial result of the last attempt, if that verifies; else the node
+  has failed. `again: False` and a budget of the node that is used up leave out the attempts.
+- A failed node: `continue` skips what depends on it; `abort` and `retry` stop everything and finish as failed.
+- The plan's budget used up, or its time: everything is stopped; `continue` then merges what is there, the others fail.
+- first_wins: the first verified node that no other depends on; the rest is stopped, and merged after all have Stopped.
+- The plan ends completed if all nodes are verified as completed (first_wins: the winner), else partial; failed if
+  nothing is verified; or as Merged says.
+- PlanStarted after an end that was not completed: verified nodes stay, all others begin anew with their retries;
+  attempts go on counting. Approvals stay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.plans import commands, halting, starting
+from overhand.plans.commands import pending
+from overhand.plans.progress import (
+    FINISHED,
+    GOING,
+    HALTING,
+    HELD,
+    MERGING,
+    NEW,
+    NOBODY,
+    PENDING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    VERIFIED,
+    VERIFYING,
+    WAITING,
+    Command,
+    Event,
+    Limits,
+    NodeState,
+    State,
+)
+from overhand.plans.writers import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from overhand.plans.model import Plan
+
+__all__ = ["advance", "new_state", "pending"]
+
+_NO_LIMITS = Limits()
+
+
+def new_state(plan: Plan, limits: Limits = _NO_LIMITS) -> State:
+    """A plan of which nothing has happened yet; it was checked: its dependencies exist and have no cycle."""
+    state = State(plan, limits)
+    specs = sorted(plan.nodes.values(), key=lambda spec: spec.priority)
+    state.order = [NodeState(spec, rank) for rank, spec in enumerate(specs)]
+    nodes = state.nodes = {node.spec.id: node for node in state.order}
+    for node in state.order:
+        spec = node.spec
+        for need in spec.needs:
+            other = nodes[need]
+            if other.after is NOBODY:
+                other.after = [node]
+            else:
+                other.after.append(node)
+        if spec.writes:
+            node.lane = state.lanes.get(spec.writes) or state.lanes.setdefault(spec.writes, Lane(spec.writes))
+    state.open = len(nodes)
+    starting.limit(state)
+    return state
+
+
+def advance(plan: Plan, state: State, event: Event) -> list[Command]:  # noqa: ARG001 -- the state knows its plan
+    """What is to be done now that this has happened; the state is updated."""
+    todo: list[Command] = []
+    of_node = _OF_NODES.get(event[0])
+    if of_node is not None:
+        node = state.nodes.get(event[2])
+        if node is not None:
+            of_node(state, node, event, todo)
+    elif event[0] in _OF_PLAN:
+        _OF_PLAN[event[0]](state, event, todo)
+    return todo
+
+
+# events of nodes
+
+
+def _started(_: State, node: NodeState, event: Event, __: list[Command]) -> None:
+    if node.state == STARTING and event[3] == node.attempt:
+        node.state = RUNNING
+
+
+def _waiting(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+    if event.attempt == node.attempt and node.state in (STARTING, RUNNING):
+        node.state = WAITING
+        if state.plan.strategy != "sequential":
+            node.slot = False
+            state.slots -= 1
+            _settle(state, todo)
+
+
+def _resumed(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+    if node.state == WAITING and event.attempt == node.attempt:
+        node.state = RUNNING
+        if not node.slot:
+            node.slot = True
+            state.slots += 1
+    elif not node.approved and node.state in (PENDING, HELD) and event.attempt == node.attempt + 1:
+        node.approved = True
+        if node.state == HELD:
+            starting.queue(state, node, todo)
+            _settle(state, todo)
+
+
+def _usage(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+    if event.attempt == node.attempt and node.attempt and state.phase != FINISHED:
+        starting.spend(state, node, event.facts.get("tokens", 0))
+        _watch_budget(state, todo)
+
+
+def _ended(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+    _, _, _, attempt, facts = event
+    if node.state == HELD and attempt == node.attempt + 1:
+        return _refused(state, node, facts, todo)
+    if attempt != node.attempt or node.state not in (STARTING, RUNNING, WAITING, STOPPING):
+        return None
+    if "tokens" in facts:
+        starting.spend(state, node, facts["tokens"])
+    node.status = facts.get("status", "failed")
+    node.result = facts.get("result")
+    node.digest = facts.get("digest", "")
+    if node.state == STOPPING:
+        return None  # Stopped is still to come, and says that nothing is left of it
+    if node.status == "completed":
+        node.state = VERIFYING
+        todo.append(commands.verify(node))
+    else:
+        _attempt_failed(state, node, facts.get("why", "") or node.status, facts.get("again", True), todo)
+    return _watch_budget(state, todo) if state.budget else None
+
+
+def _refused(state: State, node: NodeState, facts: Mapping[str, Any], todo: list[Command]) -> None:
+    """A person did not approve it; the next Notice is another one."""
+    node.attempt += 1
+    node.status = facts.get("status", "rejected")
+    halting.node_failed(state, node, facts.get("why", "") or "a person did not approve it", todo)
+    _settle(state, todo)
+
+
+def _verified(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+    if node.state != VERIFYING or event[3] != node.attempt:
+        return None
+    facts = event[4]
+    if not facts.get("ok"):
+        whole = node.status == "completed"
+        node.status = "failed"  # with a partial result the last hope is gone too
+        why = facts.get("why", "") or "not verified"
+        return _attempt_failed(state, node, why, whole and facts.get("again", True), todo)
+    starting.release(state, node)
+    node.state = VERIFIED
+    node.why = ""
+    state.verified += 1
+    state.open -= 1
+    if not node.after:
+        if state.phase == GOING and state.plan.merge.strategy == "first_wins":
+            state.winner = node.spec.id
+            halting.halt(state, "won", "won", todo)
+    else:
+        for other in node.after:
+            other.missing -= 1
+            if not other.missing and state.phase == GOING:
+                starting.queue(state, other, todo)
+    return _settle(state, todo) if state.ready or not state.live else None
+
+
+def _stopped(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
+    if node.state != STOPPING or event.attempt != node.attempt:
+        return
+    if "tokens" in event.facts:
+        starting.spend(state, node, event.facts["tokens"])
+    if node.status == "completed":
+        node.state = VERIFYING
+        todo.append(commands.verify(node))
+        return
+    starting.release(state, node)
+    node.state = STOPPED
+    state.open -= 1
+    _settle(state, todo)
+
+
+_OF_NODES: dict[str, Callable[[State, NodeState, Event, list[Command]], None]] = {
+    "Started": _started,
+    "Waiting": _waiting,
+    "QuotaHit": _waiting,
+    "Resumed": _resumed,
+    "Usage": _usage,
+    "Ended": _ended,
+    "Verified": _verified,
+    "Stopped": _stopped,
+}
+
+
+# events of the plan
+
+
+def _plan_started(state: State, event: Event, todo: list[Command]) -> None:
+    again = state.phase == FINISHED and state.status != "completed"
+    if event.attempt != state.run + 1 or not (again or state.phase == NEW):
+        return None
+    state.run += 1
+    state.phase = GOING
+    state.status = state.why = state.outcome = ""
+    if state.winner:
+        return halting.end(state, todo)  # only the merge is missing
+    if again:
+        _renew(state)
+    if state.plan.timeout:
+        state.timer = event.at + state.plan.timeout
+        todo.append(commands.set_timer(state))
+    for node in state.order:
+        if not node.missing and node.state == PENDING:
+            starting.queue(state, node, todo)
+    return _settle(state, todo)
+
+
+def _renew(state: State) -> None:
+    """Give everything that is not verified a fresh start."""
+    for node in state.order:
+        if node.state != VERIFIED:
+            node.state = PENDING
+            node.agent, node.status, node.why = node.spec.agent, "", ""
+            node.tries, node.fallen = 0, False
+            node.missing = sum(state.nodes[need].state != VERIFIED for need in node.spec.needs)
+    state.open = len(state.order) - state.verified
+
+
+def _fired(state: State, event: Event, todo: list[Command]) -> None:
+    if state.timer and event.attempt == state.run and event.facts.get("timer") == "timeout":
+        state.timer = 0.0
+        if state.phase == GOING:
+            _fall_short(state, "timeout", todo)
+
+
+def _cancel_requested(state: State, event: Event, todo: list[Command]) -> None:
+    if event.attempt != state.run or state.phase == FINISHED:
+        return
+    if state.phase == GOING:
+        halting.halt(state, "cancelled", "cancelled", todo)
+        _settle(state, todo)
+    else:
+        state.outcome = state.why = "cancelled"
+        if state.phase != HALTING:
+            halting.finish(state, "cancelled", todo)  # a merge that is on its way comes too late
+
+
+def _limits_changed(state: State, event: Event, todo: list[Command]) -> None:
+    facts, now = event.facts, state.limits
+    state.limits = Limits(facts.get("max_parallel", now.max_parallel), facts.get("budget", now.budget))
+    starting.limit(state)
+    _watch_budget(state, todo)
+    _settle(state, todo)
+
+
+def _merged(state: State, event: Event, todo: list[Command]) -> None:
+    if state.phase == MERGING and event.attempt == state.run:
+        halting.merged(state, event.facts.get("status", "completed"), event.facts.get("why", ""), todo)
+
+
+_OF_PLAN: dict[str, Callable[[State, Event, list[Command]], None]] = {
+    "PlanStarted": _plan_started,
+    "Fired": _fired,
+    "CancelRequested": _cancel_requested,
+    "LimitsChanged": _limits_changed,
+    "Merged": _merged,
+}
+
+
+# what follows
+
+
+def _attempt_failed(state: State, node: NodeState, why: str, again: bool, todo: list[Command]) -> None:
+    """Try again, or the fallback agent, or take the partial result; or the node has failed."""
+    node.why = why
+    if state.phase == GOING and again and _try_again(state, node):
+        starting.release(state, node)
+        starting.queue(state, node, todo)
+    elif state.phase == GOING and node.status == "partial" and state.plan.failure.fallback == "partial":
+        node.state = VERIFYING
+        todo.append(commands.verify(node))
+    else:
+        starting.release(state, node)
+        halting.node_failed(state, node, why, todo)
+    _settle(state, todo)
+
+
+def _try_again(state: State, node: NodeState) -> bool:
+    """Whether it has another attempt; with whom is noted."""
+    failure = state.plan.failure
+    if node.fallen or (node.spec.budget and node.spent >= node.spec.budget):
+        return False
+    if node.tries < failure.max_retries:
+        node.tries += 1
+        return True
+    if failure.fallback in ("", "partial"):
+        return False
+    node.fallen, node.agent = True, failure.fallback
+    return True
+
+
+def _watch_budget(state: State, todo: list[Command]) -> None:
+    """Stop everything when the plan's budget is used up and somebody is still using it."""
+    if not state.budget or state.spent < state.budget or state.phase != GOING:
+        return
+    if any(node.state in (STARTING, RUNNING, WAITING) for node in state.order):
+        _fall_short(state, "budget", todo)
+
+
+def _fall_short(state: State, why: str, todo: list[Command]) -> None:
+    """The plan's budget or time is over; the policy says what becomes of the results that are there."""
+    halting.halt(state, "short" if state.plan.failure.policy == "continue" else "failed", why, todo)
+    _settle(state, todo)
+
+
+def _settle(state: State, todo: list[Command]) -> None:
+    """Start what may start now, or end the plan if nothing is left."""
+    if state.ready and state.phase == GOING:
+        starting.fill(state, todo)
+    if not state.live and (state.phase == HALTING or (state.phase == GOING and not state.open)):
+        halting.end(state, todo)

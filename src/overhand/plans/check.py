@@ -1,0 +1,276 @@
+"""Everything about a plan that can be known before it runs, told at once (G2, P4)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from overhand.documents.handoff import is_vague
+from overhand.documents.problems import Problem, by_line, warning, wrong
+from overhand.documents.text import one_line, shorten
+from overhand.model import say_duration
+from overhand.plans import check_edges, check_graph, check_writers, expressions
+from overhand.plans.forms import meant
+from overhand.plans.matching import AgentFacts, best, nearest_able
+from overhand.plans.model import Node, Plan
+from overhand.plans.source import without_collecting
+
+TEMPLATES = ("standard", "parallel", "sequential")
+_SUGGESTIONS = 50
+
+
+class Places(Protocol):
+    """Where the parts of a plan stand; `reading.Lines` knows."""
+
+    def plan(self, name: str = "", *more: str | int) -> int | None: ...
+
+    def node(self, id: str, name: str = "", *more: str | int) -> int | None: ...
+
+
+class Findings:
+    """What was found, with lines where somebody knows them."""
+
+    def __init__(self, plan: Plan, lines: Places | None) -> None:
+        self.plan = plan
+        self.lines = lines
+        self.problems: list[Problem] = []
+        self._unknown: dict[tuple[str, str], str] = {}
+
+    def wrong(self, code: str, message: str, line: int | None, fix: str) -> None:
+        """Note an error; what is nowhere in particular stands at the beginning."""
+        self.problems.append(wrong(code, message, line or self.of_plan(), fix))
+
+    def warn(self, code: str, message: str, line: int | None, fix: str) -> None:
+        """Note a warning."""
+        self.problems.append(warning(code, message, line or self.of_plan(), fix))
+
+    def of_node(self, id: str, name: str = "", *more: str | int) -> int | None:
+        """The line of a node's field."""
+        if self.lines is None:
+            return self.plan.nodes[id].at or None if id in self.plan.nodes else None
+        return self.lines.node(id, name, *more)
+
+    def of_plan(self, name: str = "", *more: str | int) -> int | None:
+        """The line of a field of the plan."""
+        return self.lines.plan(name, *more) if self.lines else None
+
+    def meant(self, kind: str, name: str, known: Iterable[str]) -> str:
+        """` Did you mean X?`: looked for once for each name, and not for hundreds."""
+        key = (kind, name)
+        if key not in self._unknown:
+            self._unknown[key] = meant(name, known) if len(self._unknown) < _SUGGESTIONS else ""
+        return self._unknown[key]
+
+
+def check(
+    plan: Plan,
+    agents: Mapping[str, AgentFacts] | None = None,
+    *,
+    lines: Places | None = None,
+    depth: int = 1,
+    max_depth: int = 3,
+    budget: int | None = None,
+) -> list[Problem]:
+    """Every problem of a plan that was read.
+
+    `agents` are those that exist (None: not known), `depth` is the one that the nodes will have, `budget` what the
+    plan's caller has left.
+    """
+    found = Findings(plan, lines)
+    with without_collecting(len(plan.nodes) > 10_000):
+        _nodes(found, agents)
+        check_graph.check(found)
+        check_edges.check(found)
+        check_writers.check(found)
+        _limits(found, depth, max_depth, budget)
+        _merge(found)
+        _failure(found, agents)
+        _workflow(found)
+    return by_line(found.problems)
+
+
+def _nodes(found: Findings, agents: Mapping[str, AgentFacts] | None) -> None:
+    """What each node says by itself."""
+    told = found.plan.form not in ("output", "input")  # what to do; else the outputs say it
+    for node in found.plan.nodes.values():
+        if agents is None or node.agent not in agents:
+            _agent(found, node, agents)
+        if node.verification:
+            _verification(found, node)
+        for path in node.deliverables:
+            _inside(found, node, path, "deliverables")
+        for name, spec in node.outputs.items():
+            if type(spec) is dict:
+                _output(found, node, name, spec)
+        if told:
+            _worth(found, node)
+        if node.mutates and not (node.writes or node.requires_approval):
+            message = f"{node.id} changes things, but does not say which files, nor asks for approval."
+            fix = "Add `writes: [glob]`, or `requires_approval: true`."
+            found.warn("plan-mutates", message, found.of_node(node.id, "mutates"), fix)
+
+
+def _agent(found: Findings, node: Node, agents: Mapping[str, AgentFacts] | None) -> None:
+    if node.agent:
+        if agents is not None:
+            line = found.of_node(node.id, "agent")
+            message = f"{node.id}: there is no agent {shorten(one_line(node.agent), 60)}."
+            message += found.meant("agent", node.agent, agents)
+            found.wrong("plan-agent-unknown", message, line, _name_one(agents))
+    elif not node.capabilities:
+        message = f"{node.id} names neither an agent nor capabilities."
+        fix = _name_one(agents) if agents else "Add `agent: a-name`, or `capabilities: [what it takes]`."
+        found.wrong("plan-agent-missing", message, found.of_node(node.id), fix)
+    elif agents is not None and not best(node.capabilities, agents):
+        name, lacking = nearest_able(node.capabilities, agents)
+        near = f"; {name} lacks {', '.join(lacking)}" if name else ""
+        message = f"No agent has all that {node.id} needs ({', '.join(node.capabilities)}){near}."
+        fix = "Name the agent with `agent:`, or add the capabilities to the agent's file."
+        found.wrong("plan-agent-missing", message, found.of_node(node.id, "capabilities"), fix)
+
+
+def _name_one(agents: Mapping[str, AgentFacts] | None) -> str:
+    if not agents:
+        return "Write .overhand/agents/NAME.md first."
+    names = sorted(agents)
+    more = f" or one of {len(names) - 12} more" if len(names) > 12 else ""
+    return f"Name one of {', '.join(names[:12])}{more}."
+
+
+def _verification(found: Findings, node: Node) -> None:
+    for number, one in enumerate(node.verification):
+        if type(one) is not dict and not isinstance(one, Mapping):
+            continue
+        if "expression" in one:
+            _expression(found, node, one["expression"])
+        elif isinstance(one.get("schema"), Mapping) and (said := _bad_schema(one["schema"])):
+            message = f"{node.id}: the schema of verification {number + 1} is none: {said}."
+            fix = "Correct it; it must be a JSON Schema."
+            found.wrong("plan-schema", message, found.of_node(node.id, "verification"), fix)
+        elif isinstance(one.get("exists"), str):
+            _inside(found, node, one["exists"], "verification")
+
+
+def _inside(found: Findings, node: Node, path: str, where: str) -> None:
+    """A file outside the project never counts, so nobody need begin to make it; an absolute path may lie inside."""
+    bare = path.strip().strip("`")
+    if bare.startswith("..") or "/.." in bare:
+        inside = posixpath.normpath(bare)
+        if not posixpath.isabs(inside) and inside.split("/", 1)[0] == "..":
+            message = f"{node.id}: {shorten(one_line(bare), 60)} lies outside the project."
+            found.wrong("plan-outside", message, found.of_node(node.id, where), "Name a path inside the project.")
+
+
+def _expression(found: Findings, node: Node, text: str) -> None:
+    try:
+        parsed = expressions.parse(text)
+    except ValueError as error:
+        message = f"{node.id}: the expression {shorten(one_line(text), 60)!r} cannot be read: {error}"
+        fix = "Correct the expression; a sentence is written under `verification:`."
+        found.wrong("plan-expression", message.rstrip(".") + ".", found.of_node(node.id, "verification"), fix)
+        return
+    for path in parsed.paths:
+        known: Mapping[str, Any] = node.outputs if path[0] == "data" else node.inputs
+        if len(path) > 1 and (known or path[0] == "inputs") and path[1] not in known:
+            what = "outputs" if path[0] == "data" else "inputs"
+            message = f"{node.id}: the expression asks for {path[0]}.{path[1]}, which is not among its {what}."
+            message += found.meant(what, str(path[1]), known)
+            fix = f"Declare it under `{what}:`, or ask for {', '.join(known) or 'nothing of it'}."
+            found.wrong("plan-field-unknown", message, found.of_node(node.id, "verification"), fix)
+
+
+def _bad_schema(schema: Mapping[str, Any]) -> str:
+    """Why this is no JSON Schema, or nothing."""
+    import jsonschema_rs
+
+    from overhand.plans.types import schema_of
+
+    try:
+        jsonschema_rs.validator_for(schema_of(schema))
+    except (ValueError, TypeError) as error:
+        return shorten(str(error).partition("\n")[0], 120)
+    return ""
+
+
+def _output(found: Findings, node: Node, name: str, spec: Mapping[str, Any]) -> None:
+    if said := _bad_schema(spec):
+        message = f"{node.id}: the type of the output {name} is no JSON Schema: {said}."
+        line = found.of_node(node.id, "outputs", name)
+        found.wrong("plan-schema", message, line, "Correct it, or write type words.")
+
+
+def _worth(found: Findings, node: Node) -> None:
+    """Whether somebody else could do it, and anybody could tell."""
+    if is_vague(node.task) and node.task:
+        message = f"{node.id}: the task “{shorten(one_line(node.task), 40)}” is vague."
+        fix = "Name what to change, where, and how one sees that it is done."
+        found.warn("vague-task", message, found.of_node(node.id, "task"), fix)
+    if not (node.outputs or node.deliverables or node.verification):
+        fix = "Add `deliverable:`." if found.plan.form in TEMPLATES else "Add `outputs:`, `deliverable:` or `verify:`."
+        found.warn("no-deliverable", f"{node.id}: nothing is expected back.", found.of_node(node.id), fix)
+
+
+def _limits(found: Findings, depth: int, max_depth: int, budget: int | None) -> None:
+    plan = found.plan
+    if depth > max_depth:
+        message = f"The nodes would be at depth {depth}; at most {max_depth} are allowed."
+        found.wrong("plan-depth", message, None, "Run the plan from a task nearer to the person, or do the work here.")
+    total = sum([node.budget for node in plan.nodes.values() if node.budget])
+    for node in plan.nodes.values() if plan.timeout else ():
+        if plan.timeout and node.timeout and node.timeout > plan.timeout:
+            message = f"{node.id} may take {say_duration(node.timeout)}, the whole plan {say_duration(plan.timeout)}."
+            fix = "Give the node less time, or the plan more."
+            found.warn("plan-timeout", message, found.of_node(node.id, "timeout"), fix)
+    if plan.budget is not None and total > plan.budget:
+        message = f"The nodes may use {total:,} tokens together, the plan only {plan.budget:,}."
+        found.wrong("plan-budget", message, found.of_plan("budget"), f"Give the plan {total:,}, or the nodes less.")
+    if budget is not None and max(total, plan.budget or 0) > budget:
+        message = f"The plan may use {max(total, plan.budget or 0):,} tokens; its caller has {budget:,} left."
+        found.wrong("plan-budget", message, found.of_plan("budget"), "Give the plan less, or its caller more.")
+
+
+def _merge(found: Findings) -> None:
+    plan, merge = found.plan, found.plan.merge
+    if merge.strategy == "custom" and not (merge.function or merge.command):
+        message = "The merge is custom, and nothing merges: the results of the last nodes are taken as they are."
+        fix = "Add `function: module:function` or `command: [program]` to the merge, or choose another strategy."
+        found.warn("plan-custom", message, found.of_plan("merge"), fix)
+    if merge.function and merge.command:
+        message = "The merge has a function and a command."
+        found.wrong("plan-custom", message, found.of_plan("merge"), "Keep one of the two.")
+    if merge.strategy == "consensus" and len(plan.nodes) == 1:
+        found.warn("plan-unmerged", "One node alone always agrees.", found.of_plan("merge"), "Add nodes, or aggregate.")
+    if not (merge.rules or merge.shape) or not all(node.outputs for node in plan.nodes.values()):
+        return
+    known = {name for node in plan.nodes.values() for name in node.outputs}
+    asked = dict.fromkeys(merge.rules, "rule")
+    for spec in merge.shape.values():
+        if isinstance(spec, Mapping) and isinstance(spec.get("from"), str):
+            asked[spec["from"]] = "final output"
+    for name, what in asked.items():
+        if name.partition(".")[0] not in known:
+            message = f"The merge has a {what} of {name}, which no node gives.{found.meant('merge', name, known)}"
+            fix = f"Use one of {', '.join(sorted(known)[:12])}."
+            found.wrong("plan-field-unknown", message, found.of_plan("merge"), fix)
+
+
+def _failure(found: Findings, agents: Mapping[str, AgentFacts] | None) -> None:
+    fallback = found.plan.failure.fallback
+    if fallback and fallback != "partial" and agents is not None and fallback not in agents:
+        message = f"The fallback {fallback} is no agent.{found.meant('agent', fallback, (*agents, 'partial'))}"
+        fix = f"{_name_one(agents)[:-1]}, or write `partial`, a sentence, or null."
+        found.wrong("plan-agent-unknown", message, found.of_plan("failure", "fallback"), fix)
+
+
+def _workflow(found: Findings) -> None:
+    """What a delegation within a workflow should say."""
+    plan = found.plan
+    if plan.form == "input" and not any(node.outputs or node.deliverables for node in plan.nodes.values()):
+        fix = "Add `outputs: {name: type}` to the agents, or write the plan out."
+        found.warn("no-deliverable", "Nothing is expected back from any node.", None, fix)
+    if len(plan.nodes) < 2 or not (plan.form in TEMPLATES or plan.labels.get("workflow")):
+        return
+    if plan.budget is None and not any(node.budget for node in plan.nodes.values()):
+        fix = "Add `token_budget: 50000` to the plan or to its nodes."
+        found.warn("no-budget", "The workflow has no token budget.", None, fix)

@@ -1,0 +1,255 @@
+"""A plan as a picture: text for Mermaid and Graphviz, and an SVG of our own that needs neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from overhand.plans import progress
+from overhand.plans.model import Plan
+
+FORMATS = ("mermaid", "dot", "svg")
+
+# what a state looks like: fill, line
+_GOOD, _BUSY, _HELD, _BAD = (
+    ("#d8f0dc", "#2e7d46"),
+    ("#d9e8fb", "#2b62b0"),
+    ("#fdf0cc", "#a87900"),
+    ("#fadcd9", "#b3362b"),
+)
+_OVER, _LATER = ("#ece4ee", "#7d5a86"), ("#eef3fa", "#7a93b5")
+COLOURS = {
+    "completed": _GOOD,
+    progress.STARTING: _BUSY,
+    progress.RUNNING: _BUSY,
+    progress.VERIFYING: _BUSY,
+    progress.WAITING: _HELD,
+    progress.HELD: _HELD,
+    progress.FAILED: _BAD,
+    progress.STOPPING: _OVER,
+    progress.STOPPED: _OVER,
+    progress.SKIPPED: ("#eeeeee", "#8a8a8a"),
+    progress.READY: _LATER,
+}
+_PLAIN = ("#ffffff", "#6b6b6b")
+_MERGE = "merge"
+
+
+class Layout(NamedTuple):
+    """Where everything is: the nodes of each layer in order, and the edges as pairs of ids."""
+
+    layers: list[list[str]]
+    edges: list[tuple[str, str]]
+    sinks: list[str]
+
+
+def picture(plan: Plan, states: Mapping[str, str], format: str) -> str:
+    """The plan in one of the three formats; `states` says which node is in which state."""
+    return {"mermaid": mermaid, "dot": dot, "svg": svg}[format](plan, states)
+
+
+def layout(plan: Plan) -> Layout:
+    """Each node one layer behind the last one it waits for; what is in a cycle comes after everything else."""
+    needs = {name: [one for one in node.needs if one in plan.nodes] for name, node in plan.nodes.items()}
+    after: dict[str, list[str]] = {name: [] for name in needs}
+    for name, before in needs.items():
+        for one in before:
+            after[one].append(name)
+    left = {name: len(before) for name, before in needs.items()}
+    depth = {name: 0 for name, count in left.items() if not count}
+    todo = list(depth)
+    for name in todo:
+        for one in after[name]:
+            depth[one] = max(depth.get(one, 0), depth[name] + 1)
+            left[one] -= 1
+            if not left[one]:
+                todo.append(one)
+    last = max((depth[name] for name in todo), default=-1) + 1
+    reached = set(todo)
+    layers: list[list[str]] = [[] for _ in range(last + (len(reached) < len(needs)))]
+    for name in needs:
+        layers[depth[name] if name in reached else last].append(name)
+    edges = [(one, name) for name, before in needs.items() for one in before]
+    return Layout(_untangled(layers, needs, after), edges, [name for name in needs if not after[name]])
+
+
+def waves(plan: Plan) -> list[list[str]]:
+    """The nodes in the order of the file, each in the first wave in which all it waits for has ended."""
+    place = {name: number for number, name in enumerate(plan.nodes)}
+    return [sorted(layer, key=place.__getitem__) for layer in layout(plan).layers]
+
+
+def _untangled(
+    layers: list[list[str]], needs: Mapping[str, list[str]], after: Mapping[str, list[str]]
+) -> list[list[str]]:
+    """Each layer in the order of its neighbours' middles, forth and back: fewer lines cross."""
+    place = {name: float(number) for layer in layers for number, name in enumerate(layer)}
+
+    def middle(name: str, around: Mapping[str, list[str]]) -> float:
+        found = around[name]
+        return sum(place[one] for one in found) / len(found) if found else place[name]
+
+    for around, order in ((needs, layers), (after, layers[::-1]), (needs, layers)):
+        for layer in order:
+            layer.sort(key=lambda name: middle(name, around))
+            place.update((name, float(number)) for number, name in enumerate(layer))
+    return layers
+
+
+def _numbered(plan: Plan) -> dict[str, str]:
+    """Names that every format takes, whatever the nodes are called."""
+    return {name: f"n{number}" for number, name in enumerate(plan.nodes)}
+
+
+def _told(plan: Plan, states: Mapping[str, str], name: str) -> str:
+    """The second line of a node: who does it, and how far it is."""
+    return " · ".join(part for part in (plan.nodes[name].agent or "any agent", states.get(name, "")) if part)
+
+
+def mermaid(plan: Plan, states: Mapping[str, str]) -> str:
+    """A flowchart in Mermaid's language."""
+    names, found = _numbered(plan), layout(plan)
+    lines = ["flowchart LR"]
+    lines += [
+        f'  {number}["{_entities(name)}<br/>{_entities(_told(plan, states, name))}"]' for name, number in names.items()
+    ]
+    lines.append(f'  {_MERGE}(["merge<br/>{_entities(plan.merge.strategy)}"])')
+    lines += [f"  {names[one]} --> {names[two]}" for one, two in found.edges]
+    lines += [f"  {names[one]} --> {_MERGE}" for one in found.sinks]
+    for state, (fill, line) in COLOURS.items():
+        if members := [number for name, number in names.items() if states.get(name) == state]:
+            lines.append(f"  classDef {state} fill:{fill},stroke:{line},color:#1b1b1b")
+            lines.append(f"  class {','.join(members)} {state}")
+    return "\n".join(lines) + "\n"
+
+
+def _entities(text: str) -> str:
+    """Text in a quoted label: what Mermaid or a browser would take for a sign of its own becomes a number."""
+    flat = " ".join(_seen(text).split())
+    return "".join(c if c.isalnum() or c in " .,:-_/+=!?·…" else f"#{ord(c)};" for c in flat)
+
+
+def dot(plan: Plan, states: Mapping[str, str]) -> str:
+    """A graph in Graphviz' language."""
+    names, found = _numbered(plan), layout(plan)
+    lines = ["digraph plan {", f"  label={_quoted(plan.task)};", "  rankdir=LR;"]
+    lines.append('  node [shape=box, style="rounded,filled", fontname="sans-serif"];')
+    for name, number in names.items():
+        fill, line = COLOURS.get(states.get(name, ""), _PLAIN)
+        label = _quoted(f"{name}\n{_told(plan, states, name)}")
+        lines.append(f'  {number} [label={label}, fillcolor="{fill}", color="{line}"];')
+    lines.append(f"  {_MERGE} [label={_quoted(f'merge{chr(10)}{plan.merge.strategy}')}, shape=ellipse];")
+    lines += [f"  {names[one]} -> {names[two]};" for one, two in found.edges]
+    lines += [f"  {names[one]} -> {_MERGE};" for one in found.sinks]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    flat = "\n".join(" ".join(line.split()) for line in _seen(text).split("\n"))
+    escaped = flat.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+# the SVG
+
+_HIGH, _ROW, _GAP, _EDGE, _TOP = 44, 60, 70, 24, 56
+_LETTER, _MOST = 7.4, 28  # pixels of a letter, about; letters of a label
+
+
+class _Box(NamedTuple):
+    x: float
+    y: float
+    width: float
+
+
+def svg(plan: Plan, states: Mapping[str, str]) -> str:
+    """A picture that stands on its own: layers from left to right, states by colour and by word."""
+    found = layout(plan)
+    boxes, wide, high = _boxes(plan, states, [*found.layers, [_MERGE]])
+    size = f'width="{wide:.0f}" height="{high:.0f}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {wide:.0f} {high:.0f}" {size} {_FONT}>',
+        f"<title>{_escaped(plan.task)}</title>",
+        f'<rect {size} fill="#ffffff"/>',
+        _TIP,
+        f'<text x="{_EDGE}" y="30" font-size="15" font-weight="bold" fill="#1b1b1b">',
+        f"{_escaped(_cut(plan.task, 90))}</text>",
+        '<g fill="none" stroke="#8a8a8a" stroke-width="1.3" marker-end="url(#tip)">',
+    ]
+    lines += [_curve(boxes[one], boxes[two]) for one, two in found.edges]
+    lines += [_curve(boxes[one], boxes[_MERGE]) for one in found.sinks]
+    lines.append("</g>")
+    for name, node in plan.nodes.items():
+        lines.append(_node(boxes[name], name, _told(plan, states, name), states.get(name, ""), node.task))
+    lines.append(_node(boxes[_MERGE], "merge", plan.merge.strategy, "", plan.merge.note, round=_HIGH // 2))
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+_FONT = 'font-family="sans-serif" font-size="13"'
+_TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" fill="#8a8a8a"/></marker></defs>'
+)
+
+
+def _boxes(plan: Plan, states: Mapping[str, str], layers: list[list[str]]) -> tuple[dict[str, _Box], float, float]:
+    """Where each node is, and how large the picture becomes."""
+    high = _TOP + max(len(layer) for layer in layers) * _ROW + _EDGE
+    boxes: dict[str, _Box] = {}
+    x = float(_EDGE)
+    for layer in layers:
+        texts = [(name, _told(plan, states, name)) if name != _MERGE else (name, plan.merge.strategy) for name in layer]
+        width = max((max(_long(_cut(a)), _long(_cut(b))) for a, b in texts), default=0) * _LETTER + 24
+        first = _TOP + (high - _TOP - _EDGE - len(layer) * _ROW) / 2
+        boxes.update((name, _Box(x, first + number * _ROW, width)) for number, name in enumerate(layer))
+        x += width + _GAP
+    return boxes, max(x - _GAP + _EDGE, 320.0), high
+
+
+def _curve(one: _Box, two: _Box) -> str:
+    x, y = one.x + one.width, one.y + _HIGH / 2
+    to_x, to_y = two.x, two.y + _HIGH / 2
+    bend = max(20.0, abs(to_x - x) / 2)
+    return f'<path d="M{x:.1f} {y:.1f}C{x + bend:.1f} {y:.1f} {to_x - bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"/>'
+
+
+def _node(box: _Box, name: str, told: str, state: str, about: str, round: int = 6) -> str:
+    fill, line = COLOURS.get(state, _PLAIN)
+    middle = box.x + box.width / 2
+    return (
+        f"<g><title>{_escaped(': '.join(part for part in (name, about) if part))}</title>"
+        f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{_HIGH}" rx="{round}"'
+        f' fill="{fill}" stroke="{line}" stroke-width="1.5"/>'
+        f'<text x="{middle:.1f}" y="{box.y + 18:.1f}" text-anchor="middle" fill="#1b1b1b">{_escaped(_cut(name))}</text>'
+        f'<text x="{middle:.1f}" y="{box.y + 34:.1f}" text-anchor="middle" font-size="11" fill="{line}">'
+        f"{_escaped(_cut(told))}</text></g>"
+    )
+
+
+def _cut(text: str, most: int = _MOST) -> str:
+    flat = " ".join(_seen(text).split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def _long(text: str) -> int:
+    """Letters, wide ones twice."""
+    return sum(2 if ord(c) >= 0x1100 else 1 for c in text)
+
+
+def _escaped(text: str) -> str:
+    seen = " ".join(_seen(text).split())
+    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        seen = seen.replace(sign, name)
+    return seen
+
+
+def _seen(text: str) -> str:
+    """Without what no picture can show: control characters, halves of characters, marks that turn the direction."""
+    return "".join(c if _is_seen(ord(c)) else "\ufffd" for c in text)
+
+
+def _is_seen(code: int) -> bool:
+    return code in (9, 10, 13) or not (
+        code < 32 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or 0x202A <= code < 0x202F
+        or 0x2066 <= code < 0x206A or code & 0xFFFE == 0xFFFE
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""A plan as everything else sees it, whatever form it was written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+STRATEGIES = ("parallel", "sequential", "pipeline", "fan-out-fan-in")
+MERGES = ("aggregate", "consensus", "custom", "first_wins", "sequential")
+POLICIES = ("abort", "continue", "retry")
+RULES = ("prefer_first", "prefer_last", "prefer_longer", "prefer_newer", "prefer_priority", "fail")
+RESERVED = ("all_subtasks", "merge")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One delegation of a plan; `at` is its place in the file, for messages."""
+
+    id: str
+    agent: str
+    """The agent's name; "" while none is named nor matched."""
+    task: str = ""
+    needs: tuple[str, ...] = ()
+    """The nodes it waits for, declared or named by a `${…}`, each once."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """Per field: type words or a JSON Schema."""
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+    verification: tuple[Any, ...] = ()
+    """Each a prose string, or a mapping with one of command, exists, schema, expression."""
+    capabilities: tuple[str, ...] = ()
+    kind: str | None = None
+    model: str | None = None
+    priority: str = "P2"
+    timeout: float | None = None
+    budget: int | None = None
+    """Tokens."""
+    writes: tuple[str, ...] = ()
+    mutates: bool = False
+    requires_approval: bool = False
+    key_files: tuple[str, ...] = ()
+    deliverables: tuple[str, ...] = ()
+    context: str = ""
+    checkpoint_after: bool = False
+    at: int = 0
+    """The line it begins in; 0 where it is not known (yet)."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What goes from one node (or `all_subtasks`) to another (or `merge`)."""
+
+    source: str
+    target: str
+    format: Mapping[str, Any] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    at: int = 0
+
+
+_T = TypeVar("_T", Node, Interface)
+_new, _set = object.__new__, object.__setattr__
+
+
+def adopted(kind: type[_T], said: dict[str, Any]) -> _T:
+    """`kind(**said)`, but far faster: the dict becomes the object's own, which is why these two have no slots.
+
+    It must name all fields but those whose default is a plain value (the class keeps these), and no others.
+    """
+    made = _new(kind)
+    _set(made, "__dict__", said)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How results become one."""
+
+    strategy: str = "aggregate"
+    note: str = ""
+    """What the plan says in prose about conflicts."""
+    rule: str = "prefer_first"
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """The rule of single fields."""
+    dedupe: bool = True
+    quorum: float = 0.5
+    """consensus: more than this part of the declared nodes must agree."""
+    function: str = ""
+    """custom: `module:function`."""
+    command: tuple[str, ...] = ()
+    """custom: argv, JSON on stdin and stdout."""
+    timeout: float = 60.0
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    """final_output_format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What happens when a node fails."""
+
+    policy: str = "abort"
+    max_retries: int = 0
+    fallback: str = ""
+    """An agent's name, `partial`, or "" where there is none."""
+    note: str = ""
+    """A fallback in prose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole plan; nodes in the order of the file."""
+
+    task: str
+    nodes: Mapping[str, Node]
+    interfaces: tuple[Interface, ...] = ()
+    merge: Merge = field(default_factory=Merge)
+    failure: Failure = field(default_factory=Failure)
+    context: tuple[tuple[str, Any], ...] = ()
+    """handoff_context: keys and values that every node is told."""
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+    strategy: str = ""
+    complexity: float | None = None
+    """As the file gives it; None: it is calculated."""
+    max_parallel: int = 0
+    budget: int | None = None
+    timeout: float | None = None
+    checkpoint_after: bool = False
+    form: str = "short"
+    """short, input, output, standard, parallel, sequential."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """coordinator, from_agent, workflow, step: told, not acted on."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """confidence, evidence_anchors, assumptions, delegated_to: kept as they stand in the file."""
+    notes: tuple[str, ...] = ()
+    """What was read and does not count, such as a status in the file."""

@@ -1,0 +1,168 @@
+"""A plan file in any of its forms becomes one Plan; everything that is wrong is told at once, with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from overhand.documents.problems import Problem, by_line, has_errors, wrong
+from overhand.plans import forms_graph, forms_node, forms_plan, forms_templates
+from overhand.plans.forms import Gather, meant
+from overhand.plans.model import Node, Plan
+from overhand.plans.source import Path, Source, load, without_collecting
+
+FORMS = {
+    "output": "delegation and subtasks",
+    "standard": "delegation with to_agent",
+    "parallel": "parallel_delegation",
+    "sequential": "sequential_delegation",
+    "input": "task and agents",
+    "short": "plan and nodes",
+}
+_READERS = {
+    "output": forms_graph.output,
+    "standard": forms_templates.standard,
+    "parallel": forms_templates.parallel,
+    "sequential": forms_templates.sequential,
+    "input": forms_graph.given,
+    "short": forms_graph.short,
+}
+_LARGE = 1024 * 1024
+_FEW = 8
+_KEYS = ("delegation", "subtasks", "parallel_delegation", "sequential_delegation", "agents", "nodes", "plan", "task")
+
+
+class Lines:
+    """Where the parts of a plan stand in its file; nothing is looked for before it is asked."""
+
+    def __init__(self, source: Source | None = None, places: Mapping[str, Path] | None = None) -> None:
+        self._source = source
+        self._places = places or {}
+
+    def plan(self, name: str = "", *more: str | int) -> int | None:
+        """The line of a field of the plan, by its name in the model."""
+        return self._find((), name, more, forms_plan.FIELDS)
+
+    def node(self, id: str, name: str = "", *more: str | int) -> int | None:
+        """The line of a node, or of one of its fields, by its name in the model."""
+        path = self._places.get(id)
+        return None if path is None else self._find(path, name, more, forms_node.FIELDS)
+
+    def _find(self, path: Path, name: str, more: Path, fields: Mapping[str, tuple[str, Any]]) -> int | None:
+        if self._source is None:
+            return None
+        if not name:
+            return self._source.line(path)
+        for inside in (path, (*path, "contract"), *(((key,) for key in _HEADS) if not path else ())):
+            raw = _follow(self._source.value, inside)
+            for key in raw if isinstance(raw, dict) else ():
+                if key == name or fields.get(key, ("",))[0] == name or (key, name) == ("to_agent", "agent"):
+                    return self._source.line((*inside, key, *more))
+        return self._source.line(path)
+
+
+_HEADS = ("delegation", "parallel_delegation", "sequential_delegation")
+
+
+def _follow(value: Any, path: Path) -> Any:
+    for step in path:
+        inside = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
+        if not inside:
+            return None
+        value = value[step]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a file says. There is a plan once its form is known; with an error among the problems it may not run."""
+
+    plan: Plan | None
+    problems: list[Problem]
+    lines: Lines = field(default_factory=Lines)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plan was read without an error; `check` may still find some."""
+        return self.plan is not None and not has_errors(self.problems)
+
+
+def read(text: str | bytes, name: str = "") -> Reading:
+    """The plan in a text (YAML or JSON, whatever form), and everything that is wrong with how it is written."""
+    with without_collecting(len(text) > _LARGE):
+        return _read(text, name)
+
+
+def _read(text: str | bytes, name: str) -> Reading:
+    source = load(text, name)
+    if source.problems and source.value is None:
+        return Reading(None, by_line(source.problems))
+    form, problem = form_of(source.value)
+    if problem:
+        return Reading(None, by_line([*source.problems, replace(problem, line=source.line(()) or 1)]))
+    gather = Gather(source)
+    plan, places = _READERS[form](gather, source.value)
+    if not plan.nodes and not has_errors(gather.problems()):
+        gather.wrong("plan-empty", "The plan has no nodes.", (), _EMPTY[form])
+    if plan.interfaces:
+        plan = replace(plan, nodes=_wired(plan))
+    if gather.notes:
+        plan = replace(plan, notes=tuple(gather.notes))
+    return Reading(plan, by_line([*source.problems, *gather.problems()]), Lines(source, places))
+
+
+_EMPTY = {
+    "output": "Add entries below `subtasks:`.",
+    "standard": "Add `to_agent:` and `task:`.",
+    "parallel": "Add entries below `agents:`.",
+    "sequential": "Add entries below `steps:`.",
+    "input": "Add entries below `agents:`, such as `- id: worker`.",
+    "short": "Add entries below `nodes:`.",
+}
+
+
+def _wired(plan: Plan) -> Mapping[str, Node]:
+    """The nodes with what the interfaces imply: who takes from a node waits for it."""
+    nodes = plan.nodes
+    more: dict[str, dict[str, None]] = {}
+    for one in plan.interfaces:
+        target = nodes.get(one.target)
+        if target is None or one.source == one.target:
+            continue
+        if one.source in nodes:
+            if one.source not in target.needs[:_FEW]:
+                more.setdefault(one.target, dict.fromkeys(target.needs))[one.source] = None
+        elif one.source == "all_subtasks":
+            others = dict.fromkeys(name for name in nodes if name != one.target)
+            more.setdefault(one.target, dict.fromkeys(target.needs)).update(others)
+    wired = {name: replace(nodes[name], needs=tuple(needs)) for name, needs in more.items()}
+    return {**nodes, **wired} if wired else nodes
+
+
+def form_of(value: Any) -> tuple[str, Problem | None]:
+    """Which form this is, or why it is none."""
+    if value is None or value in ({}, []):
+        return "", wrong("plan-empty", "The file is empty.", fix=_FIX)
+    if type(value) is not dict:
+        return "", wrong("plan-form", "A plan is a mapping of keys to values; this is none.", fix=_FIX)
+    head = value.get("delegation")
+    inside = head if type(head) is dict else {}
+    if "parallel_delegation" in value:
+        return "parallel", None
+    if "sequential_delegation" in value:
+        return "sequential", None
+    if "subtasks" in value or "subtasks" in inside:
+        return "output", None
+    if "nodes" in value:
+        return "short", None
+    if "delegation" in value:
+        return "standard", None
+    if "agents" in value:
+        return "input", None
+    said = next((f" `{key}`:{found}" for key in value if (found := meant(key, _KEYS)) and key not in _KEYS), "")
+    forms = "; ".join(f"{keys} ({name})" for name, keys in FORMS.items())
+    return "", wrong("plan-form", f"This is none of the forms of a plan.{said}", fix=f"Use the keys of one: {forms}.")
+
+
+_FIX = "Write `plan: what it is for` and `nodes:` with one entry for each delegation, or see `overhand plan new`."

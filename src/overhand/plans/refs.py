@@ -1,0 +1,153 @@
+"""References: `${node.field}` in a plan, found and filled in with their types kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
+_REF = re.compile(rf"\$\{{[ \t]*({_NAME})((?:\.{_NAME})*)[ \t]*\}}")
+_ANY = re.compile(r"\$?\$\{")
+
+
+class Ref(NamedTuple):
+    """What a `${…}` names: a node and a field of its data, dotted; without one all its data."""
+
+    node: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        return f"${{{self.node}.{self.field}}}" if self.field else f"${{{self.node}}}"
+
+
+def find(value: Any) -> list[Ref]:
+    """Every reference in a value, in order, each once."""
+    strings = texts(value)
+    if not strings:
+        return []
+    if len(strings) == 1 and (alone := whole(strings[0])):
+        return [alone]
+    return list(dict.fromkeys(ref for text in strings for ref, _, _ in scan(text) if ref is not None))
+
+
+def nodes(value: Any) -> list[str]:
+    """The node of every reference in a value, in order."""
+    found: list[str] = []
+    for text in texts(value):
+        match = _REF.fullmatch(text)
+        if match is not None:
+            found.append(match[1])
+        else:
+            found += [ref.node for ref, _, _ in scan(text) if ref is not None]
+    return found
+
+
+def malformed(value: Any) -> list[str]:
+    """What begins like a reference and is none, shortened; `$${` is written where none is meant."""
+    return [text[start : start + 40] for text in texts(value) for ref, start, _ in scan(text) if ref is None]
+
+
+def whole(text: str) -> Ref | None:
+    """The reference that a text is, if it is nothing else."""
+    match = _REF.fullmatch(text)
+    if match is None:
+        return None
+    node, fields = match.groups()
+    return Ref(node, fields[1:])
+
+
+def parts(text: str) -> tuple[str, str]:
+    """Node and field of the reference that a text is, if it is nothing else; else two empty texts."""
+    match = _REF.fullmatch(text)
+    return (match[1], match[2][1:]) if match is not None else ("", "")
+
+
+def texts(value: Any) -> list[str]:
+    """The strings in a value that hold a `${`; keys are not looked at."""
+    kind = type(value)
+    if kind is str:
+        return [value] if "${" in value else []
+    found: list[str] = []
+    if kind is dict:
+        value = value.values()
+    elif kind not in _NESTED:
+        if not isinstance(value, (Mapping, list, tuple)):
+            return found
+        value = value.values() if isinstance(value, Mapping) else value
+    for one in value:
+        kind = type(one)
+        if kind is str:
+            if "${" in one:
+                found.append(one)
+        elif kind in _NESTED:
+            found += texts(one)
+    return found
+
+
+_NESTED = frozenset((dict, list, tuple))
+
+
+def resolve(value: Any, lookup: Callable[[Ref], Any]) -> Any:
+    """The value with every reference filled in; one that stands alone keeps the type of what it names.
+
+    `lookup` gives what a reference names, or raises LookupError.
+    """
+    if isinstance(value, str):
+        return _fill(value, lookup) if "${" in value else value
+    if isinstance(value, Mapping):
+        return {key: resolve(one, lookup) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [resolve(one, lookup) for one in value]
+    return value
+
+
+def pick(data: Any, field: str) -> Any:
+    """What stands in `data` under a dotted field; LookupError names the first part that is not there."""
+    at = data
+    for step in field.split(".") if field else ():
+        if isinstance(at, Mapping) and step in at:
+            at = at[step]
+        elif isinstance(at, (list, tuple)) and step.isascii() and step.isdigit() and int(step) < len(at):
+            at = at[int(step)]
+        else:
+            raise LookupError(step)
+    return at
+
+
+def _fill(text: str, lookup: Callable[[Ref], Any]) -> Any:
+    alone = whole(text)
+    if alone is not None:
+        return lookup(alone)
+    parts: list[str] = []
+    last = 0
+    for ref, start, end in scan(text, escapes=True):
+        parts += (text[last:start], as_text(lookup(ref)) if ref is not None else text[start:end].replace("$${", "${"))
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def as_text(value: Any) -> str:
+    """A value as it stands in the middle of a text."""
+    if isinstance(value, str):
+        return value
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def scan(text: str, *, escapes: bool = False) -> Iterator[tuple[Ref | None, int, int]]:
+    """Every `${`: the reference or None, its start and end; `$${` only where it is asked for."""
+    at = 0
+    while found := _ANY.search(text, at):
+        start, at = found.span()
+        if found.group() == "$${":
+            if escapes:
+                yield None, start, at
+            continue
+        match = _REF.match(text, start)
+        if match:
+            at = match.end()
+            yield Ref(match[1], match[2][1:]), start, at
+        else:
+            yield None, start, at
