@@ -1,0 +1,43 @@
+"""What stands before an agent: quick where the system allows it, and the agent sees nothing of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from overhand import handles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PERL = pytest.mark.skipif(not os.access(handles._PERL, os.X_OK), reason="there is no Perl here")
+WAYS = [pytest.param({}, marks=PERL), {"PERL5LIB": "/nowhere"}]
+DETACHED = "(setsid sh -c 'until test -e go; do sleep 0.01; done; grep PPid /proc/$$/status >parent' &) ; env >seen"
+
+
+def run(place: Path, env: dict[str, str], script: str) -> int:
+    """A shim and its script until the script has ended; the shim's pid."""
+    shim = handles.start(str(place), ["/bin/sh", "-c", script], cwd=str(place), env={"PATH": os.environ["PATH"], **env})
+    assert handles.wait(str(place), shim, 30)
+    assert handles.exit_code(str(place)) == 0, (place / "stderr").read_text()
+    return shim
+
+
+@pytest.mark.parametrize("more", WAYS)
+def test_what_the_agent_detaches_stays_below_the_shim(tmp_path: Path, more: dict[str, str]) -> None:
+    shim = run(tmp_path, more, DETACHED)
+    (tmp_path / "go").touch()
+    os.waitpid(shim, 0)  # it stays for what was left
+    assert (tmp_path / "parent").read_text().split() == ["PPid:", str(shim)]
+
+
+@pytest.mark.parametrize("more", WAYS)
+def test_the_agent_sees_its_own_environment_and_no_word_about_a_locale(tmp_path: Path, more: dict[str, str]) -> None:
+    env = {"LC_ALL": "xx_XX.UTF-8", "GREETING": "hello = world", **more}
+    os.waitpid(run(tmp_path, env, "env >seen"), 0)
+    seen = dict(line.split("=", 1) for line in (tmp_path / "seen").read_text().splitlines())
+    assert {name: seen.get(name) for name in env} == env
+    assert "PERL_BADLANG" not in seen
+    assert (tmp_path / "stderr").read_text() == ""
