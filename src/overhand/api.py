@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, inprocess, model, trust
+from overhand import callers, inprocess, model, performing, starting, trust
 from overhand import config as configs
 from overhand.agents import Agent
 from overhand.errors import BadInput, TimedOut
+from overhand.plans.model import Plan
 from overhand.pool import Pool
 from overhand.store import find_root
-from overhand.verbs import Session, control, listing, look
+from overhand.verbs import Session, control, listing, look, planrun
 from overhand.verbs import delegate as delegating
+from overhand.verbs import plan as plans
 from overhand.verbs import resume as verb_resume
 from overhand.verbs import send as sending
 from overhand.verbs.ask import give
@@ -116,7 +119,7 @@ class Task:
             batch.before_report(self.id)
         known = batch.results.pop(self.id, None)
         if known is not None:
-            return _result(look.describe(self.project.session, known[0], "wait", known[1]))
+            return _result(look.describe(self.project.session, known[0], "wait", known[2]))
         return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
 
     def goes_on_as(self, other: Task) -> None:
@@ -153,6 +156,7 @@ class Project:
         self.max_parallel = max_parallel
         self._functions: dict[str, inprocess.FunctionAgent] = {}
         self.pool = Pool(max_parallel)
+        self._plans: list[threading.Thread] = []  # that keep a plan of this process
         self._known: tuple[object, configs.Config] | None = None
 
     @property
@@ -220,6 +224,45 @@ class Project:
     def _detached(self, one: dict[str, Any]) -> Task:
         answer = delegating.delegate(self.session, **{**one, "wait": False})
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    def plan(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        *,
+        wait: bool = True,
+        budget: str | None = None,
+        after: str | int | None = None,
+    ) -> Result | Task:
+        """Run a plan: a `Plan`, the name of its file, or its text; its nodes may be functions of this process."""
+        made, source, trusted = self._read_plan(plan)
+        first_use(self.session)
+        given = {"budget": budget, "after": after, "trusted": trusted}
+        ours = sorted({node.agent for node in made.nodes.values()} & self._functions.keys())
+        if ours and after is not None:
+            raise BadInput(
+                f"{ours[0]} is a function of this process: its plan cannot wait for task {after} without it.",
+                "Wait for that task first, then run the plan.",
+            )
+        if ours:
+            batch = inprocess.Batch(self.session, self._settings(), callers.caller(self.session.store), shared=True)
+            performance = performing.Performance(batch, self.pool, self._functions)
+            state = performance.begin(made, source, given)
+            self._plans.append(performance.thread)
+        else:
+            state = starting.accept(self.session, made, source, given)
+        task = Task(self, state["task_id"], state["handle"])
+        return task.wait() if wait else task
+
+    def _read_plan(self, given: Plan | str | os.PathLike[str]) -> tuple[Plan, str, bool]:
+        """What is to be run, without a fault; the text it was read from; and whether its commands may be run."""
+        who = callers.caller(self.session.store)
+        if isinstance(given, Plan):
+            return given, "", who.is_person
+        text, is_file = performing.source_of(given)
+        source = plans.source(text) if is_file else plans.Source("the plan", "", text.encode("utf-8", "replace"))
+        plan = plans.sound(source, plans.look_over(self.session, source, own=self._functions))
+        trusted = planrun.may_run(self.session, who, source, plan)
+        return plan, source.raw.decode("utf-8", "replace"), trusted
 
     def task(self, handle: str | int) -> Task:
         """A task by its number, a part of its title, its id, or `-`."""
@@ -302,7 +345,9 @@ class Project:
         return {task_id: (batch, future) for task_id, future in zip(functions, futures, strict=True)}
 
     def close(self) -> None:
-        """Wait for the functions that are still at work."""
+        """Wait for the functions and plans that are still at work."""
+        for thread in self._plans:
+            thread.join()
         self.pool.close()
 
     def __enter__(self) -> Project:

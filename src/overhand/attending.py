@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand import effects, handles, metering, model, parking, run
+from overhand import conducting, effects, handles, metering, model, parking, run
 from overhand.errors import OverhandError
 from overhand.watching import size_of
 
@@ -32,7 +32,7 @@ def watch(boss: Supervisor, state: State) -> None:
         boss.watches.drop(task_id)
         boss.jobs.start(task_id, lambda: boss.close(task_id))
         return
-    limits = boss.limits(state)
+    limits = metering.limits(boss, state)
     # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
     boss.watches.keep(task_id, current, place, limits if limits is not boss.config else None)
     if state["stop"]:
@@ -87,7 +87,9 @@ def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
         return
     known.attended = now
     quiet = known.asked and boss.watches.is_quiet(known, now, parking.QUIET)
-    child_waits = not any(works(boss, s) for s in children(boss, known.run))
+    child_waits = not any(works(boss, s) for s in children(boss, known.run)) and not conducting.works_for(
+        boss, known.run
+    )
     work = boss.work(task_id)
 
     def do() -> None:
@@ -182,7 +184,7 @@ def notice(boss: Supervisor, task_id: str, text: str) -> None:
 def open_window(boss: Supervisor, task_id: str) -> None:
     """A window for a run of an item, if the settings ask for one; whatever becomes of it, the run goes on."""
     state = boss.store.state(task_id)
-    if state["item"] is None or not boss.limits(state).watch_in_tmux:
+    if state["item"] is None or not metering.limits(boss, state).watch_in_tmux:
         return
 
     def do() -> None:

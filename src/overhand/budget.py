@@ -285,6 +285,23 @@ def usage_of(state: State) -> dict[str, Any]:
     }
 
 
+OF_NODES = ("input", "output", "tokens", "usd", "turns", "estimated")
+
+
+def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a plan has used: it does nothing itself, so that is what its nodes have."""
+    found = list(nodes)
+    sums = {name: sum((one.get(name, 0) for one in found), usage[name]) for name in OF_NODES[:-1]}
+    about = usage["estimated"] or any(one.get("estimated") for one in found)
+    return {**usage, **sums, "usd": round(sums["usd"], 6), "estimated": about}
+
+
+def figures(state: State) -> dict[str, Any]:
+    """What its runs have used, without what is nothing."""
+    usage = usage_of(state)
+    return {name: usage[name] for name in OF_NODES if usage[name]}
+
+
 def rounded(spent: Amount) -> Amount:
     """Without the dust that adding floats leaves."""
     return amount(spent["tokens"], round(spent["usd"], 6))

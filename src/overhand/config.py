@@ -40,7 +40,7 @@ __all__ = ["SETTINGS", "Budgets", "Config", "Kind", "Notify", "load", "of_task"]
 FILES = (".overhand/config.toml", ".overhand/local.toml")
 OWN = ("approve_without_terminal",)  # what only the user's own file may say, never a project or a task
 APPROVALS = ("typed", "record")
-AGENT_MARKS = ("exclusive", "can_delegate", "real", "session")  # what a task remembers beside its own settings
+AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # what a task remembers beside its own settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from overhand.agents.stream import Heard
     from overhand.documents.output import Output
     from overhand.documents.returns import Return
+    from overhand.judge import Fact
     from overhand.shapes import State
 
 _STDOUT_TAIL = 1_000_000
@@ -39,6 +40,8 @@ class Returned:
     problems: tuple[Problem, ...] = ()
     complete_form: bool = False
     raw: bytes | None = None
+    facts: tuple[Fact, ...] = ()  # what the contract of a plan's node says of it
+    unverified: tuple[str, ...] = ()
 
 
 def collect(
@@ -72,9 +75,11 @@ def as_it_stands(
                 problems.append(Problem("return-contradicts", text, of="substance"))
     value, data_problems = _with_data(first.value, place)
     problems += [*first.problems, *data_problems]
-    problems += _contract(spec, first, value, place)
+    facts, broken, unverified = _promised(spec, value, place)
+    problems += [*_contract(spec, first, value, place), *broken]
     problems += _required_sections(spec, first)
-    return Returned(first.source, value, first.output, tuple(problems), first.complete_form, first.raw)
+    whole = first.complete_form
+    return Returned(first.source, value, first.output, tuple(problems), whole, first.raw, facts, unverified)
 
 
 def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]:
@@ -112,8 +117,9 @@ def preview(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
     """What an OUTPUT.md of these bytes would be taken for: its own problems, the contract, the promised sections."""
     found = _read_output(raw)
     value, data_problems = _with_data(found.value, place)
+    facts, broken, unverified = _promised(spec, value, place)
     more = [*data_problems, *_contract(spec, found, value, place), *_required_sections(spec, found)]
-    return replace(found, value=value, problems=(*found.problems, *more))
+    return replace(found, value=value, problems=(*found.problems, *more, *broken), facts=facts, unverified=unverified)
 
 
 def _read_output(raw: bytes) -> Returned:
@@ -216,9 +222,10 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
     wanted = spec.get("contract")
     if not wanted or value is None or value.status != "completed":
         return []
-    schema = read_file(f"{place}/contract.json")
-    if schema is not None:
-        return [*validate_data(json.loads(schema), value.data)]
+    raw = read_file(f"{place}/contract.json")
+    if raw is not None:
+        schema = json.loads(raw)
+        return [] if "overhand" in schema else [*validate_data(schema, value.data)]  # else by `_promised`
     given = found.output.contract if found.output else None
     if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):
         return []
@@ -228,6 +235,28 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
             "contract-required", text, fix=f"Put it into OUTPUT.md: === {wanted.replace('_', ' ')} === … === END ==="
         )
     ]
+
+
+_Promised = tuple[tuple["Fact", ...], list[Problem], tuple[str, ...]]
+
+
+def _promised(spec: dict[str, Any], value: Return | None, place: str) -> _Promised:
+    """What the contract of a plan's node says of the return, what is wrong with that, and what no program can check."""
+    if value is None or not str(spec.get("contract") or "").endswith(".json"):
+        return (), [], ()
+    from overhand import assertions
+
+    contract = assertions.contract_in(place)
+    if contract is None:
+        return (), [], ()
+    unverified = assertions.unverified(contract)
+    if value.status != "completed":
+        return (), [], unverified
+    folder = place.rpartition("/runs/")[0]
+    root = os.path.dirname(os.path.dirname(folder))
+    inputs = assertions.inputs_in(folder)
+    facts = assertions.look(contract, value.data, inputs, root)
+    return facts, assertions.problems(contract, value.data, inputs, facts), unverified
 
 
 def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:

@@ -8,6 +8,7 @@ import time
 from overhand.errors import OverhandError, storage_failed
 
 MAX_DOCUMENT = 16 * 1024 * 1024
+MAX_PLAN = 4 * MAX_DOCUMENT  # a hundred thousand nodes
 
 
 def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:

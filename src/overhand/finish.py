@@ -206,6 +206,8 @@ def gather(
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(trees.named_facts(root, named)) if (named := _named(returned)) else (),
         checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
+        facts=returned.facts,
+        unverified=returned.unverified,
         steps=evidence.live_steps(folder) if handoff.plan else (),
         by_hand=ended["attached"] and ended["driver"] in STREAMS,
         final=heard.end if heard else None,
@@ -246,6 +248,8 @@ def _changes(work: Work, state: State, ended: Run, place: str) -> tuple[list[str
     if before is None:
         return None, True
     changed = trees.changed_between(work.store.root, before, trees.snapshot(work.store.root))
+    if not changed:
+        return changed, True  # whoever else was at work: there is nothing that it could be taken for
     began = machine.epoch(first["created"])
     others = [s for s in work.store.at_work(began - _COARSE) if s["task_id"] != state["task_id"]]
     alone = not any(_was_live_since(other, began, ended["ended"]) for other in others)

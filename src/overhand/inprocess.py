@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import threading
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand import (
@@ -21,6 +22,7 @@ from overhand import (
     model,
     paperwork,
     preparing,
+    prompts,
     questions,
     resuming,
     run,
@@ -29,7 +31,7 @@ from overhand import (
 )
 from overhand import config as configs
 from overhand.agents import Agent
-from overhand.agents.function import Call, as_return, encode, failure
+from overhand.agents.function import Call, as_return, encode, failure, read_inputs
 from overhand.asking import Attention
 from overhand.documents import handoff as handoffs
 from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
@@ -71,13 +73,14 @@ class Batch:
         self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
         # with the HANDOFF, as text and as it is read; what is true later is read under the lock
         self.accepted: dict[str, tuple[State, str, handoffs.Handoff]] = {}
-        self.results: dict[str, tuple[State, dict[str, Any]]] = {}  # as recorded, for whoever waits in this process
+        self.results: dict[str, tuple[State, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
+        self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = trees.repository(session.root) is not None
         self._fresh: list[str] = []  # accepted, and not brought to the disk yet
         self._kept = threading.Event()
         self._not_kept: BaseException | None = None
         self._open = 0  # started and not judged
-        self._unsynced: list[str] = []
+        self._unsynced: list[str] = []  # tasks whose results are not on the disk yet
         self._changed = threading.Condition()
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[State, Request]]:
@@ -144,6 +147,18 @@ class Batch:
             resuming.write_previous(self.work.store, state)
         self.accepted[state["task_id"]] = state, *preparing.read_handoff(self.work.store, state["task_id"])
 
+    def take_new(self, made: Sequence[tuple[State, Draft]]) -> None:
+        """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
+        self._kept.set()
+        known: dict[str, handoffs.Handoff] = {}  # by what follows the task
+        for state, (_, text, _, given) in made:
+            task, rest = handoffs.split(text)
+            if not task or rest not in known:
+                known[rest] = handoffs.parse(text)
+            self.accepted[state["task_id"]] = state, text, replace(known[rest], task=task) if task else known[rest]
+            if not isinstance(given, bytes) and prompts.INPUTS in given:
+                self.inputs[state["task_id"]] = given[prompts.INPUTS]
+
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""
         with self._changed:
@@ -156,13 +171,22 @@ class Batch:
         if self.shared:
             self._unsynced.append(task_id)
 
+    def sync(self) -> None:
+        """Bring every result to the disk that is not there yet."""
+        with self._changed:
+            self._keep_results()
+
     def before_report(self, task_id: str) -> None:
         """A result is on disk before anybody hears of it; those that come within a moment are synced together."""
         with self._changed:  # whoever comes while others are synced waits: their own may be among them
             if task_id in self._unsynced:
                 self._changed.wait_for(lambda: self._open == 0, _MOMENT)
-                task_ids, self._unsynced = self._unsynced, []
-                journal.keep(self.session.store.own, self.session.store.workspaces, task_ids)
+                self._keep_results()
+
+    def _keep_results(self) -> None:
+        task_ids, self._unsynced = self._unsynced, []
+        if task_ids:
+            journal.keep(self.session.store.own, self.session.store.workspaces, task_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +220,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
 
     try:
         attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
-        value, cause = _outcome(batch, begun, function, _call(begun, batch.session.root, attention), pool)
+        value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
         attention.end()
         _end(batch, begun, value, cause, pool)
     finally:
@@ -221,6 +245,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     accepted: Event = {"e": "accepted"}
     if state["resume"] is not None:
         accepted.update(agent=function.agent.name, resume=state["resume"])
+        accepted |= {"cause": state["resume"]["cause"]} if "cause" in state["resume"] else {}
     with pool.desk, work.store.locked(task_id, work.by, known=None if state["resume"] else state) as task:
         if not _may_begin(task.state, state):
             return None
@@ -245,7 +270,8 @@ def _may_begin(now: State, known: State) -> bool:
     return now["status"] == known["status"] and len(now["runs"]) == len(known["runs"])
 
 
-def _call(begun: Begun, root: str, attention: Attention) -> Call:
+def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
+    given = batch.inputs.pop(begun.task_id, None)
     return Call(
         title=begun.state["title"],
         prompt=begun.prompt,
@@ -253,7 +279,8 @@ def _call(begun: Begun, root: str, attention: Attention) -> Call:
         task_id=begun.task_id,
         run_id=begun.run_id,
         place=begun.place,
-        root=root,
+        root=batch.session.root,
+        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.work.store, begun.state)),
         _ask=attention.ask,
         _count=metering.in_process(attention.work, begun.task_id),
     )
@@ -342,4 +369,4 @@ def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended
         case = case.cancelled()
     result, judged = paperwork.put_documents(case, judge(case.found))
     task.append(ended, judged, sync=batch.work.sync_results)
-    batch.results[begun.task_id] = task.state, result
+    batch.results[begun.task_id] = task.state, judged["result"], result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from overhand.documents.problems import Problem, strict
@@ -34,6 +35,8 @@ CODES = {
     "changed-unlisted": "files changed that neither the task nor the return names",
     "read-only-changed": "a task that may only read changed files",
     "output-stray": "an OUTPUT.md was written outside the run's folder while another run may have been alive",
+    "promise-missing": "a file that the plan says must exist is not there",
+    "inputs-unreadable": "the inputs of a plan's node are gone, so what it promised cannot be judged",
     "document-changed": "a document is no longer the one that was judged",
     "output-unreadable": "OUTPUT.md is not a regular file",
 }
@@ -81,6 +84,26 @@ class CheckFact:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that the contract of a plan's node says of its result: what was looked at, and what was wrong."""
+
+    kind: str
+    """shape (the declared outputs), edge (what the next node needs), expression, exists or schema."""
+    text: str
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether it holds."""
+        return not self.problems
+
+    @property
+    def is_check(self) -> bool:
+        """Whether somebody asked for just this to be verified; the types of the outputs alone verify little."""
+        return self.kind in ("expression", "exists", "schema")
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything the verdict rests on."""
 
@@ -94,6 +117,8 @@ class Evidence:
     prose: tuple[str, ...] = ()
     named: tuple[FileFact, ...] = ()
     checks: tuple[CheckFact, ...] = ()
+    facts: tuple[Fact, ...] = ()  # of the contract of a plan's node; what is wrong is among the problems too
+    unverified: tuple[str, ...] = ()  # what the plan asks for and no program can check
     steps: tuple[tuple[str, str], ...] = ()  # marker and text of the plan's steps
     open_questions: int = 0
     paused: bool = False  # it ended to wait for an answer, or while it waited, even if the answer came meanwhile
@@ -140,6 +165,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 def _status(evidence: Evidence, claim: str | None, problems: list[Problem]) -> str:
     check_failed = any(not check.passed for check in evidence.checks)
+    check_failed |= any(fact.is_check and not fact.passed for fact in evidence.facts)
     held = [fact for fact in evidence.deliverables if fact.holds]
     if evidence.cause == "cancelled":
         return "cancelled"
@@ -162,10 +188,16 @@ def _status(evidence: Evidence, claim: str | None, problems: list[Problem]) -> s
 
 
 def _verified(evidence: Evidence) -> str:
-    passed = sum(check.passed for check in evidence.checks)
-    if passed == 0:
+    return verified(evidence.checks, evidence.facts, evidence.unverified)
+
+
+def verified(checks: Sequence[CheckFact], facts: Sequence[Fact] = (), unverified: Sequence[str] = ()) -> str:
+    """`all` if everything that was to be verified was checked and holds: types alone, or words, do not make it that."""
+    passed = [*(check.passed for check in checks), *(fact.passed for fact in facts)]
+    if not any(passed):
         return "none"
-    return "all" if passed == len(evidence.checks) else "some"
+    asked = bool(checks) or any(fact.is_check for fact in facts)
+    return "all" if asked and not unverified and all(passed) else "some"
 
 
 def _summary(evidence: Evidence, status: str) -> str:

@@ -231,19 +231,19 @@ def create(folder: str, events: Sequence[Event], stamp: Event, *, sync: bool) ->
 
 
 def write(fd: int, events: Sequence[Event], stamp: Event, size: int, *, sync: bool, is_whole: bool = False) -> int:
-    """Append whole lines, each with the stamp, to a log of this size that we alone write to; returns how long it is.
+    """Append whole lines, each with the stamp if any, to a log of this size that we alone write to; returns its length.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
     back, so that a full disk leaves the log as it was.
     """
-    end = dumps(stamp)[1:]
-    lines = [f"{dumps(event)[:-1]},{end}" for event in events]
+    end = f",{dumps(stamp)[1:]}" if stamp else "}"
+    lines = [dumps(event)[:-1] + end for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
         too_long = next(line for line in lines if len(line) > MAX_EVENT)
         raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
     data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
     if not is_whole:
-        size = _cut_torn_tail(fd, size)
+        size = cut_torn_tail(fd, size)
     try:
         if os.write(fd, data) != len(data):
             raise OSError(28, "No space left on device")
@@ -287,7 +287,8 @@ def to_disk(fd: int) -> None:
     os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
 
 
-def _cut_torn_tail(fd: int, size: int) -> int:
+def cut_torn_tail(fd: int, size: int) -> int:
+    """See that a log that we alone write to ends with a line's end; returns how long it is."""
     if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
         return size
     keep = os.pread(fd, size, 0).rfind(b"\n") + 1

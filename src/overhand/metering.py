@@ -14,20 +14,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand import budget, checkpoints, model, quota, run, spending
+from overhand import budget, checkpoints, machine, model, quota, run, spending
+from overhand import config as configs
 from overhand.errors import BudgetExceeded, OverhandError
-from overhand.files import read_file
+from overhand.files import read_file, write_file
 from overhand.jsonline import loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from overhand.config import Config
     from overhand.run import Work
     from overhand.shapes import Amount, Run, State, Usage
     from overhand.spending import Day
+    from overhand.store import Store
     from overhand.supervisor import Supervisor
     from overhand.watching import Watch
 
+HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
 _NOTE_EVERY = 10.0  # seconds between records of what a live run has used
 
 
@@ -222,9 +226,27 @@ def is_held(boss: Supervisor) -> bool:
     held = budget.is_cap(cap) and budget.level(boss.day.spent(boss.store), cap) >= budget.STOP
     if held != boss.held:
         why = f"the budget of {budget.say(cap)} a day is used up; it goes on after midnight UTC"
-        spending.hold_back(boss.store, why if held else None)
+        _hold_back(boss.store, why if held else None)
         boss.held = held
     return held
+
+
+def _hold_back(store: Store, why: str | None) -> None:
+    """Leave word for `list` why queued tasks do not start, or that they do."""
+    path = f"{store.own}/{HELD}"
+    if why is not None:
+        write_file(path, f"{machine.now()[:10]} {why}\n")
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def limits(boss: Supervisor, state: State) -> Config:
+    """The settings in force for a task; its own ones count for as long as they can be read."""
+    try:
+        return configs.of_task(boss.store.root, boss.config, state["settings"])
+    except OverhandError as error:
+        boss.say(str(error))
+        return boss.config
 
 
 def is_paused(
@@ -233,8 +255,8 @@ def is_paused(
     """Whether the task's program is paused at its provider's limit; where another agent is to take over, it does."""
     agent = state["agent"]
     if agent not in known:  # agent files are read once, however many tasks wait
-        limits = boss.limits(state)
-        known[agent] = quota.driver_of(boss.store.root, state, limits), quota.stand_in(boss.store, state, limits)
+        own = limits(boss, state)
+        known[agent] = quota.driver_of(boss.store.root, state, own), quota.stand_in(boss.store, state, own)
     driver, other = known[agent]
     found = paused.get(driver)
     if found is None:

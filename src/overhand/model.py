@@ -27,6 +27,7 @@ HEADLINES = ("needs you", "working", "queued", "ready", "stopped", "done")
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LEVELS = ("read", "work", "full")
 MAX_DEPTH = 3
+PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
 
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 _DIGITS = "0123456789"
@@ -113,14 +114,14 @@ def new_state(task_id: str) -> State:
         "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
         "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None, "messages": [],
         "paused": None, "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
-        "settled": {}, "phase": None, "phases": [], "item": None, "tag": None, "staged": None, "requeued": 0,
-        "size": -1,
+        "settled": {}, "node": "", "plan": None, "phase": None, "phases": [], "item": None, "tag": None, "staged": None,
+        "requeued": 0, "size": -1,
     }  # fmt: skip
 
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
             "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal",
-            "cause", "item")  # fmt: skip
+            "cause", "item", "node", "plan")  # fmt: skip
 
 
 def fold(task_id: str, events: Iterable[Event]) -> State:
@@ -183,14 +184,6 @@ def _run_started(state: State, event: Event) -> None:
     run = find_run(state, event.get("run"))
     if run and run["state"] == "starting":
         run["state"], run["shim"] = "running", event.get("shim")
-
-
-def _stop(state: State, event: Event) -> None:
-    state["stop"] = event.get("why") or "stopped"
-
-
-def _seen(state: State, _event: Event) -> None:
-    state["seen"] = True
 
 
 def _notice(state: State, event: Event) -> None:
@@ -315,7 +308,9 @@ def _message(state: State, event: Event) -> None:
 _FOLDS: dict[object, Callable[[State, Event], None]] = {
     "created": _created, "accepted": _accepted, "requeued": _accepted,
     "run.created": _run_created, "run.started": _run_started, "run.ended": _end_run, "judged": _judge,
-    "stop": _stop, "seen": _seen, "notice": _notice, "asked": _asked, "answered": _answered,
+    "stop": lambda state, event: state.update({"stop": event.get("why") or "stopped"}),
+    "notice": _notice, "asked": _asked, "answered": _answered,
+    "seen": lambda state, _event: state.update({"seen": True}),
     "run.waiting": _waiting, "run.going": _going, "usage": _usage, "reserved": _reserved, "settled": _settled,
     "phase": _phase, "tagged": _tagged, "staged": _staged, "message": _message,
     "checkpoint": lambda state, event: state["checkpoints"].append(event),
@@ -361,6 +356,11 @@ def current_run(state: State) -> Run | None:
         return None
     run = state["runs"][-1]
     return run if run["state"] != "ended" or run["status"] is None else None
+
+
+def is_plan(state: State) -> bool:
+    """Whether the task is a plan: its nodes are tasks of their own."""
+    return PLAN in state["settings"]
 
 
 def run_state(state: State) -> str | None:

@@ -16,8 +16,10 @@ from overhand.files import put_file, read_file, second_name, write_file
 from overhand.jsonline import dumps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from overhand.evidence import Returned
-    from overhand.judge import CheckFact, Evidence, Verdict
+    from overhand.judge import CheckFact, Evidence, Fact, Verdict
     from overhand.run import Work
     from overhand.shapes import Event, Run, State
 
@@ -93,7 +95,8 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "errors": [asdict(error) for error in value.errors] if value else [],
         "next_steps": value.next_steps if value else "",
         "problems": [p.as_json() for p in verdict.problems],
-        "checks": [check_as_json(check, case.work.store.root) for check in found.checks],
+        "checks": checks_as_json(found.checks, found.facts, case.work.store.root),
+        **({"unverified": list(found.unverified)} if found.unverified else {}),
         "usage": budget.usage_of(state),
         "source": returned.source,
         "output": None,
@@ -114,10 +117,22 @@ def _fact(fact: Any) -> dict[str, Any]:
     return {"path": fact.path, "holds": fact.holds, "state": state}
 
 
-def check_as_json(check: CheckFact, root: str) -> dict[str, Any]:
-    """A check as the receipt shows it."""
+def checks_as_json(checks: Sequence[CheckFact], facts: Sequence[Fact], root: str) -> list[dict[str, Any]]:
+    """Everything that Overhand checked, as the receipt shows it."""
+    return [*(_check(check, root) for check in checks), *(_fact_as_check(fact) for fact in facts)]
+
+
+def _fact_as_check(fact: Fact) -> dict[str, Any]:
+    """What the contract of a plan's node says, in the same form as a command."""
+    nothing = {"exit": None, "before": None, "already_red": False, "timed_out": False, "seconds": 0.0, "evidence": None}
+    shown = {"name": fact.kind, "kind": fact.kind, "command": fact.text, "passed": fact.passed, **nothing, "tree": "."}
+    return shown if fact.passed else {**shown, "why": "; ".join(p.message for p in fact.problems)[:2000]}
+
+
+def _check(check: CheckFact, root: str) -> dict[str, Any]:
     return {
         "name": check.name,
+        "kind": "command",
         "command": check.command,
         "passed": check.passed,
         "exit": check.after,

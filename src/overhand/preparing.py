@@ -120,6 +120,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
         mcp=own_server(prepared.agent),
         allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
         deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
+        inputs=prompts.inputs_of(store, state),
     )
     write_new(f"{place}/prompt.md", job.prompt)
     write_new(f"{place}/context.json", dumps(prompts.context(state, run_id)))

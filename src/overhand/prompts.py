@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from overhand.store import Store
 
 MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
+INPUTS = "inputs.json"  # in the folder of a plan's node: what it is given, with the types that it had
 
 _LEVELS = {
     "read": "You may read anything in the project and must not change files outside your own run folder.",
@@ -35,7 +36,7 @@ def compose(
     messages: Sequence[str] = (),
 ) -> str:
     """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
-    ground = _ground(agent, state, "## Plan" in handoff)
+    ground = _ground(agent, state, place, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
     told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
@@ -55,7 +56,7 @@ def _go_on(handoff: str) -> str:
     )
 
 
-def _ground(agent: Agent, state: State, has_plan: bool) -> str:
+def _ground(agent: Agent, state: State, place: str, has_plan: bool) -> str:
     lines = ["## Ground rules", f"- {_LEVELS[state['level']]}"]
     lines.append(
         '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
@@ -65,6 +66,9 @@ def _ground(agent: Agent, state: State, has_plan: bool) -> str:
     )
     if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
         lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
+    if state["node"]:
+        folder = place.rpartition("/runs/")[0]
+        lines.append(f"- This is node `{state['node']}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
@@ -145,6 +149,11 @@ def _to_repair(problems: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def inputs_of(store: Store, state: State) -> str:
+    """The file with the inputs of a plan's node; nothing for any other task."""
+    return f"{store.folder(state['task_id'])}/{INPUTS}" if state["node"] else ""
+
+
 def context(state: State, run_id: str) -> dict[str, Any]:
     """The delegation context of a run."""
     return {
@@ -173,6 +182,8 @@ def environment(store: Store, state: State, run_id: str, allowance: Amount | Non
         "OVERHAND_PROJECT": store.root,
         "PWD": store.root,
     }
+    if inputs := inputs_of(store, state):
+        env["OVERHAND_INPUTS"] = inputs
     if state["model"]:
         env["OVERHAND_MODEL"] = state["model"]
     if allowance is not None and allowance["tokens"]:

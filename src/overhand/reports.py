@@ -38,7 +38,7 @@ def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> di
             if e.get("run") == ended["id"]
         ],
         "deliverables": result["deliverables"],
-        "checks": [{"name": c["name"], "passed": c["passed"], "exit": c["exit"]} for c in result["checks"]],
+        "checks": [_check(check) for check in result["checks"]],
         "handoff": {"path": store.relative(f"{place}/handoff.md"), "words": words, "tokens": tokens}
         if handoff
         else None,
@@ -48,6 +48,11 @@ def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> di
         "usage": _used(result.get("usage"), ended),
         "seconds": _seconds(ended),
     }
+
+
+def _check(check: dict[str, Any]) -> dict[str, Any]:
+    shown = {"name": check["name"], "passed": check["passed"], "exit": check["exit"]}
+    return shown if check.get("kind", "command") == "command" else {**shown, "what": check["command"]}
 
 
 def kept(store: Store, state: State, ended: Run) -> dict[str, Any] | None:
@@ -84,7 +89,10 @@ def text(report: dict[str, Any]) -> list[str]:
         f"{_mark(d['holds'])} deliverable {d.get('path') or d.get('text')} ({d['state']})"
         for d in report["deliverables"]
     ]
-    lines += [f"{_mark(c['passed'])} check {c['name']} (exit {c['exit']})" for c in report["checks"]]
+    lines += [
+        f"{_mark(c['passed'])} check {c['name']} ({c['what'] if 'what' in c else 'exit ' + str(c['exit'])})"
+        for c in report["checks"]
+    ]
     if report["handoff"]:
         handoff = report["handoff"]
         lines.append(f"- [x] handoff {handoff['path']} ({handoff['words']} words, about {handoff['tokens']} tokens)")

@@ -42,6 +42,8 @@ def previous(store: Store, state: State) -> str:
     ended = f"Run {last['id']} by {last['agent']} ended ({last['cause']})"
     how_it_went = "at its provider's limit" if last["status"] == "limit" else f"judged {last['status']}"
     parts = [f"{ended}, {how_it_went}. Steps marked `[x]` are done; go on with the first that is not."]
+    if how.get("problem"):
+        parts.append(f"**What was wrong with it:** {how['problem']}")
     if how.get("note"):
         parts.append(f"**From the person:** {how['note']}")
     if sent := [f"- {messages.whole(store, state['task_id'], one)}" for one in state["messages"] if one["run"]]:

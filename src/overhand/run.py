@@ -140,6 +140,8 @@ def settle(work: Work, task_id: str, *, cause: str | None = None) -> State:
         run = model.current_run(task.state)
         if run is None or run["state"] == "ended" or run["machine"] not in ("", machine.machine()):
             return task.state
+        if run["driver"] == model.PLAN:
+            return task.state  # it lives until it is judged
         place = work.store.run_folder(task_id, run["id"])
         found = handles.probe(place)
         if found.what == "alive":

@@ -174,6 +174,8 @@ class State(TypedDict):
     limits: list[str]  # budget levels that were acted on
     reserved: dict[str, Amount]  # by child, what it and all below it may use of this task's budget in all its runs
     settled: dict[str, Amount]  # by child, what it had used of it when it last came to rest
+    node: str  # the node of the plan that it was made for; its parent is that plan
+    plan: int | None  # the handle of that plan
     phase: str | None
     phases: list[Event]
     item: Item | None

@@ -9,7 +9,7 @@ from overhand.errors import OverhandError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from overhand.config import Config
     from overhand.shapes import State
@@ -53,6 +53,19 @@ def fits(state: State, holding: dict[str, State], config: Config) -> bool:
 def writes_here(state: State) -> bool:
     """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
     return bool(state["settings"].get("real")) and state["level"] != "read"
+
+
+def leaves_its_place(state: State, slots: Mapping[str, State]) -> bool:
+    """Whether the next run may start while this one, which has ended, is being judged.
+
+    Not where its checks are run in the tree, and not where it was alone: then what changed there is its own work, and
+    a run that began before the verdict would be taken for it.
+    """
+    ended = state["runs"] and state["runs"][-1]["state"] == "ended"
+    others = len(slots) > 1
+    return bool(
+        ended and others and not state["checks"] and not state["settings"].get("exclusive") and not writes_here(state)
+    )
 
 
 def waits_for(store: Store, state: State) -> str | None:

@@ -7,7 +7,8 @@ writing one again changes nothing; and whether a child is at rest is in its own 
 is mended by whoever takes the ancestor's lock next.
 
 An ancestor with a budget below another one is a child there: what its own children hold is never more than it holds
-itself. So one reservation, with the nearest, keeps every cap on the path.
+itself. So one reservation, with the nearest, keeps every cap on the path. But others may have used more than they hold,
+so a hold that is open already is no leave to start: what was really used is compared with every cap on the path too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
+_uncapped: dict[str, int] = {}  # how long the logs are of tasks with no budget and nobody above
 
 
 # what was used
@@ -78,12 +80,17 @@ def capped_above(store: Store, state: State) -> list[State]:
     """The ancestors that have a budget, the nearest first."""
     found = []
     while state["parent"]:
+        above = state["parent"]["task"]
+        if _uncapped.get(place := store.folder(above)) == (size := store.log_size(above)):
+            break
         try:
-            state = store.state(state["parent"]["task"])
+            state = store.state(above)
         except OverhandError:
             break  # it was cleaned away: nobody has a budget there any more
         if budget.is_cap(budget.explicit(state)):
             found.append(state)
+        elif not state["parent"]:
+            _uncapped[place] = size
     return found
 
 
@@ -92,11 +99,13 @@ def capped_above(store: Store, state: State) -> list[State]:
 
 def reserve(work: Work, state: State) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
-    if not state["parent"] and not state["budget"]:
+    cap, above = budget.explicit(state), capped_above(work.store, state)
+    if not above and not budget.is_cap(cap):
         return None
-    cap, spent = budget.explicit(state), committed(work.store, state)
+    spent = committed(work.store, state)
     require_some_left(work.store, state)
-    above = capped_above(work.store, state)
+    for owner in above:  # a hold that is open already does not tell what others have used beyond theirs
+        _require_unspent(work.store, owner)
     if above:
         cap = budget.tighter(cap, hold(work, state, above))
     return budget.less(cap, spent) if budget.is_cap(cap) else None
@@ -107,6 +116,13 @@ def require_some_left(store: Store, state: State) -> None:
     cap = budget.explicit(state)
     if budget.is_cap(cap) and budget.level(spent := committed(store, state), cap) >= budget.STOP:
         raise _used_up(state, spent, cap)
+
+
+def _require_unspent(store: Store, owner: State) -> None:
+    """Refuse where a task and everything below it have really used up its budget, whoever still holds some of it."""
+    cap = budget.explicit(owner)
+    if budget.level(tree(store, owner), cap) >= budget.STOP:
+        raise _used_up(owner, committed(store, owner), cap)
 
 
 def hold(work: Work, child: State, above: list[State], room: int = budget.STOP) -> Amount:
@@ -371,20 +387,6 @@ def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
     nothing = budget.amount()
     spent = [budget.less(amount, before.get(run, nothing)) for run, amount in latest.items() if run not in live]
     return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}
-
-
-HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
-
-
-def hold_back(store: Store, why: str | None) -> None:
-    """Leave word for `list` why queued tasks do not start, or that they do."""
-    from overhand.files import write_file
-
-    path = f"{store.own}/{HELD}"
-    if why is not None:
-        write_file(path, f"{machine.now()[:10]} {why}\n")
-    elif os.path.lexists(path):
-        os.unlink(path)
 
 
 def _size(path: str) -> int:

@@ -11,12 +11,13 @@ from overhand.files import is_there, random_text, read_file, write_file, write_n
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from overhand.shapes import Event, State
 
-    Draft = tuple[str, str, Event, bytes]  # agent, HANDOFF.md, what `created` is to say, contract.json or nothing
+    # agent, HANDOFF.md, what `created` is to say, contract.json or nothing; or several files by name
+    Draft = tuple[str, str, Event, bytes | Mapping[str, bytes]]
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"
@@ -231,7 +232,7 @@ class Store:
     # writing
 
     def new_tasks(self, drafts: Sequence[Draft], by: Event, *, start: bool, sync: bool = True) -> list[State]:
-        """Make the folders, write HANDOFF.md (and contract.json), record `created` and, to have it run, `accepted`."""
+        """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`."""
         task_ids: list[str] = []
         try:
             for agent, *_ in drafts:
@@ -249,11 +250,12 @@ class Store:
     def _new_task(self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, sync: bool) -> State:
         import hashlib
 
-        agent, handoff, created, schema = draft
+        agent, handoff, created, given = draft
         folder = self.folder(task_id)
         write_new(f"{folder}/HANDOFF.md", handoff)
-        if schema:
-            write_new(f"{folder}/contract.json", schema)
+        for name, raw in ({"contract.json": given} if isinstance(given, bytes) else given).items():
+            if raw:
+                write_new(f"{folder}/{name}", raw)
         created = {
             "e": "created",
             "v": 1,

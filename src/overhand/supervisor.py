@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from overhand import (
     attending,
+    conducting,
     effects,
     finish,
     handles,
@@ -33,6 +34,7 @@ from overhand import (
     recovering,
     run,
     spending,
+    starting,
     summon,
     trust,
 )
@@ -42,13 +44,14 @@ from overhand.dispatch import Dispatch
 from overhand.errors import Busy, OverhandError
 from overhand.jobs import Jobs
 from overhand.notify import Notifier, note_of
-from overhand.slots import fits, in_order, waits_for, waits_for_child
+from overhand.slots import fits, in_order, leaves_its_place, waits_for, waits_for_child
 from overhand.store import Store, open_states
 from overhand.watching import Watches, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from overhand.carrying import Carrying
     from overhand.shapes import State
 
 _JOBS = 16
@@ -68,7 +71,10 @@ class Supervisor:
     later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    plans: dict[str, Carrying] = field(default_factory=dict)  # carried by us, by task
+    tries: dict[str, int] = field(default_factory=dict)  # of plans that could not be taken up, how often
     called: deque[str] = field(default_factory=deque)  # tasks that a job of another one changed
+    left: deque[str] = field(default_factory=deque)  # ended, being judged, and no longer in their slot
     poll: select.poll = field(default_factory=select.poll)
     watches: Watches = field(init=False)
     notifier: Notifier = field(init=False)
@@ -142,29 +148,33 @@ class Supervisor:
         try:
             state = self.store.state(task_id)
         except OverhandError:
-            self.forget(task_id)
+            conducting.gone(self, task_id)
             return
         self.tell(state)
+        conducting.told(self, state)
         current = model.current_run(state)
         if state["queued"]:
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
             self.queue[task_id] = state
             if state["stop"]:
-                self.jobs.start(task_id, lambda: self.cancel(task_id))
+                work, why = self.work(task_id), "Stopped before it began."
+                self.jobs.start(task_id, partial(run.cancel_queued, work, task_id, why))
         elif current is None:
             self.forget(task_id)
             attending.stir_parent(self, state)
             if effects.owes_report(self.store, state):
                 self.jobs.start(task_id, lambda: self.report(state))
             elif items.owes(state):
-                self.jobs.start(task_id, lambda: self.show(task_id))
+                self.jobs.start(task_id, partial(items.show, self.store, self.work(task_id).by, task_id))
         elif current["state"] == "ended":
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
             self.jobs.start(task_id, lambda: self.close(task_id))
         elif current["machine"] not in ("", machine.machine()):
             self.forget(task_id)  # only a person settles it
+        elif current["driver"] == model.PLAN:
+            conducting.look(self, state)
         elif current["attached"]:
             self.forget(task_id)
             if state["stop"]:
@@ -182,16 +192,9 @@ class Supervisor:
         if note is not None:
             self.notifier.tell(note)
 
-    def limits(self, state: State) -> configs.Config:
-        """The settings in force for a task; its own ones count for as long as they can be read."""
-        try:
-            return configs.of_task(self.store.root, self.config, state["settings"])
-        except OverhandError as error:
-            say(str(error))
-            return self.config
-
     def forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
+        conducting.drop(self, task_id)
         self.watches.drop(task_id)
         for table in (self.queue, self.slots, self.later, self.envs, self.seen):
             table.pop(task_id, None)
@@ -205,7 +208,9 @@ class Supervisor:
         return run.Work(self.store, self.config, by, env, spare=frozenset({os.getpid()}))
 
     def after_jobs(self) -> None:
-        """Look at each task again whose job is done."""
+        """Look at each task again whose job is done; who has left its place makes room at once."""
+        while self.left:
+            self.slots.pop(self.left.popleft(), None)
         for task_id, error in self.jobs.finished():
             if error is None:
                 self.look(task_id)
@@ -217,6 +222,7 @@ class Supervisor:
     def trouble(self, task_id: str, error: BaseException) -> None:
         """A job failed: write it down, try again later."""
         say(f"{task_id}: {error}")
+        conducting.trouble(self, task_id, error)
         if not isinstance(error, OverhandError):
             say("".join(traceback.format_exception(error)))
         self.queue.pop(task_id, None)
@@ -231,7 +237,11 @@ class Supervisor:
     def close(self, task_id: str) -> None:
         """A run that seems to be over: find out how it ended, stop what a stopped one delegated, judge it."""
         work = self.work(task_id)
-        self.called.extend(run.stop_children(work, run.settle(work, task_id)))
+        state = run.settle(work, task_id)
+        self.called.extend(run.stop_children(work, state))
+        if leaves_its_place(state, self.slots):
+            self.left.append(task_id)
+            self.desk.ring()
         state = finish.finish(work, task_id)
         if finish.unjudged(state):
             raise Busy(f"Task {task_id} is being judged by another process.")
@@ -239,35 +249,29 @@ class Supervisor:
         metering.ended(self, state)
         self.daemon.judged(state)
         self.report(state)
+        conducting.ended(self, state)
 
     def report(self, state: State) -> None:
         """What was delegated by a CONTROL line is judged: its parent gets the result, and may go on."""
         if parent := effects.report_to_parent(self.work(state["task_id"]), state):
             self.called.append(parent)
 
-    def show(self, task_id: str) -> None:
-        """The tag of the task's item is brought in line with its log."""
-        items.show(self.store, self.work(task_id).by, task_id)
-
     def end(self, task_id: str, cause: str, grace: float) -> None:
         """Stop a run; the next look judges it and stops what it delegated."""
         run.stop(self.work(task_id), task_id, cause, grace)
-
-    def cancel(self, task_id: str) -> None:
-        """A queued task that a person stopped."""
-        run.cancel_queued(self.work(task_id), task_id, "Stopped before it began.")
 
     # time
 
     def timeout(self) -> float:
         """Seconds until something must be looked at."""
         now = time.monotonic()
-        due = self.daemon.due() - now
+        due = min(self.daemon.due() - now, conducting.due(self))
         if self.watches.live or self.later or self.jobs.busy:
-            return max(0.0, min(_LOOK_EVERY, self.watches.next_due() - now, self.resumes - time.time(), due))
+            look = min(self.looked + _LOOK_EVERY, self.watches.next_due()) - now
+            return max(0.0, min(look, self.resumes - time.time(), due))
         if self.queue and self.resumes != float("inf"):
             return max(0.01, min(_LOOK_EVERY * 10, self.resumes - time.time(), due))
-        if self.daemon.on:
+        if self.daemon.on or self.plans:
             return max(0.0, min(_LOOK_EVERY * 10, due))
         return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
 
@@ -285,6 +289,7 @@ class Supervisor:
                 attending.park(self, task_id, known, now)
             if now >= known.note_at:
                 attending.note(self, task_id, known, now)
+        conducting.tick(self)
         if now - self.looked < _LOOK_EVERY:
             return
         self.looked = now
@@ -326,6 +331,10 @@ class Supervisor:
                 if why:
                     self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
                 continue
+            if model.is_plan(state):  # it takes no slot: its nodes do
+                del self.queue[task_id]
+                self.jobs.start(task_id, partial(starting.begin, self.work(task_id), task_id))
+                continue
             if (at := recovering.not_before(state)) > time.time():
                 self.resumes = min(self.resumes, at)
                 continue
@@ -343,6 +352,7 @@ class Supervisor:
             or self.jobs.busy
             or self.later
             or self.slots
+            or self.plans
             or self.daemon.on
             or (self.queue and (self.held or self.resumes != float("inf")))
         ):

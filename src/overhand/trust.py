@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import config, log
 from overhand.errors import NotTrusted, StorageFailed, storage_failed
-from overhand.files import read_file, write_file
+from overhand.files import MAX_PLAN, read_file, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from overhand.shapes import State
 
 AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
+PLAN_FOLDER = ".overhand/plans"
+PLANS = (".yaml", ".yml", ".json")  # how the files of plans end
 
 # What the agents' own programs read in a project and run commands from: hooks, servers, plugins.
 _PROGRAMS = {
@@ -33,12 +35,12 @@ _OWN = ".claude/settings.local.json"  # the person's own, unless the repository 
 def files(root: str) -> list[str]:
     """Everything in the project that can make Overhand run something, relative to the root."""
     found = [name for name in config.FILES if os.path.lexists(f"{root}/{name}")]
-    for folder in AGENT_FOLDERS:
+    for folder, ends in (*((folder, (".md",)) for folder in AGENT_FOLDERS), (PLAN_FOLDER, PLANS)):
         try:
             names = sorted(os.listdir(f"{root}/{folder}"))
         except OSError:
             continue
-        found += [f"{folder}/{name}" for name in names if name.endswith(".md")]
+        found += [f"{folder}/{name}" for name in names if name.endswith(ends)]
     return [*found, *of_program(root, "acp")]
 
 
@@ -87,8 +89,8 @@ def _known(root: str) -> dict[str, str]:
 
 def _digest(root: str, name: str) -> str | None:
     """Hash of a regular file in the project; a link is never trusted."""
-    raw = read_file(f"{root}/{name}")
-    return hashlib.sha256(raw).hexdigest() if raw is not None else None
+    raw = read_file(f"{root}/{name}", limit=MAX_PLAN)
+    return hashlib.sha256(raw).hexdigest() if raw is not None and len(raw) <= MAX_PLAN else None
 
 
 def untrusted(root: str, names: Iterable[str] | None = None) -> list[str]:
@@ -98,6 +100,11 @@ def untrusted(root: str, names: Iterable[str] | None = None) -> list[str]:
         return []
     known = _known(root)
     return [name for name in wanted if known.get(name) != _digest(root, name) or name not in known]
+
+
+def vouches(root: str, name: str, raw: bytes) -> bool:
+    """Whether somebody trusted this file with exactly these bytes, as they were just read."""
+    return _known(root).get(name) == hashlib.sha256(raw).hexdigest()
 
 
 def _own_folder() -> log.Lock:

@@ -125,7 +125,8 @@ class Watches:
         """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
         if known.pidfd is not None or known.orphan or not known.ours or not hasattr(os, "pidfd_open"):
             return
-        shim = handles.shim_pid(known.place, recorded)
+        # a program that is just being replaced by the next has no command line for a moment
+        shim = recorded if handles.is_child(recorded) else handles.shim_pid(known.place, recorded)
         if shim is None:
             if recorded is not None and proc.start_time(recorded) is None:
                 self._orphaned(known)  # it was killed before we could watch it

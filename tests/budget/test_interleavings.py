@@ -10,7 +10,9 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -227,3 +229,71 @@ TestTree = Tree.TestCase
 TestTree.settings = settings(
     max_examples=25, stateful_step_count=40, deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+# stories that went wrong once
+
+
+@pytest.fixture
+def tree() -> Iterator[Tree]:
+    made = Tree()
+    yield made
+    made.teardown()
+
+
+def test_an_open_hold_is_no_leave_to_start(tree: Tree) -> None:
+    tree.plant(cap="1000 tokens", own="", part=0.25)
+    top, child = tree.tasks[:2]
+    tree.end(child, "exit", owes=True)
+    with tree.store.locked(child, BY) as locked:
+        locked.append({"e": "accepted"})  # before anybody settled it, as when a run is handed over
+    for _ in range(19):
+        tree.report(top, 50)
+    assert child in tree.state(top)["reserved"]
+
+    tree.begin(child)
+
+    assert len(tree.state(child)["runs"]) == 1
+    assert tree.state(child)["status"] == "rejected"
+
+
+def test_below_the_mark_it_starts_with_the_hold_it_has(tree: Tree) -> None:
+    tree.plant(cap="1000 tokens", own="", part=0.25)
+    top, child = tree.tasks[:2]
+    held = tree.state(top)["reserved"][child]
+    tree.end(child, "exit", owes=True)
+    with tree.store.locked(child, BY) as locked:
+        locked.append({"e": "accepted"})
+    for _ in range(18):
+        tree.report(top, 50)
+
+    tree.begin(child)
+
+    assert len(tree.state(child)["runs"]) == 2
+    assert tree.state(top)["reserved"][child] == held
+
+
+STORY: list[tuple[str, *tuple[int, ...]]] = [  # each step and which; of turns, how large and how many; the end owes
+    ("turns", 23, 38, 3), ("counted", 54), ("turns", 27, 41, 4), ("turns", 27, 41, 4), ("turns", 8, 45, 1),
+    ("counted", 21), ("start", 45), ("turns", 41, 59, 2), ("finished", 37, True), ("resumed", 26),
+    ("start", 38), ("start", 57), ("start", 49), ("counted", 38), ("mended",), ("finished", 0, True),
+    ("mended",), ("mended",), ("turns", 47, 21, 1), ("turns", 49, 22, 1), ("turns", 41, 18, 3),
+    ("turns", 37, 28, 4), ("counted", 58), ("resumed", 14), ("mended",), ("counted", 58), ("start", 12),
+    ("start", 11), ("turns", 9, 7, 2), ("turns", 61, 55, 4), ("start", 21), ("counted", 0), ("turns", 6, 23, 3),
+]  # fmt: skip
+
+
+def test_siblings_beyond_their_holds_keep_one_below_a_cap_below_from_starting(tree: Tree) -> None:
+    tree.plant(cap="$1", own="300", part=0.1)
+    for step, *given in STORY:
+        getattr(tree, step)(*given)
+        tree.no_cap_is_exceeded_by_more_than_the_turns_in_flight()
+        tree.holds_are_within_the_cap()
+    (below,) = (task for task in tree.queued() if tree.state(task)["title"] == "below 0.0")
+    top, middle = tree.tasks[:2]
+    assert middle in tree.state(top)["reserved"]
+
+    tree.begin(below)
+
+    assert tree.state(below)["status"] == "rejected"
+    assert not tree.state(below)["runs"]

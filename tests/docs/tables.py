@@ -21,8 +21,9 @@ from overhand.api import Project, Task
 from overhand.cli import helps
 from overhand.documents import problems
 from overhand.kinds import KINDS, NO_KIND
+from overhand.plans import codes, contract, merge, progress
 from overhand.testing import agent as scripted
-from overhand.verbs import examine
+from overhand.verbs import examine, planview
 from overhand.verbs.table import ALIASES
 
 if TYPE_CHECKING:
@@ -91,6 +92,16 @@ def verdict_codes() -> str:
 
 def control_codes() -> str:
     return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in control.CODES.items()])
+
+
+def plan_codes() -> str:
+    known = {**codes.CODES, **contract.CODES, **merge.CODES}
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in known.items()])
+
+
+def plan_states() -> str:
+    rows = [(f"`{planview.WORDS[name]}`", sentence(about)) for name, about in progress.STATES.items()]
+    return table(("State", "Meaning"), rows)
 
 
 def error_codes() -> str:
@@ -207,6 +218,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "verdict-codes": verdict_codes,
     "doctor-codes": doctor_codes,
     "control-codes": control_codes,
+    "plan-codes": plan_codes,
+    "plan-states": plan_states,
     "error-codes": error_codes,
     "schemas": schemas,
     "placeholders": placeholders,

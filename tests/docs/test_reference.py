@@ -77,7 +77,7 @@ def test_every_exit_status_is_explained(page: str) -> None:
 
 
 def test_every_event_is_explained(page: str) -> None:
-    demo = (ROOT / "src/overhand/demo.py").read_text(encoding="utf-8")
+    demo = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/overhand/demo").glob("*.py"))
     of_demo = set(_EVENT.findall(demo))
     missing = {name for name in in_source(_EVENT) - of_demo if f"`{name}`" not in page}
     assert not missing

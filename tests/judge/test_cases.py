@@ -56,6 +56,8 @@ COLLECTED = {
     "output-stray",
     "output-unreadable",
     "check-not-run",
+    "promise-missing",
+    "inputs-unreadable",
 }
 
 

@@ -16,6 +16,7 @@ from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
 from overhand.mcp import door, server
+from overhand.mcp.tools import FOR_HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,19 +136,19 @@ def test_the_versions_are_those_of_the_sdk() -> None:
 def test_the_sdk_is_loaded_by_the_first_call_and_knows_what_was_said(line: Line) -> None:
     line.ask(hello("2025-11-25"))
     line.say(READY)
-    assert len(line.ask({"id": 1, "method": "tools/list", "params": {}})["result"]["tools"]) == 8
+    assert len(line.ask({"id": 1, "method": "tools/list", "params": {}})["result"]["tools"]) == len(FOR_HOSTS)
     assert not line.has_sdk()
     found = line.ask({"id": "two", "method": "tools/call", "params": {"name": "status", "arguments": {}}})
     assert found["result"]["structuredContent"]["tasks"] == []
     assert line.has_sdk()
-    assert len(line.ask({"id": 3, "method": "tools/list", "params": {}})["result"]["tools"]) == 8
+    assert len(line.ask({"id": 3, "method": "tools/list", "params": {}})["result"]["tools"]) == len(FOR_HOSTS)
     assert line.ask({"id": 0, "method": "ping"})["result"] == {}  # the number of the handshake may come again
 
 
 def test_a_version_nobody_knows_is_answered_by_the_sdk(line: Line) -> None:
     assert line.ask(hello("1999-01-01"))["result"]["protocolVersion"] == "2025-11-25"
     line.say(READY)
-    assert len(line.ask({"id": 1, "method": "tools/list"})["result"]["tools"]) == 8
+    assert len(line.ask({"id": 1, "method": "tools/list"})["result"]["tools"]) == len(FOR_HOSTS)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
 def test_the_tools_of_a_host_are_typed(house: ProjectDir, era: str) -> None:
     async def about(client: Client) -> None:
         tools = (await client.list_tools()).tools
-        names = ["delegate", "status", "wait", "result", "answer", "inbox", "stop", "agents"]
+        names = ["delegate", "status", "wait", "result", "answer", "inbox", "stop", "agents", "plan_run"]
         assert [tool.name for tool in tools] == names
         for tool in tools:
             assert tool.description

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
 
 CALLER = str(Path(__file__).with_name("caller.py"))
-TOOLS = ["handoff", "step", "ask", "checkpoint", "delegate", "finish"]
+TOOLS = ["handoff", "step", "ask", "checkpoint", "delegate", "finish", "plan_run"]
 
 
 @pytest.fixture

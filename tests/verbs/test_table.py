@@ -48,6 +48,16 @@ CALLS: dict[str, list[list[str]]] = {
     "alert": [["raise", "The server is down"], ["list"], ["list", "--all"]],
     "tag": [["remove", ".overhand/agents/worker.md", "#nothing"]],
     "daemon": [["status"], ["install", "--print"]],
+    "plan": [
+        ["check", "plan.yaml"],
+        ["check", "plan.yaml", "--explain"],
+        ["run", "plan.yaml", "--dry-run"],
+        ["run", "plan.yaml", "--wait"],
+        ["graph", "plan.yaml"],
+        ["show", "-"],
+        ["show", "-", "--format", "yaml"],
+        ["new", "Count the rivers", "--agents", "worker"],
+    ],
     "check": [["1"], [".overhand/agents/worker.md"]],
     "step": [["1"], ["3", "1", "done"], ["3"]],
     "checkpoint": [["create", "1"], ["list", "1"], ["list", "3"], ["show", "4"], ["show", "ckpt_here"]],
@@ -64,6 +74,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     project.run("delegate", "Third", "--step", "Read", "--step", "Write", "--no-start", check=True)
     project.run("delegate", "Fourth", "--agent", "quitter", "--wait")
     project.run("checkpoint", "create", "4", "--name", "here", check=True)
+    (project.path / "plan.yaml").write_text(
+        'plan: x\nnodes:\n  a: {agent: worker, task: "Say hello", verification: kind}\n'
+    )
+    project.run("trust", "plan.yaml", "--yes", check=True)
+    project.run("plan", "run", "plan.yaml", "--wait", check=True)
     try:
         yield project
     finally:

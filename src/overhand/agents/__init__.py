@@ -104,6 +104,7 @@ class Job:
     mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
     allow: tuple[str, ...] = ()  # patterns, in the agent's own words
     deny: tuple[str, ...] = ()
+    inputs: str = ""  # the file with the inputs of a plan's node
 
 
 class Driver(Protocol):

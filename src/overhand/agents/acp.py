@@ -49,7 +49,7 @@ def problems(agent: Agent) -> list[str]:
 
 def launch(agent: Agent, job: Job) -> Launch:
     """The client, and a file that tells it everything; the prompt is on its stdin."""
-    values = {"project": job.project, "workspace": job.workspace, "place": job.place}
+    values = {"project": job.project, "workspace": job.workspace, "place": job.place, "inputs": job.inputs}
     argv = [fill(str(word), values) for word in agent.options["command"]]
     try:
         require_program(argv[0], job.project, agent)

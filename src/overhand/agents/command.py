@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_PROMPT_ARGUMENT = 100_000
-PLACEHOLDERS = ("prompt", "workspace", "handoff", "output", "project")
+PLACEHOLDERS = ("prompt", "workspace", "handoff", "output", "project", "inputs")
 
 
 def problems(agent: Agent) -> list[str]:

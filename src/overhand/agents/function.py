@@ -110,6 +110,7 @@ class Call:
     run_id: str
     place: str  # the run's folder
     root: str  # the project's
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # of a plan's node, with the types that they had
     _ask: Callable[[Call, Inquiry], str] = field(default=by_command, repr=False)
     _count: Callable[[], None] | None = field(default=None, repr=False)
 
@@ -283,7 +284,17 @@ def call_from_environment() -> Call:
         run_id=env["OVERHAND_RUN"],
         place=str(place),
         root=env["OVERHAND_PROJECT"],
+        inputs=read_inputs(env.get("OVERHAND_INPUTS", "")),
     )
+
+
+def read_inputs(path: str) -> dict[str, Any]:
+    """What a plan's node is given; nothing where there is no file."""
+    if not path:
+        return {}
+    with open(path, encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
 
 
 def main(argv: list[str]) -> int:

@@ -81,6 +81,10 @@ def _run(words: list[str], *, as_json: bool) -> int:
         from overhand.cli import screen
 
         return screen.watch(session, all=parsed.values.get("all", False))
+    if verb.name == "plan" and sys.stderr.isatty() and not as_json:
+        from overhand.cli.planscreen import Picture
+
+        session.draw = Picture().draw
     answer = verb.function()(session, **parsed.values)
     _forget_progress()
     return _print(verb, answer, as_json=as_json)

@@ -52,7 +52,7 @@ def _aligned(text: str, size: int, *, left: bool) -> str:
 
 def used(usage: Payload) -> Iterator[str]:
     """The lines of a receipt."""
-    if not usage["runs"] and not usage["budget"]:
+    if not usage["runs"] and not usage["budget"] and not usage["tokens"]:
         return
     told = f"{_about(usage, usage['tokens'])} tokens ({_about(usage, usage['input'])} in, "
     told += f"{_about(usage, usage['output'])} out)"

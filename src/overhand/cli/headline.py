@@ -6,7 +6,7 @@ import os
 import sys
 
 from overhand.cli.cells import cells, cut, pad, wrap
-from overhand.cli.words import TONES, colour, one_line, printable, state_word
+from overhand.cli.words import TONES, colour, of_plan, one_line, printable, state_word
 from overhand.model import HEADLINES, say_duration
 
 TYPE_CHECKING = False
@@ -159,9 +159,8 @@ def _facts(row: Row) -> list[str]:
     done = row["progress"]
     left = _left(row)
     quiet = f"quiet {_brief(row['sign'])}" if row["sign"] is not None and row["sign"] > _QUIET else ""
-    return [
-        one for one in (f"{done['done']}/{done['total']}" if done else "", _age(row), left, _cost(row), quiet) if one
-    ]
+    steps = f"{done['done']}/{done['total']}" if done else ""
+    return [one for one in (of_plan(row), steps, _age(row), left, _cost(row), quiet) if one]
 
 
 def _brief(seconds: float) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.cli.words import colour, folded, one_line, printable, state_word
+from overhand.cli import planreceipt
+from overhand.cli.words import colour, folded, of_plan, one_line, printable, state_word
 from overhand.model import say_duration
 
 if TYPE_CHECKING:
@@ -64,12 +65,14 @@ def whole(payload: Payload) -> Iterator[str]:
     yield f"   {payload['agent']} · {' → '.join(payload['path'])} · {limits}"
     if payload["item"]:
         yield f"   {printable(payload['item'])} · {payload['stage']}"
+    if payload.get("node"):
+        yield f"   {of_plan(payload)}"
     if payload["summary"]:
         yield ""
         yield from (f"   {line}" for line in f"{_said(payload)}{printable(payload['summary'])}".splitlines())
     if payload["status"] is not None:
         yield ""
-        for name, part in (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs)):
+        for name, part in _OF_PLAN if _is_plan(payload) else _PARTS:
             yield from _block(name, part(payload))
     elif payload["wanted_checks"]:
         yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
@@ -92,6 +95,10 @@ def whole(payload: Payload) -> Iterator[str]:
         "files", [path for path in (payload.get("output"), payload.get("context"), payload["folder"]) if path]
     )
     yield from _block("next", _what_next(payload))
+
+
+def _is_plan(payload: Payload) -> bool:
+    return "conflicts" in payload
 
 
 def _said(payload: Payload) -> str:
@@ -131,15 +138,20 @@ def _checked(payload: Payload) -> Iterator[str]:
         yield colour("UNVERIFIED: no check was run", "yellow") + how
     for check in payload["checks"]:
         mark = colour("passed", "green") if check["passed"] else colour("FAILED", "red")
-        code = "timed out" if check["timed_out"] else f"exit {check['exit']}"
-        facts = f"{code} · {change(check)} · {check['seconds']}s in {payload['tree']} · {check['evidence']}"
-        yield f"{mark}  {printable(check['command'])} · {facts}"
+        yield f"{mark}  {printable(check['command'])} · {how_checked(check, payload['tree'])}"
     for item in payload["deliverables"]:
         if "path" in item:
             mark = colour("there", "green") if item["holds"] else colour("NOT", "red")
             yield f"{mark:<7} {printable(item['path'])} ({item['state']})"
         else:
             yield f"unverified  {one_line(item['text'], 90)}"
+    for text in payload.get("unverified", ()):
+        yield f"unverified  {one_line(text, 90)}"
+
+
+def _checked_nodes(payload: Payload) -> Iterator[str]:
+    yield from _problems(payload)
+    yield from planreceipt.checked(payload)
 
 
 def _problems(payload: Payload) -> Iterator[str]:
@@ -148,6 +160,23 @@ def _problems(payload: Payload) -> Iterator[str]:
         tone = "red" if problem["level"] == "error" else "yellow"
         form = " of form" if problem.get("of") == "form" else ""
         yield f"{colour(problem['level'] + form, tone)}  {printable(problem['message'])}"
+
+
+def how_checked(check: Payload, tree: str = "") -> str:
+    """How a check was made and what it said; what a plan's contract says needs no program."""
+    if check.get("kind", "command") != "command":
+        return f"{_KINDS.get(check['kind'], check['kind'])}, by the plan"
+    code = "timed out" if check["timed_out"] else f"exit {check['exit']}"
+    took = f"{check['seconds']}s in {tree} · " if tree else ""
+    return f"{code} · {change(check)} · {took}{check['evidence']}"
+
+
+_KINDS = {
+    "shape": "types of the data",
+    "edge": "what the next node needs",
+    "expression": "expression over the data",
+    "exists": "file exists",
+}
 
 
 def change(check: Payload) -> str:
@@ -193,7 +222,16 @@ def _runs(payload: Payload) -> Iterator[str]:
     for run in payload["runs"][-3:]:
         how = [run["cause"] or run["state"]] if run["cause"] != "exit" else []
         how += [] if run["exit"] is None else [f"exit {run['exit']}"]
-        yield f"{run['id']} · {run['agent']} · {', '.join(how)} · {run['status'] or 'not judged'}"
+        yield " · ".join(filter(None, (run["id"], run["agent"], ", ".join(how), run["status"] or "not judged")))
+
+
+_PARTS = (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs))
+_OF_PLAN = (
+    ("checked", _checked_nodes),
+    ("conflict", planreceipt.conflicts),
+    ("look at", planreceipt.look_at),
+    ("runs", _runs),
+)
 
 
 def _what_next(payload: Payload) -> list[str]:
@@ -201,6 +239,8 @@ def _what_next(payload: Payload) -> list[str]:
     if payload["status"] is None:
         if payload["run_state"] is None:
             return _not_begun(payload, handle)
+        if _is_plan(payload):
+            return [f"overhand plan show {handle} --watch · overhand wait {handle} · overhand stop {handle}"]
         return [f"overhand log -f {handle} · overhand wait {handle} · overhand stop {handle}"]
     if payload["status"] == "completed" and not payload["runs"]:
         return []  # done by hand: there is no more to see
@@ -210,7 +250,8 @@ def _what_next(payload: Payload) -> list[str]:
         return [f"overhand answer {handle}"]
     if payload["cause"] == "budget":
         return [f"overhand resume {handle} --budget AMOUNT"]
-    rows = [f"overhand log {handle} -o · overhand resume {handle}"]
+    look = f"overhand plan show {handle}" if _is_plan(payload) else f"overhand log {handle} -o"
+    rows = [f"{look} · overhand resume {handle}"]
     if payload["stage"] == "needs":
         rows.append(f"overhand item approve --again {printable(payload['item'])}")
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import TONES, colour, folded, one_line, printable, state_word, width
+from overhand.cli.words import TONES, colour, folded, of_plan, one_line, printable, state_word, width
 from overhand.model import say_duration
 
 TYPE_CHECKING = False
@@ -102,7 +102,8 @@ def _row(row: Payload) -> str:
     handle = row["handle"] if row["handle"] is not None else "-"
     word = state_word(row)
     state, title = colour(f"{word:<22}", TONES[row["headline"]]), one_line(row["title"], width() - 34)
-    return f"{handle:>5}  {state} {title}  {colour(row['agent'], 'dim')}"
+    whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)
+    return f"{handle:>5}  {state} {title}  {colour(whose, 'dim')}"
 
 
 def _live(payload: Payload) -> Iterator[str]:
@@ -187,20 +188,24 @@ def _stop(payload: Payload) -> Iterator[str]:
 
 
 def _check(payload: Payload) -> Iterator[str]:
-    from overhand.cli.receipt import change
+    from overhand.cli.receipt import how_checked
 
     if "file" not in payload:
-        yield f"{payload['handle']}  {'VERIFIED' if payload['verified'] == 'all' else 'NOT VERIFIED'}"
+        some = "PARTLY VERIFIED" if all(check["passed"] for check in payload["checks"]) else "NOT VERIFIED"
+        yield f"{payload['handle']}  {'VERIFIED' if payload['verified'] == 'all' else some}"
         for check in payload["checks"]:
             mark = "passed" if check["passed"] else "FAILED"
-            facts = f"exit {check['exit']} · {change(check)} · {check['evidence']}"
-            yield f"   {mark}  {printable(check['command'])} · {facts}"
+            yield f"   {mark}  {printable(check['command'])} · {how_checked(check)}"
+            if check.get("why"):
+                yield f"           {printable(check['why'])}"
         return
+    from overhand.cli import plan
+
+    if payload["document"] == "plan":
+        yield from plan.plan(payload)
+        return
+    yield from plan.problems(payload)
     name = printable(payload["file"])
-    for problem in payload["problems"]:
-        place = f"{name}:{problem['line']}" if problem.get("line") else name
-        fix = f" ({printable(problem['fix'])})" if problem.get("fix") else ""
-        yield f"{place}: {problem['level']}: {printable(problem['message'])} [{problem['code']}]{fix}"
     yield f"{name}: {payload['document']}, {payload['errors']} errors, {payload['warnings']} warnings"
 
 
@@ -307,6 +312,12 @@ def _daemon(payload: Payload) -> Iterator[str]:
     return daemon.daemon(payload)
 
 
+def _plan(payload: Payload) -> Iterator[str]:
+    from overhand.cli import plan
+
+    return plan.plan(payload)
+
+
 def _talk(name: str) -> Callable[[Any], Iterator[str]]:
     """A text of talk.py, which most verbs need not load."""
 
@@ -325,5 +336,5 @@ _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
     "ask": _talk("ask"), "answer": _talk("answer"), "checkpoint": _talk("checkpoint"), "resume": _run, "step": _step,
     "connect": _talk("connect"), "finish": _talk("finish"),
     "monitor": _talk("monitor"), "send": _send, "alert": _talk("alert"), "doctor": _talk("doctor"), "item": _item,
-    "tag": _talk("tag"), "daemon": _daemon,
+    "tag": _talk("tag"), "daemon": _daemon, "plan": _plan,
 }  # fmt: skip

@@ -57,6 +57,11 @@ def folded(text: str, lead: str = "", begin: int = 3) -> list[str]:
     return [f"{' ' * begin}{lead if number == 0 else ' ' * len(lead)}{row}" for number, row in enumerate(rows)]
 
 
+def of_plan(row: dict[str, Any]) -> str:
+    """Which node of which plan a task is, if it is one."""
+    return f"node {one_line(row['node'], 60)} of plan {row['plan_handle'] or row['plan']}" if row.get("node") else ""
+
+
 def state_word(row: dict[str, Any]) -> str:
     """Status where there is one, else what is happening."""
     if row["status"] == "completed":

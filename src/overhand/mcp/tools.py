@@ -94,6 +94,24 @@ _ASSIGN = ("title", "agent", "kind", "context", "file", "constraint", "deliverab
 _LIMITS = ("timeout", "budget", "contract", "model", "read_only", "strict")
 _SEQ: Schema = {"type": "integer", "description": "the question's number, if several are open"}
 
+_PLAN = Tool(
+    "plan_run",
+    "Run a plan: several tasks that hand results to each other, checked as a whole before anything starts. Give its "
+    "text in `plan` (YAML or JSON: `plan: what for`, `nodes: {id: {agent, task, outputs, verify, after}}`, with "
+    "`${id.field}` for what another node returned) or a file of the project in `file`. Everything wrong with it is "
+    "told at once. Commands in it count only if a person has trusted that file. With `wait` its merged result comes "
+    "back; while `pending` is true, call plan_run again with `again` set to its number.",
+    verb="plan",
+    takes=("wait", "dry_run", "budget", "timeout"),
+    more={
+        "plan": {"type": "string", "description": "the plan itself, as text"},
+        "file": {"type": "string", "description": "a plan file, from the project's folder"},
+        "max_parallel": {"type": "integer", "description": "so many nodes at once, at most"},
+        "again": {"type": "integer", "description": "wait on for the plan of this number"},
+    },
+    gives={**_RESULT, "state": _TEXT, "nodes": _ROWS, "waves": {"type": "array"}, "warnings": _ROWS},
+)
+
 FOR_HOSTS = (
     Tool(
         "delegate",
@@ -152,6 +170,7 @@ FOR_HOSTS = (
         gives={"tasks": _ROWS},
     ),
     Tool("agents", "The agents that a task can be handed to.", takes=("name",), gives={"agents": _ROWS}, reads=True),
+    _PLAN,
 )
 
 FOR_RUNS = (
@@ -205,6 +224,7 @@ FOR_RUNS = (
         more={"data": {"description": "structured results: any JSON value"}},
         gives={**_TASK, "status": _TEXT, "output": _TEXT, "problems": _ROWS, "checks": _TEXTS},
     ),
+    _PLAN,
 )
 
 # Claude Code asks its permission prompt tool about what its lists do not settle; it does not offer it to the model.

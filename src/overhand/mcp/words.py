@@ -8,11 +8,12 @@ if TYPE_CHECKING:
 
     Told = dict[str, Any]
 
-_BRIEF = ("handle", "task_id", "title", "agent", "headline", "status", "verified", "progress", "step", "question")
+_BRIEF = ("handle", "task_id", "title", "agent", "headline", "status", "verified", "progress", "step", "question",
+          "node", "plan")  # fmt: skip
 _RESULT = (
     *("task_id", "handle", "title", "agent", "kind", "headline", "status", "verified", "run_state", "cause"),
     *("summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps"),
-    *("problems", "checks", "usage", "output", "folder"),
+    *("problems", "checks", "unverified", "usage", "output", "folder", "node", "plan"),
 )
 _MOST = 20  # tasks at rest that a status tells of
 
@@ -24,6 +25,33 @@ def accepted(made: Told) -> Told:
     unchecked = "" if made["checks"] else " No check is set for it, so its result will read as not verified."
     more = f"Task {handle} is accepted; {made['agent']} works on it without you.{unchecked}"
     return {**_some(made, keys), "next": f"{more} It can be waited for, stopped and looked at as {handle}."}
+
+
+def begun(made: Told) -> Told:
+    """A plan that was handed over."""
+    keys = (*_BRIEF[:4], "state", "nodes", "strategy", "timeout", "budget", "warnings", "folder")
+    handle = made["handle"]
+    more = f"Plan {handle} is accepted with {made['nodes']} nodes; it goes on without you."
+    return {**_some(made, keys), "nodes": [], "next": f"{more} Wait for it: plan_run with again: {handle}."}
+
+
+def planned(found: Told) -> Told:
+    """What a plan would do."""
+    keys = ("task", "strategy", "merge", "on_failure", "limits", "waves", "commands", "warnings")
+    return {**_some(found, keys), "next": "Nothing was run. Without dry_run it is."}
+
+
+def node(row: Told) -> Told:
+    """A node of a plan in a few words."""
+    keys = ("node", "agent", "state", "status", "verified", "attempt", "seconds", "tokens", "handle", "question", "why")
+    return {key: row[key] for key in keys if row[key] not in (None, "", 0)}
+
+
+def with_nodes(told: Told, rows: list[Told]) -> Told:
+    """A plan and its nodes; what one of them asks comes first."""
+    asks = [f"node {row['node']} (task {row.get('handle', '-')})" for row in rows if row.get("question")]
+    first = f"{', '.join(asks)} asks something: see nodes. " if asks else ""
+    return {**told, "nodes": rows, "next": f"{first}{told['next']}"}
 
 
 def overview(found: Told) -> Told:
@@ -58,7 +86,7 @@ def not_yet(shown: list[Told], tool: str) -> Told:
     handles = [one["handle"] for one in shown]
     asked = [str(row["handle"]) for row in rows if row["questions"]]
     told = f"Not judged yet; the work goes on. Call {tool} again"
-    told += f" with again: {handles[0]}." if tool == "delegate" else f" with id: {handles}."
+    told += f" with again: {handles[0]}." if tool in ("delegate", "plan_run") else f" with id: {handles}."
     if asked:
         told = f"Task {', '.join(asked)} asks something: see questions, and answer it. {told}"
     first = {**rows[0]} if len(rows) == 1 else {"tasks": rows}

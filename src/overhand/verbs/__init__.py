@@ -40,6 +40,7 @@ class Session:
         self.confirm = confirm  # asks a person yes or no; None where nobody can be asked
         self.read = read  # asks a person for a line; it returns None at the end of input
         self.plain = False  # the answer is only read: text will do, where an object for each line takes long
+        self.draw: Callable[[dict[str, Any]], None] | None = None  # shows a plan in place; None where nothing can be
         self.gone = -1  # a descriptor that can be read once whoever called no longer waits
 
     def is_gone(self) -> bool:

@@ -146,7 +146,7 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         handle = state["handle"] or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
-    if resumed or not log.is_held(f"{session.store.own}/lock"):
+    if resumed or model.is_plan(state) or not log.is_held(f"{session.store.own}/lock"):
         _carry_on(session, state)
     return {
         "schema": "overhand.answer/1",

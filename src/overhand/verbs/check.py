@@ -16,24 +16,25 @@ from overhand.documents.problems import by_line, wrong
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
 from overhand.errors import BadInput, NotFound, Refused
-from overhand.files import MAX_DOCUMENT, random_text, read_file, write_file
+from overhand.files import MAX_PLAN, random_text, read_file, write_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
+    from overhand.judge import Fact
     from overhand.shapes import State
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Answer:
     """A file (it has a `/` or a suffix), standard input, or a task."""
     if stdin:
-        return _lint(session, file_or_id or "-", sys.stdin.buffer.read(MAX_DOCUMENT + 1), strict)
+        return _lint(session, file_or_id or "-", sys.stdin.buffer.read(MAX_PLAN + 1), strict)
     if file_or_id is None:
         raise BadInput("Check what?", "Name a file or a task: overhand check OUTPUT.md, overhand check 3")
-    if _is_file(file_or_id):
+    if is_file(file_or_id):
         if os.path.isdir(file_or_id):
             raise BadInput(f"{file_or_id} is a folder.", "Name a document in it.")
-        raw = read_file(os.path.realpath(file_or_id))
+        raw = read_file(os.path.realpath(file_or_id), limit=MAX_PLAN)
         if raw is None and os.path.exists(file_or_id):
             raise BadInput(f"{file_or_id} is no regular file, or may not be read.", "Name a document, or use --stdin.")
         if raw is None:
@@ -42,7 +43,8 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
     return check_task(session, session.store.resolve(file_or_id))
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
+    """Whether somebody means a file: it has a `/` or a suffix."""
     return "/" in text or "." in text.strip(".")
 
 
@@ -58,6 +60,12 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
         return None if inside is None else inside.count(b"\n") + (inside[-1:] not in (b"", b"\n"))
 
     called = os.path.basename(name) if name != "-" else ""
+    if is_plan(called, raw):
+        from overhand.verbs.plan import Source, look_over, report
+
+        given = Source(name, "" if name == "-" else os.path.realpath(name), raw)
+        told, code = report(given, look_over(session, given, strict=strict))
+        return Answer({**told, "schema": "overhand.check/1"}, code)
     kind, problems = lint_document(called, raw, exists=exists, size_of=size_of, strict=strict)
     if kind == "unknown" and (found := _control(session, raw, strict)) is not None:
         kind, problems = "control", found
@@ -73,6 +81,30 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
         "problems": [p.as_json() for p in problems],
     }
     return Answer(payload, 1 if errors else 0)
+
+
+def is_plan(name: str, raw: bytes) -> bool:
+    """Whether a document is a plan: YAML is always taken for one, JSON and text without a name by their keys."""
+    if name.endswith((".yaml", ".yml")):
+        return True
+    if name and not name.endswith(".json"):
+        return False
+    begin = raw[: 1 << 16].decode("utf-8", "replace")
+    return any(line.strip(' {"').startswith(_PLAN_KEYS) for line in begin.splitlines()) and not _is_known(name, begin)
+
+
+_PLAN_KEYS = tuple(
+    f"{key}{end}"
+    for key in ("plan", "nodes", "subtasks", "delegation", "parallel_delegation", "sequential_delegation", "merge_plan")
+    for end in (":", '":')
+)
+
+
+def _is_known(name: str, text: str) -> bool:
+    """A handoff may speak of a plan, and so may an agent's return."""
+    from overhand.documents.lint import kind_of
+
+    return kind_of(name, text) != "unknown"
 
 
 def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None:
@@ -109,23 +141,45 @@ def check_task(session: Session, task_id: str) -> Answer:
     if any(check["command"] in known for check in state["checks"]):
         trust.require(session.root, configs.present(session.root))
     trust.require_seal(state)
-    if not state["checks"]:
+    if not state["checks"] and not _has_promises(session, state):
         raise Refused(f"Task {state['handle']} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
     session.progress(f"Running {len(state['checks'])} checks …")
     return _recheck(session, state, config)
 
 
+def _has_promises(session: Session, state: State) -> bool:
+    """Whether the contract of a plan's node says something that can be looked at again."""
+    from overhand import assertions
+
+    return bool(state["node"]) and assertions.contract_in(session.store.folder(state["task_id"])) is not None
+
+
+def _promises(session: Session, state: State) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
+    """What the contract says of the result of record, looked at again; nothing for what was never completed."""
+    from overhand import assertions
+    from overhand.verbs.look import read_result
+
+    folder = session.store.folder(state["task_id"])
+    contract = assertions.contract_in(folder) if state["node"] else None
+    result = read_result(session, state) if contract is not None else {}
+    if contract is None or result.get("claimed") != "completed":
+        return (), ()
+    facts = assertions.look(contract, result.get("data"), assertions.inputs_in(folder), session.root)
+    return facts, assertions.unverified(contract)
+
+
 def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
     from overhand.finish import checks_after
-    from overhand.paperwork import check_as_json
+    from overhand.judge import verified as verified_by
+    from overhand.paperwork import checks_as_json
 
     who = callers.caller(session.store)
     work = run.Work(session.store, config, who.by(session.via))
     place = session.store.run_folder(state["task_id"], state["judged_run"] or "")
     facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
-    checks = [check_as_json(fact, session.root) for fact in facts]
-    passed = sum(fact.passed for fact in facts)
-    verified = "none" if passed == 0 else "all" if passed == len(facts) else "some"
+    promises, unverified = _promises(session, state)
+    checks = checks_as_json(facts, promises, session.root)
+    verified = verified_by(facts, promises, unverified)
     payload: dict[str, Any] = {
         "schema": "overhand.check/1",
         "task_id": state["task_id"],
@@ -135,7 +189,7 @@ def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
         "checks": checks,
     }
     _note(session, state, who, verified, checks)
-    return Answer(payload, 0 if passed == len(facts) else 1)
+    return Answer(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
 def _note(session: Session, state: State, who: callers.Caller, verified: str, checks: list[dict[str, Any]]) -> None:

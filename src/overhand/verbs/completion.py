@@ -10,6 +10,15 @@ def _options(verb: Verb) -> list[str]:
     return [arg.name for arg in (*verb.options, *GLOBAL)]
 
 
+def _choices(verb: Verb) -> list[str]:
+    """The words that can follow a verb, such as `check` and `run` of `plan`."""
+    return [choice for arg in verb.words for choice in arg.choices]
+
+
+def _words(verb: Verb) -> str:
+    return " ".join([*_choices(verb), *_options(verb)])
+
+
 def script(shell: str) -> str:
     """A script to source; handles are completed by asking `overhand list`."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
@@ -24,7 +33,7 @@ def _takes_task(verb: Verb) -> bool:
 
 def _bash() -> str:
     cases = "\n".join(
-        f'    {verb.name}) words="{" ".join(_options(verb))}{" $(" + _HANDLES + ")" if _takes_task(verb) else ""}" ;;'
+        f'    {verb.name}) words="{_words(verb)}{" $(" + _HANDLES + ")" if _takes_task(verb) else ""}" ;;'
         for verb in VERBS
     )
     names = " ".join(verb.name for verb in VERBS)
@@ -45,9 +54,7 @@ complete -F _overhand overhand
 def _zsh() -> str:
     rows = "\n".join(f"    '{verb.name}:{verb.help}'" for verb in VERBS)
     cases = "\n".join(
-        f"    {verb.name}) compadd -- {' '.join(_options(verb))}"
-        + (f" $({_HANDLES})" if _takes_task(verb) else "")
-        + " ;;"
+        f"    {verb.name}) compadd -- {_words(verb)}" + (f" $({_HANDLES})" if _takes_task(verb) else "") + " ;;"
         for verb in VERBS
     )
     return f"""#compdef overhand
@@ -72,6 +79,7 @@ def _fish() -> str:
         lines.append(f"complete -c overhand -n __fish_use_subcommand -a {verb.name} -d '{verb.help}'")
         inside = f"-n '__fish_seen_subcommand_from {verb.name}'"
         lines += [f"complete -c overhand {inside} -l {name.lstrip('-')}" for name in _options(verb)]
+        lines += [f"complete -c overhand {inside} -a {choice}" for choice in _choices(verb)]
         if _takes_task(verb):
             lines.append(f"complete -c overhand {inside} -f -a '({_HANDLES.replace(chr(39), chr(34))})'")
     return "\n".join(lines) + "\n"

@@ -163,6 +163,8 @@ def run_again(
         )
     ask_for_trust(session, who)
     state = refresh(session, session.store.state(task_id))
+    if model.is_plan(state):
+        return run_plan(session, who, state, {"why": "run again"}, agent, "run", wait=wait)
     config = configs.of_task(session.root, configs.load(session.root), state["settings"])
     chosen = files.find(session.root, agent or _agent_of(session, state, config), config)
     trust.require(session.root, chosen.trusted_with)
@@ -200,6 +202,27 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, ve
             "next": [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
         }
     )
+
+
+def run_plan(
+    session: Session,
+    who: Caller,
+    state: State,
+    how: Event,
+    agent: str | None,
+    verb: str,
+    *,
+    wait: bool,
+    budget: str | None = None,
+) -> Answer:
+    """The next run of a plan: what is verified stays, the rest goes on."""
+    if agent is not None:
+        raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
+    trust.require_seal(state)
+    accepted: Event = {"e": "accepted", **({"resume": how} if state["runs"] else {})}
+    if budget is not None:
+        accepted["budget"] = budget
+    return queue_again(session, who, state["task_id"], accepted, verb, wait=wait)
 
 
 def _agent_of(session: Session, state: State, config: configs.Config) -> str:
@@ -292,8 +315,11 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
         raise BadInput(f"--older {older!r} is not a duration.", "Write it as 7d or 12h.") from None
     before = time.time() - age
     found, kept = [], 0
-    for state in session.store.states():
-        if _may_go(session, state, before):
+    states = list(session.store.states())
+    plans = {state["task_id"]: state for state in states if model.is_plan(state)}
+    for state in states:
+        of = plans.get(state["parent"]["task"]) if state["node"] and state["parent"] else None
+        if _may_go(session, of or state, before) and (of is None or _is_over(session, state)):
             found.append(state)
         elif state["status"] is not None:
             kept += 1
@@ -305,10 +331,14 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
 
 
 def _may_go(session: Session, state: State, before: float) -> bool:
-    """Ended before then, seen by a person or not worth seeing, nothing of it alive."""
-    if state["status"] is None or machine.epoch(state["judged"]) > before or model.current_run(state):
+    """Ended before then, seen by a person or not worth seeing, nothing of it alive; a node goes with its plan."""
+    if not _is_over(session, state) or machine.epoch(state["judged"]) > before:
         return False
-    if model.headline(state) in ("ready", "needs you"):
+    return model.headline(state) not in ("ready", "needs you")
+
+
+def _is_over(session: Session, state: State) -> bool:
+    if state["status"] is None or model.current_run(state):
         return False
     places = [session.store.run_folder(state["task_id"], one["id"]) for one in state["runs"]]
     return not any(handles.lives(place) for place in places)

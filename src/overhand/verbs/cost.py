@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import budget, spending
+from overhand import budget, model, spending
 
 if TYPE_CHECKING:
     from overhand.shapes import Amount, State
@@ -16,11 +16,15 @@ _USAGE = ("input", "output", "tokens", "usd", "estimated", "turns", "used_of_bud
 def costs(session: Session, states: list[State], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The rows of `list` with what was used, each task followed by what it delegated, and the sums."""
     states = [with_reports(session, state) for state in states]
-    shown = {row["task_id"]: {**row, **_cost(state)} for row, state in zip(rows, states, strict=True)}
+    known = {state["task_id"] for state in states}
     below: dict[str | None, list[State]] = {}
     for state in states:
         parent = state["parent"]["task"] if state["parent"] else None
-        below.setdefault(parent if parent in shown else None, []).append(state)
+        below.setdefault(parent if parent in known else None, []).append(state)
+    shown = {
+        row["task_id"]: {**row, **_cost(state, below.get(state["task_id"], []))}
+        for row, state in zip(rows, states, strict=True)
+    }
     ordered: list[dict[str, Any]] = []
 
     def add(state: State, level: int) -> list[State]:
@@ -46,8 +50,10 @@ def with_reports(session: Session, state: State) -> State:
     return state
 
 
-def _cost(state: State) -> dict[str, Any]:
+def _cost(state: State, below: list[State]) -> dict[str, Any]:
     usage = budget.usage_of(state)
+    if model.is_plan(state):
+        usage = budget.with_nodes(usage, [budget.usage_of(one) for one in below if one["node"]])
     return {**{key: usage[key] for key in _USAGE}, "budget": usage["budget"]["text"] if usage["budget"] else None}
 
 

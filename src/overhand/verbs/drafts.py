@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from overhand import trust
+from overhand.documents.handoff import is_plain
 from overhand.verbs.request import MAX_TITLE, Request
 
 if TYPE_CHECKING:
@@ -41,4 +42,4 @@ def alike(first: Drafted, title: object) -> Drafted | None:
 
 def _is_plain(title: str) -> bool:
     """Whether it is one line of words: under a heading it means nothing but itself."""
-    return title[:1].isalpha() and len(title) <= MAX_TITLE and " ".join(title.split()) == title
+    return len(title) <= MAX_TITLE and is_plain(title)

@@ -41,11 +41,19 @@ def row(state: State, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "runs": len(state["runs"]),
         "parent": state["parent"]["task"] if state["parent"] else None,
         "summary": state["summary"],
+        **of_plan(state),
     }
     shown.update(places.get(state["task_id"], {}))
     if state["notices"] and state["status"] is None:
         shown["notice"] = state["notices"][-1]
     return shown
+
+
+def of_plan(state: State) -> dict[str, Any]:
+    """Which node of which plan a task is."""
+    if not state["node"] or not state["parent"]:
+        return {"node": None, "plan": None}
+    return {"node": state["node"], "plan": state["parent"]["task"], "plan_handle": state["plan"]}
 
 
 def queue(states: list[State]) -> dict[str, dict[str, Any]]:

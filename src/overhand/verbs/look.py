@@ -85,6 +85,7 @@ _RESULT_KEYS = (
     "next_steps",
     "problems",
     "checks",
+    "unverified",
     "usage",
     "output",
     "claimed",
@@ -93,19 +94,30 @@ _RESULT_KEYS = (
     "look_at",
     "repairs",
     "run_folder",
+    "nodes",
+    "conflicts",
+    "provenance",
+    "variants",
+    "unfilled",
+    "missing",
+    "winner",
+    "tokens",
+    "seconds",
 )
 _MAX_RESULT = 256 * 1024 * 1024  # it may quote an OUTPUT.md of the largest size more than once
 _EMPTY: dict[str, Any] = {
     "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
-    "next_steps": "", "problems": [], "checks": [], "usage": None, "output": None, "claimed": None, "source": "",
+    "next_steps": "", "problems": [], "checks": [], "unverified": [], "usage": None, "output": None,
+    "claimed": None, "source": "",
 }  # fmt: skip
 
 
 def describe(session: Session, state: State, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
     folder = session.store.folder(state["task_id"])
-    usage = result["usage"] if result else _usage(session, state)
+    known = result
     result = read_result(session, state) if result is None else result
+    usage = known["usage"] if known else _usage(session, state, result)
     places = queue(session.store.states()) if state["queued"] else {}
     why_held(session, places, [state])
     shown = row(state, places)
@@ -129,6 +141,10 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
         lately=lately(session, state),
         **_item(state),
     )
+    if model.is_plan(state):
+        from overhand.verbs import planreceipt
+
+        shown.update(planreceipt.parts(session, state, result))
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
@@ -142,10 +158,14 @@ def _item(state: State) -> dict[str, Any]:
     return {"item": f"{shown['path']}#{state['kind']}", "stage": shown["stage"]}
 
 
-def _usage(session: Session, state: State) -> dict[str, Any] | None:
+def _usage(session: Session, state: State, result: dict[str, Any]) -> dict[str, Any] | None:
     """What it has used by now."""
     if not state["runs"] and not state["budget"]:
         return None
+    if model.is_plan(state):
+        from overhand.verbs import planreceipt
+
+        return planreceipt.usage(session, state, result)
     from overhand.budget import usage_of
     from overhand.verbs.cost import with_reports
 
@@ -202,7 +222,8 @@ def read_result(session: Session, state: State) -> dict[str, Any]:
         if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):
             result["mismatch"] = _mismatch("OUTPUT.md")
         return result
-    return {"mismatch": _mismatch("result.json")}
+    # A plan that could not go on has none.
+    return {"mismatch": _mismatch("result.json")} if judged.get("result") else {}
 
 
 def _mismatch(name: str) -> dict[str, Any]:

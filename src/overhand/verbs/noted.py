@@ -1,9 +1,10 @@
-"""The rows of the verbs for what is noted in Markdown; table.py has all the others."""
+"""The rows of the verbs for what is written down: tags, items and plans; table.py has all the others."""
 
 from __future__ import annotations
 
 from overhand.verbs import Arg, Verb
 
+PLAN_DO = ("check", "new", "run", "show", "graph")
 ITEM_DO = ("list", "approve", "next", "claim", "done", "needs", "dismiss", "new")
 
 NOTED = (
@@ -70,6 +71,51 @@ NOTED = (
         about="A tag such as #needs-fix makes a line, or with a Tags line a whole file, an item. Approving one makes a "
         "task, whose id then stands behind the tag; from then on the tag shows where the task is: #delegated-fix, "
         "#claimed-fix, #done-fix. Only a person approves. Without an item, `approve` walks through all that wait.",
+    ),
+    Verb(
+        "plan",
+        "for scripts",
+        "several tasks that hand results to each other: check a plan file, write one, run it, see it",
+        "overhand.verbs.plan:plan",
+        words=(
+            Arg("DO", "what to do", value="|".join(PLAN_DO), choices=PLAN_DO),
+            Arg(
+                "FILE|ID",
+                "check, run: the plan file, or - · new: what is to be done, in quotes · show: a task · graph: either",
+                value="FILE|ID",
+                optional=True,
+            ),
+        ),
+        options=(
+            Arg("--explain", "check: how the score came about, and in which waves the nodes would run"),
+            Arg("--strict", "check, run: warnings count as errors"),
+            Arg("--stdin", "check, run: read the plan from standard input"),
+            Arg("--agents", "new: who takes part, such as a,b,c (else by their capabilities)", value="NAMES"),
+            Arg(
+                "--template",
+                "new: one of the delegation templates instead of the short form",
+                value="NAME",
+                choices=("standard", "parallel", "sequential"),
+            ),
+            Arg(
+                "--strategy",
+                "new: how the nodes depend on each other (else by the score)",
+                value="NAME",
+                choices=("parallel", "sequential", "pipeline", "fan-out-fan-in"),
+            ),
+            Arg("--out", "new, graph: the file to write, - prints it", value="FILE"),
+            Arg("--wait", "run: show how it goes, and wait for the result", short="-w"),
+            Arg("--max-parallel", "run: so many nodes at once, at most", value="N"),
+            Arg("--dry-run", "run: only say what would run when, by whom and within which limits"),
+            Arg("--budget", "run: what all nodes together may use, such as 500k tokens, $5, or both", value="AMOUNT"),
+            Arg("--timeout", "run: how long the whole plan may take, such as 2h", value="TIME"),
+            Arg("--set", "run: a setting for this plan only", value="KEY=VALUE", many=True),
+            Arg("--watch", "show: stay until it is judged, and draw it again whenever it changes"),
+            Arg("--format", "show: text, yaml or json · graph: mermaid, dot or svg", value="FORMAT"),
+        ),
+        about="Everything that is wrong with a plan is told before anything runs. A plan is a task with a receipt, and "
+        "so is each of its nodes: show, log, answer, send, stop and resume work on them. A plan file of the project "
+        "runs once it is trusted: overhand trust FILE.",
     ),
     Verb(
         "alert",

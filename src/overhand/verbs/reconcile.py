@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from overhand import machine, model, questions
+from overhand import log, machine, model, questions
 from overhand.errors import Refused
 
 TYPE_CHECKING = False
@@ -20,6 +20,8 @@ def looks_dead(session: Session, state: State) -> bool:
         return False
     if run["state"] == "ended":
         return True
+    if run["driver"] == model.PLAN:
+        return False  # it lives until it is judged: whichever supervisor runs carries it
     from overhand import handles
 
     place = session.store.run_folder(state["task_id"], run["id"])
@@ -35,7 +37,7 @@ def refresh(session: Session, state: State) -> State:
         state = _take_questions(session, state)
     if state["item"]:
         state = _show_tag(session, state)
-    if needs_supervisor(state):
+    if needs_supervisor(state) and not _is_carried(session, state):
         from overhand import summon
 
         if summon.running(session.store) is None:
@@ -79,6 +81,13 @@ def needs_supervisor(state: State) -> bool:
         return True  # it waits to start, or its approval was cut short
     run = model.current_run(state)
     return run is not None and not (run["attached"] and run["state"] != "ended")
+
+
+def _is_carried(session: Session, state: State) -> bool:
+    """Whether a process carries this plan already: it need not be the supervisor."""
+    if state["queued"] or not model.is_plan(state):
+        return False
+    return log.is_held(f"{session.store.folder(state['task_id'])}/plan.lock")
 
 
 def _settle(session: Session, state: State) -> State:

@@ -10,7 +10,7 @@ from overhand.agents import files
 from overhand.callers import caller
 from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.verbs.ask import give
-from overhand.verbs.control import may_run, queue_again
+from overhand.verbs.control import may_run, queue_again, run_plan
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.request import budget_of
 
@@ -44,6 +44,8 @@ def resume(
     state = refresh(session, session.store.state(task_id))
     may_resume(session, who, state)
     ask_for_trust(session, who)
+    if model.is_plan(state):
+        return _resume_plan(session, who, state, answer, from_, agent, budget, wait=wait)
     config = configs.of_task(session.root, configs.load(session.root), state["settings"])
     if agent is None and state["runs"][-1]["attached"] and state["agent"] not in files.names(session.root):
         raise Refused(
@@ -60,6 +62,26 @@ def resume(
     if text is not None:
         accepted["budget"] = text
     return queue_again(session, who, task_id, accepted, "resume", wait=wait)
+
+
+def _resume_plan(
+    session: Session,
+    who: Caller,
+    state: State,
+    answer: str | None,
+    from_: str | None,
+    agent: str | None,
+    budget: str | None,
+    *,
+    wait: bool,
+) -> Answer:
+    """Nothing is rolled back: verified nodes stay, from whichever checkpoint."""
+    if answer is not None:
+        raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
+    text = budget_of(budget)
+    spending.require_some_left(session.store, {**state, "budget": text or state["budget"]})
+    how = going_on(session, who, state, None, from_)
+    return run_plan(session, who, state, how, agent, "resume", wait=wait, budget=text)
 
 
 def going_on(session: Session, who: Caller, state: State, answer: str | None, from_: str | None) -> Event:

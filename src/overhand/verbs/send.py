@@ -31,6 +31,8 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     task_id = session.store.resolve(id)
     state = refresh(session, session.store.state(task_id))
     _may_send(session, who, state)
+    if model.is_plan(state):
+        return _to_nodes(session, who, state, said)
     with session.store.locked(task_id, who.by(session.via)) as task:
         how = _record(session, task, said)
         state = task.state
@@ -53,6 +55,34 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
             "how": how,
             "message": _TOLD["in a later run" if reason else how].format(agent=state["agent"]),
             "reason": reason,
+            "next": [f"overhand wait {handle}", f"overhand show {handle}"],
+        }
+    )
+
+
+def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
+    """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
+    task_id, current = state["task_id"], model.current_run(state)
+    with session.store.locked(task_id, who.by(session.via)) as task:
+        task.append({**messages.event(task.folder, said), "run": current["id"] if current else None}, sync=True)
+        state = task.state
+    summon.call(session.store, [task_id])
+    nodes = [s for s in session.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == task_id]
+    told = [send(session, s["task_id"], said).payload for s in nodes if s["status"] is None]
+    handle = state["handle"] or task_id
+    return Answer(
+        {
+            "schema": "overhand.send/1",
+            "task_id": task_id,
+            "handle": state["handle"],
+            "title": state["title"],
+            "agent": state["agent"],
+            "n": state["messages"][-1]["n"],
+            "state": "delivered" if current else "queued",
+            "how": "to its nodes",
+            "message": f"{len(told)} nodes at work get it now, and every node that begins later.",
+            "reason": None,
+            "nodes": [{"task_id": one["task_id"], "handle": one["handle"], "how": one["how"]} for one in told],
             "next": [f"overhand wait {handle}", f"overhand show {handle}"],
         }
     )
@@ -100,6 +130,8 @@ def _may_send(session: Session, who: Caller, state: State) -> None:
         )
     if state["status"] is None or state["queued"] or model.current_run(state):
         return
+    if model.is_plan(state):
+        raise Refused(f"Task {handle} is a plan that has ended.", "Send it to the node that is to go on.")
     if not state["runs"]:
         raise Refused(f"Task {handle} never ran ({state['status']}).", f"Start it again: overhand run {handle}")
     if model.open_questions(state):

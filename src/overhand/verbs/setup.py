@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import overhand
-from overhand.errors import NotTrusted, Refused
+from overhand.errors import BadInput, NotFound, NotTrusted, Refused
 from overhand.files import read_file, write_file
 from overhand.masking import address
 from overhand.verbs import Answer, Session
@@ -150,13 +150,14 @@ def proposed_checks(root: str) -> dict[str, str]:
     return {}
 
 
-def trust_project(session: Session, yes: bool = False) -> Answer:
-    """Show what would be allowed to run, ask, remember its content."""
+def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Answer:
+    """Show what would be allowed to run, ask, remember its content; of some files, or of all."""
     from overhand import trust
     from overhand.callers import caller, require_person
 
     require_person(caller(session.store), "Trusting a project")
-    waiting = trust.untrusted(session.root)
+    wanted = [_in_project(session.root, name) for name in file or ()]
+    waiting = trust.untrusted(session.root, wanted or None)
     marks = trust.marks(session.root, waiting)  # now, so that what is shown is what will be trusted
     links = [name for name in waiting if name not in marks]
     waiting = list(marks)
@@ -174,10 +175,21 @@ def trust_project(session: Session, yes: bool = False) -> Answer:
         "schema": "overhand.trust/1",
         "project": session.root,
         "trusted": shown,
-        "all": trust.files(session.root),
+        "all": wanted or trust.files(session.root),
         "refused": links,
     }
     return Answer(payload, 3 if links else 0)
+
+
+def _in_project(root: str, name: str) -> str:
+    """A file's name from the project's folder."""
+    path = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(name))), os.path.basename(name))
+    real = os.path.realpath(root)
+    if not os.path.lexists(path):
+        raise NotFound(f"There is no file {name}.", "Name a file of this project, such as a plan.")
+    if not path.startswith(real + os.sep) or os.path.isdir(path):
+        raise BadInput(f"{name} is no file of {root}.", "Name a file of this project, such as a plan.")
+    return os.path.relpath(path, real)
 
 
 def _question(shown: list[dict[str, Any]]) -> str:
@@ -198,6 +210,18 @@ def _of_program(text: str) -> list[str]:
     return [*(line[:200] for line in lines[:20]), "an agent's own program reads this: hooks, servers and plugins run"]
 
 
+def _of_plan(text: str, name: str) -> list[str]:
+    """Who would work, and which commands would run."""
+    from overhand.plans.reading import read
+    from overhand.verbs.plan import commands
+
+    plan = read(text, name).plan
+    if plan is None:
+        return ["a plan that cannot be read: overhand plan check says why"]
+    agents = ", ".join(dict.fromkeys(node.agent or "any agent that fits" for node in plan.nodes.values()))
+    return [f"hands tasks to: {agents}", *commands(plan)]
+
+
 def what_it_runs(root: str, name: str) -> list[str]:
     """The commands in a file, for the person who has to decide."""
     import shlex
@@ -205,8 +229,11 @@ def what_it_runs(root: str, name: str) -> list[str]:
 
     from overhand.agents.files import parse_yaml
     from overhand.markdown import front_matter
+    from overhand.trust import PLANS, of_program
 
     text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
+    if name.endswith(PLANS) and name not in of_program(root, "acp"):
+        return _of_plan(text, name)
     if not name.endswith((".toml", ".md")) or name.startswith(".codex/"):
         return _of_program(text)
     if name.endswith(".toml"):

@@ -168,6 +168,7 @@ VERBS = (
         "set-up",
         "allow this project's agents, checks and settings to run",
         "overhand.verbs.setup:trust_project",
+        words=(Arg("FILE", "only these, such as a plan file", value="FILE", many=True, optional=True),),
         options=(Arg("--yes", "without asking", short="-y"),),
         person=True,
         about="Trust is bound to the content of these files: a change asks again. "
@@ -371,8 +372,8 @@ VERBS = (
         "serve Overhand to an MCP client over stdin and stdout",
         "overhand.mcp.door:serve",
         about="A host gets delegate, status, wait, result, answer, inbox, stop and agents; inside a run it is handoff, "
-        "step, ask, checkpoint, delegate and finish. Approving and trusting are not among them. A client is set up "
-        "with: overhand connect CLIENT",
+        "step, ask, checkpoint, delegate and finish; plan_run is in both. Approving and trusting are not among them. "
+        "A client is set up with: overhand connect CLIENT",
     ),
     Verb(
         "check",

@@ -9,6 +9,7 @@ from overhand.callers import caller
 from overhand.errors import BadInput, Busy, Refused
 from overhand.verbs import Answer, Session
 from overhand.verbs.ask import give
+from overhand.verbs.listing import of_plan
 
 if TYPE_CHECKING:
     from overhand.shapes import Event, Question, State
@@ -69,6 +70,7 @@ def item(session: Session, state: State, question: Question) -> dict[str, Any]:
         "asked": question["asked"],
         "via": question["via"],
         "run_state": model.run_state(state),
+        **of_plan(state),
         "command": f"overhand answer {state['handle'] or state['task_id']} {question['seq']} TEXT",
     }
 
@@ -79,6 +81,8 @@ def _put(session: Session, one: dict[str, Any], number: int, count: int) -> str 
     if read is None:
         return None
     session.tell(f"\n{number} of {count} · task {one['handle']} {one['title']} ({' → '.join(one['path'])})")
+    if one["node"]:
+        session.tell(f"  node {one['node']} of plan {one['plan_handle'] or one['plan']}")
     if one["step"]:
         session.tell(f"  at the step: {one['step']}")
     session.tell(f"  {one['question']}")

@@ -1,0 +1,254 @@
+"""A plan that has become a task, as its own events tell it: the tree that `plan show` and `plan run --wait` draw."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from overhand import log, model
+from overhand.errors import NotFound
+from overhand.plans import progress
+from overhand.plans.advance import advance, new_state
+from overhand.verbs import Session
+
+if TYPE_CHECKING:
+    from overhand.plans.model import Plan
+    from overhand.shapes import State
+
+    Row = dict[str, Any]
+
+SCHEMA = "overhand.plan/1"
+EVENTS = "plan.jsonl"
+_PART = 1 << 20
+_FEW = 200  # nodes whose tasks are looked at while a plan is watched
+# The word for a node that is through is that of its task: whether anything was checked is told beside it.
+WORDS = {**{state: state for state in progress.STATES}, progress.VERIFIED: "completed"}
+_PROOFS = {"all": "verified", "some": "partly verified", "none": "UNVERIFIED"}
+_SAID = {  # of states whose name says too little
+    progress.HELD: "waits for your approval",
+    progress.READY: "ready",
+    progress.VERIFYING: "being checked",
+}
+
+
+_SHORT = (progress.FAILED, progress.SKIPPED, progress.STOPPED)
+_WHYS = {
+    "won": "another node was first",
+    "failed": "another node failed",
+    "budget": "the plan's budget is used up",
+    "timeout": "the plan's time is over",
+    "cancelled": "the plan was stopped",
+}
+
+
+class View:
+    """A plan as its events tell it; each look reads only what is new."""
+
+    def __init__(self, session: Session, task_id: str) -> None:
+        from overhand import merging
+
+        self.session, self.store, self.task_id = session, session.store, task_id
+        self.plan: Plan = merging.read_plan(session.store, session.store.state(task_id))
+        self.state = new_state(self.plan)
+        self.tasks: dict[str, str] = {}  # by node
+        self.began: dict[str, float] = {}  # by node, of the attempt that runs
+        self.took: dict[str, float] = {}  # by node, of all attempts that ended
+        self.proofs: dict[str, str] = {}  # by node, how far its result was checked: all, some, none
+        self.first = self.last = 0.0  # of the whole plan
+        self._handles: dict[str, int | None] = {}
+        self._place = 0
+        self._indents = _indents(self.plan)
+
+    def look(self) -> bool:
+        """Read on; whether anything was new."""
+        try:
+            fd = os.open(f"{self.store.folder(self.task_id)}/{EVENTS}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        parts, place = [], self._place
+        try:
+            while part := os.pread(fd, _PART, place):
+                parts.append(part)
+                place += len(part)
+        finally:
+            os.close(fd)
+        raw = b"".join(parts)
+        whole = raw[: raw.rfind(b"\n") + 1]
+        self._place += len(whole)
+        for event in filter(None, map(progress.event_of, log.parse(whole))):
+            self._take(event)
+        return bool(whole)
+
+    def _take(self, event: progress.Event) -> None:
+        advance(self.plan, self.state, event)
+        self.first = self.first or event.at
+        self.last = event.at
+        node = event.node
+        if event.what == "Started":
+            if model.is_task_id(event.facts.get("task", "")):
+                self.tasks[node] = event.facts["task"]
+            self.began[node] = event.at
+        if event.what == "Ended":
+            self.proofs[node] = str(event.facts.get("verified", "none"))
+        if event.what in ("Ended", "Stopped") and node in self.began:
+            took = self.took.get(node, 0.0) + max(0.0, event.at - self.began.pop(node))
+            self.took[node] = float(event.facts.get("seconds", took))  # of all its runs, without the queue
+
+    def states(self) -> dict[str, str]:
+        """By node, in a word."""
+        return {name: WORDS[self.state.nodes[name].state] for name in self.plan.nodes}
+
+    def asks(self) -> bool:
+        """Whether one of its nodes waits for a person."""
+        waiting = [name for name, known in self.state.nodes.items() if known.state == progress.WAITING]
+        return any(known.state == progress.HELD for known in self.state.nodes.values()) or any(
+            self._question(self.tasks[name]) for name in waiting if name in self.tasks
+        )
+
+    def payload(self, *, handles: bool = True) -> Row:
+        """The tree as `plan show` tells it; without `handles`, those of many finished nodes are not looked up."""
+        own = self.store.state(self.task_id)
+        asked = self._asked(own)
+        now = time.time()
+        rows = [self._row(name, now, asked, handles=handles) for name in self._indents]
+        over = own["status"] is not None and not own["queued"]
+        return {
+            "schema": SCHEMA,
+            "do": "show",
+            "task_id": self.task_id,
+            "handle": own["handle"],
+            "title": own["title"],
+            "status": own["status"],
+            "verified": own["verified"],
+            "run_state": model.run_state(own),
+            "state": _spoken(own, self.state),
+            "phase": self.state.phase,
+            "seconds": round((self.last if over else now) - self.first, 1) if self.first else None,
+            "tokens": self.state.spent,
+            "strategy": self.plan.strategy or None,
+            "merge": self.plan.merge.strategy,
+            "counts": _counts([row["state"] for row in rows]),
+            "nodes": rows,
+            "next": _next(own),
+        }
+
+    def _row(self, name: str, now: float, asked: dict[str, str], *, handles: bool) -> Row:
+        known = self.state.nodes[name]
+        task_id = self.tasks.get(name)
+        seconds = self.took.get(name, 0.0) + (now - self.began[name] if name in self.began else 0.0)
+        waits = known.state in (progress.HELD, progress.WAITING)
+        question = asked.get(name) or (self._question(task_id) if waits and task_id else None)
+        said = _SAID.get(known.state, known.state)
+        if known.state == progress.VERIFIED:
+            said = f"{known.status} {_PROOFS.get(self.proofs.get(name, 'none'), '')}"
+        elif known.state == progress.WAITING:
+            said = "waits for an answer" if question else "waits"
+        return {
+            "node": name,
+            "indent": self._indents[name],
+            "agent": known.agent,
+            "state": WORDS[known.state],
+            "said": said,
+            "status": known.status or None,
+            "verified": self.proofs.get(name),
+            "attempt": known.attempt,
+            "seconds": round(seconds, 1) if name in self.began or name in self.took else None,
+            "tokens": known.spent,
+            "needs": list(known.spec.needs),
+            "task_id": task_id,
+            "handle": self._handle(task_id) if task_id and (handles or self._is_worth(known.state)) else None,
+            "question": question,
+            "answer": self._how(name, task_id, asked) if question else None,
+            "why": _WHYS.get(known.why, known.why) if known.state in _SHORT else "",
+        }
+
+    def _how(self, name: str, task_id: str | None, asked: dict[str, str]) -> str:
+        whom = self._handle(self.task_id if name in asked else task_id or self.task_id)
+        return f"overhand answer {whom} {'yes' if name in asked else 'TEXT'}"
+
+    def _is_worth(self, state: str) -> bool:
+        return state != progress.VERIFIED or len(self.plan.nodes) <= _FEW
+
+    def _handle(self, task_id: str) -> int | None:
+        if task_id not in self._handles:
+            try:
+                self._handles[task_id] = self.store.state(task_id)["handle"]
+            except NotFound:
+                self._handles[task_id] = None  # it was cleaned away
+        return self._handles[task_id]
+
+    def _asked(self, own: State) -> dict[str, str]:
+        """By node, what a person is asked before it may begin."""
+        from overhand import questions
+
+        return {
+            one["step"].rpartition(".")[0]: questions.text_of(self.store, self.task_id, one)
+            for one in model.open_questions(own)
+            if one["step"] and one["step"].rpartition(".")[0] in self.plan.nodes
+        }
+
+    def _question(self, task_id: str) -> str | None:
+        from overhand import questions
+
+        try:
+            state = self.store.state(task_id)
+        except NotFound:
+            return None
+        asked = model.open_questions(state)
+        return questions.text_of(self.store, task_id, asked[0]) if asked else None
+
+
+def _indents(plan: Plan) -> dict[str, int]:
+    """Every node below the last one that it waits for, and so how far to the right; in the order of the tree."""
+    below: dict[str, list[str]] = {}
+    roots = []
+    place = {name: number for number, name in enumerate(plan.nodes)}
+    for name, node in plan.nodes.items():
+        before = [one for one in node.needs if one in place]
+        if before:
+            below.setdefault(max(before, key=place.__getitem__), []).append(name)
+        else:
+            roots.append(name)
+    found: dict[str, int] = {}
+    line = [(name, 0) for name in reversed(roots)]
+    while line:
+        name, indent = line.pop()
+        if name not in found:
+            found[name] = indent
+            line += [(one, indent + 1) for one in reversed(below.get(name, ()))]
+    return found | {name: 0 for name in plan.nodes if name not in found}
+
+
+def _counts(states: list[str]) -> dict[str, int]:
+    """How many are in each state, the last states first."""
+    found = dict.fromkeys(reversed(WORDS.values()), 0)
+    for state in states:
+        found[state] += 1
+    return {state: count for state, count in found.items() if count}
+
+
+def _spoken(own: State, state: progress.State) -> str:
+    """Where the whole plan stands."""
+    if own["status"] is not None and not own["queued"]:
+        return str(own["status"])
+    if own["queued"] or not own["runs"]:
+        return "queued" if own["queued"] else "prepared"
+    return "merging" if state.phase == progress.MERGING else state.phase
+
+
+def _next(own: State) -> list[str]:
+    handle = own["handle"] or own["task_id"]
+    if own["status"] is None:
+        return [f"overhand plan show {handle} --watch", f"overhand stop {handle}"]
+    return [f"overhand show {handle}", *([] if own["status"] == "completed" else [f"overhand resume {handle}"])]
+
+
+def line(view: View) -> str:
+    """The plan in one line."""
+    own, nodes = view.store.state(view.task_id), view.state.nodes.values()
+    counts = _counts([WORDS[known.state] for known in nodes])
+    live = [known.spec.id for known in nodes if known.state in progress.LIVE][:4]
+    told = f"{own['handle']} plan: {_spoken(own, view.state)}"
+    told += "".join(f", {count} {state}" for state, count in counts.items())
+    return f"{told} · {', '.join(live)}" if live else told

@@ -1,0 +1,96 @@
+"""A project with a plan's task, whose nodes the tests make one by one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overhand import config, nodes, summon, trust
+from overhand.documents import handoff as handoffs
+from overhand.plans.model import Interface, Node, Plan
+from overhand.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from overhand.agents import Agent
+    from overhand.documents.handoff import Handoff
+    from overhand.nodes import Ground
+    from overhand.shapes import State
+    from overhand.testing.project import ProjectDir
+
+BY = {"kind": "person", "via": "test"}
+RUN = "sess_1700000000_abc123"
+
+
+def plan_of(*nodes_: Node, **facts: Any) -> Plan:
+    return Plan(task=facts.pop("task", "Ship the release."), nodes={node.id: node for node in nodes_}, **facts)
+
+
+def edge(source: str, target: str, *required: str, **format_: str) -> Interface:
+    return Interface(source, target, format_, required)
+
+
+@dataclass(frozen=True)
+class House:
+    """The project, and the task that stands for the plan."""
+
+    project: ProjectDir
+    state: State
+
+    @property
+    def store(self) -> Store:
+        return Store(str(self.project.path))
+
+    def ground(self, plan: Plan, state: Mapping[str, Any] | None = None, **options: Any) -> Ground:
+        known: Any = {**self.state, **(state or {})}
+        return nodes.ground(self.store, config.load(self.store.root), plan, known, RUN, **options)
+
+    def draft(self, plan: Plan, inputs: Mapping[str, Any] | None = None, **options: Any) -> tuple[Handoff, Any, Any]:
+        """The first node's HANDOFF, what `created` would say, and the files."""
+        node = next(iter(plan.nodes.values()))
+        _, text, created, files = nodes.draft(self.ground(plan, **options), node, inputs or {})
+        return handoffs.parse(text), created, files
+
+    def hand_over(self, plan: Plan, inputs: Mapping[str, Any] | None = None, *, start: bool = True) -> State:
+        """The first node as a real task."""
+        node = next(iter(plan.nodes.values()))
+        drafted = nodes.draft(self.ground(plan), node, inputs or {})
+        (state,) = self.store.new_tasks([drafted], BY, start=start)
+        if start:
+            summon.call(self.store, [state["task_id"]])
+        return state
+
+    def done(self, state: State, code: int | None = None) -> dict[str, Any]:
+        """The task once it is judged."""
+        ran = self.project.run("wait", state["task_id"], "--json")
+        assert code in (None, ran.code), ran.out + ran.err
+        shown: dict[str, Any] = ran.json
+        return shown
+
+    def carried_out(self, plan: Plan, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return self.done(self.hand_over(plan, inputs))
+
+    def folder(self, state: Mapping[str, Any]) -> Path:
+        return Path(self.store.folder(state["task_id"]))
+
+
+def build(project: ProjectDir) -> House:
+    """The plan's task has no run of its own here: nothing carries it but the test."""
+    handoff = "# Task Handoff\n\n## Task\nShip the release.\n"
+    created: dict[str, Any] = {"title": "Ship the release", "depth": 1, "path": ["user", "plan"], "level": "full"}
+    created["seal"] = trust.seal(created)
+    (state,) = Store(str(project.path)).new_tasks([("plan", handoff, created, b"")], BY, start=False)
+    return House(project, state)
+
+
+def wanted(schema: bytes) -> Any:
+    return json.loads(schema)
+
+
+def agent(name: str, driver: str = "command", **options: Any) -> Agent:
+    from overhand.agents import Agent
+
+    return Agent(name, driver, options=options)

@@ -1,0 +1,55 @@
+"""A supervisor that SIGKILLs itself at the Nth write of its plans: `dying.py ROOT N`.
+
+A point lies before and behind everything that the next supervisor can see: events of the plan, folders and files of its
+nodes, events of their tasks, its documents. What its nodes' own runs write is killed elsewhere, and is no point here.
+It leaves as soon as it has nothing to do; then fewer points than N were there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from overhand import carrying, files, log, starting, store, supervisor
+from overhand.testing.countdown import Countdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+carrying_now = threading.local()
+
+
+class OfPlans(Countdown):
+    """Only what is done for a plan counts."""
+
+    def point(self) -> None:
+        if getattr(carrying_now, "depth", 0):
+            super().point()
+
+
+def for_a_plan(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, whose writes count."""
+
+    def wrapped(*args: Any, **options: Any) -> Any:
+        carrying_now.depth = getattr(carrying_now, "depth", 0) + 1
+        try:
+            return call(*args, **options)
+        finally:
+            carrying_now.depth -= 1
+
+    return wrapped
+
+
+between = OfPlans(int(sys.argv[2])).between
+os.rename = between(os.rename)
+os.mkdir = between(os.mkdir)
+os.posix_spawn = between(os.posix_spawn)
+log.write = between(log.write)
+vars(store)["write_new"] = between(files.write_new)
+for name in ("tell", "go_on"):
+    setattr(carrying.Carrying, name, for_a_plan(getattr(carrying.Carrying, name)))
+starting.begin = for_a_plan(starting.begin)
+
+sys.exit(supervisor.main(sys.argv[1:2]))

@@ -1,0 +1,96 @@
+"""A plan is stopped, goes on, runs out of time, is sent something, is permitted something, is saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
+from runtime.scene import until
+
+if TYPE_CHECKING:
+    from plans.running.stage import Stage
+
+WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"
+
+
+def test_stop_ends_every_node_and_resume_goes_on_without_repeating_any(stage: Stage) -> None:
+    stage.gives("quick", {"n": 1})
+    stage.gives("worker", {"m": 2}, before=WAIT)
+    task = stage.plan({"a": node("quick"), "b": node("worker", "a"), "c": node("quick", "b")})
+    stage.appears("up")
+    stopped = stage.json("stop", task)["tasks"][0]
+    assert (stopped["status"], stopped["cause"]) == ("cancelled", "cancelled")
+    assert states(stage.json("show", task)) == {"a": VERIFIED, "b": STOPPED, "c": SKIPPED}
+    assert not stage.agents_left()
+    (stage.path / "go").touch()
+    stage.json("resume", task)
+    result = stage.result(task)
+    assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2})
+    assert stage.began(task) == {"a": 1, "b": 2, "c": 1}
+
+
+def test_stop_all_ends_plans_too(stage: Stage) -> None:
+    stage.gives("worker", before=WAIT)
+    task = stage.plan({"a": node(), "b": node("worker", "a")})
+    stage.appears("up")
+    stage.json("stop", "--all", "--now")
+    assert stage.state(task)["status"] == "cancelled"
+    assert not stage.agents_left()
+
+
+def test_its_time_is_over(stage: Stage) -> None:
+    stage.gives("worker", before=WAIT)
+    result = stage.run({"a": node(), "b": node("worker", "a")}, timeout="1s")
+    assert (result["status"], result["cause"]) == ("failed", "timeout")
+    assert states(result) == {"a": STOPPED, "b": SKIPPED}
+    assert not stage.agents_left()
+
+
+def test_a_failed_plan_is_run_again(stage: Stage) -> None:
+    stage.gives("quick", {"n": 1})
+    stage.gives("worker", {"m": 2}, before="[ -e go ] || exit 3")
+    task = stage.plan({"a": node("quick"), "b": node("worker", "a")})
+    assert stage.result(task)["status"] == "failed"
+    (stage.path / "go").touch()
+    assert stage.json("run", task, "--wait")["status"] == "completed"
+    assert stage.began(task) == {"a": 1, "b": 2}
+
+
+def test_what_is_sent_reaches_nodes_that_begin_later(stage: Stage) -> None:
+    stage.gives("worker", {"n": 1}, before=WAIT)
+    stage.gives("quick", {"m": 2})
+    task = stage.plan({"a": node(), "b": node("quick", "a")})
+    stage.appears("up")
+    sent = stage.json("send", task, "use tabs everywhere")
+    assert (sent["how"], len(sent["nodes"])) == ("to its nodes", 1)
+    (stage.path / "go").touch()
+    assert stage.result(task)["status"] == "completed"
+    folder = stage.path / ".agent-workspaces" / stage.child(task, "b")["task_id"]
+    assert "use tabs everywhere" in (folder / "HANDOFF.md").read_text()
+    assert [m["text"] for m in stage.child(task, "a")["messages"]] == ["use tabs everywhere"]
+
+
+def test_a_node_that_needs_approval_waits_for_it(stage: Stage) -> None:
+    stage.gives("worker", {"n": 1})
+    task = stage.plan({"a": node(), "b": node("worker", "a", requires_approval=True)})
+    until(lambda: stage.state(task)["questions"], "a question")
+    assert not stage.is_there(task, "b")
+    stage.json("answer", task, "yes")
+    result = stage.result(task)
+    assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
+
+
+def test_a_node_that_is_not_approved_has_failed(stage: Stage) -> None:
+    stage.gives("worker", {"n": 1})
+    task = stage.plan({"a": node(requires_approval=True)})
+    until(lambda: stage.state(task)["questions"], "a question")
+    stage.json("answer", task, "no")
+    assert stage.result(task)["status"] == "failed"
+    assert not stage.is_there(task, "a")
+
+
+def test_a_checkpoint_is_made_where_the_plan_says_so(stage: Stage) -> None:
+    stage.gives("worker", {"n": 1})
+    task = stage.plan({"a": node(checkpoint_after=True), "b": node("worker", "a")})
+    assert stage.result(task)["status"] == "completed"
+    assert [one["reason"] for one in stage.state(task)["checkpoints"]] == ["Node a is done"]
