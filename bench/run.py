@@ -25,6 +25,8 @@ FIGURES = {
     "real": "real",
     "tags": "tags",
     "daemon": "daemon",
+    "plans-check": "plans_check",
+    "plans": "plans",
 }
 
 

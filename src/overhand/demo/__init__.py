@@ -1,0 +1,362 @@
+"""`overhand demo`: the main job in a temporary project, with real processes and scripted agents, in under a minute.
+
+Each step runs the same commands a person would type, and checks what they said; a demo that goes wrong says so and
+ends with exit status 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overhand.testing.project import ProjectDir, make_project
+from overhand.verbs.agents import found_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Item = dict[str, Any]
+
+GREETING = "def greet(name):\\n    return f'Hello, {name}!'"
+AGENTS = {
+    "worker": (f"file:greet.py={GREETING}", "output:summary=Wrote greet() and tried it."),
+    "left": ("touch:left.here", "until:right.here", "file:left.txt=left", "output:summary=Met the right one."),
+    "right": ("touch:right.here", "until:left.here", "file:right.txt=right", "output:summary=Met the left one."),
+    "boaster": ("claim:report.md",),
+    "steady": (
+        "touch:steady.here", "until:go", "print:still here", "file:steady.txt=done",
+        "output:summary=Outlived the supervisor.",
+    ),
+    "asker": ("overhand-ask:Which colour shall the door have?=red|blue", "output:summary=Painted the door."),
+    "walker": (
+        "step:1", "touch:walker.here", "until:again", "step:2", "output:summary=Went on with the second step.",
+    ),
+    "fix": ("output:summary=The clock goes again.",),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Demo:
+    """The project and whether everything went as it should."""
+
+    project: ProjectDir
+    ok: bool = True
+
+    def do(self, *words: str, code: int = 0) -> Iterator[Item]:
+        """Type a command, show what it printed."""
+        yield {"e": "command", "text": " ".join(["overhand", *map(_quoted, words)])}
+        ran = self.project.run(*words)
+        if ran.code != code:
+            self.ok = False
+            yield {"e": "wrong", "text": f"exit status {ran.code}, {code} was expected\n{ran.err}"}
+        yield {"e": "output", "text": ran.out.rstrip()}
+
+    def expect(self, true: bool, text: str, file: str = "") -> Item:
+        """Say what happened, or that it did not."""
+        self.ok = self.ok and true
+        return {"e": "happened" if true else "wrong", "text": text, "file": file}
+
+    def show(self, handle: str) -> Item:
+        """A task as JSON."""
+        shown: Item = self.project.run("show", handle, "--json").json
+        return shown
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if not word or any(c in word for c in " '`$&;|<>()#*") else word
+
+
+def run(*, keep: bool = False) -> Iterator[Item]:
+    """All steps; the last item tells whether they went well."""
+    folder = Path(tempfile.mkdtemp(prefix="overhand-demo-"))
+    began = time.monotonic()
+    demo = Demo(make_project(folder, agents=AGENTS, git=True))
+    try:
+        yield {"e": "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
+        for step in STEPS:
+            yield from step(demo)
+    finally:
+        demo.project.cleanup()
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    yield {
+        "e": "end",
+        "schema": "overhand.demo/1",
+        "ok": demo.ok,
+        "seconds": round(time.monotonic() - began, 1),
+        "folder": str(folder) if keep else None,
+        "programs": found_programs(),
+    }
+
+
+def _delegation(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "1. Hand over a task and get a checked result back"}
+    check = "python3 -c 'import greet; assert greet.greet(str(1))'"
+    yield from demo.do(
+        "delegate",
+        "Write a greeting function",
+        "--agent",
+        "worker",
+        "--deliverable",
+        "greet.py",
+        "--verify",
+        check,
+        "--wait",
+    )
+    yield from demo.do("show", "1")
+    shown = demo.show("1")
+    good = shown["status"] == "completed" and shown["verified"] == "all"
+    yield demo.expect(
+        good,
+        "The agent said «completed»; Overhand looked at the file and ran the check itself, before and after.",
+        f"{shown['folder']}/OUTPUT.md",
+    )
+
+
+def _parallel(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "2. Two at the same time: each waits until it has met the other"}
+    yield from demo.do("delegate", "Meet the right one", "--agent", "left")
+    yield from demo.do("delegate", "Meet the left one", "--agent", "right")
+    yield from demo.do("wait", "2", "3")
+    both = [demo.show("2")["status"], demo.show("3")["status"]] == ["completed", "completed"]
+    yield demo.expect(
+        both, "Both are done, and neither could have been without the other running.", ".agent-workspaces/"
+    )
+
+
+def _phantom(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "3. «Completed» is a claim: this agent names a report that it never wrote"}
+    yield from demo.do(
+        "delegate",
+        "Write a report on the weather",
+        "--agent",
+        "boaster",
+        "--deliverable",
+        "report.md",
+        "--wait",
+        code=1,
+    )
+    shown = demo.show("4")
+    caught = shown["claimed"] == "completed" and shown["status"] == "failed"
+    yield demo.expect(
+        caught,
+        "Claimed completed, judged failed. The false OUTPUT.md was not accepted; it is kept here:",
+        f"{shown['run_folder']}/OUTPUT.md",
+    )
+
+
+def _adoption(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "4. kill -9 the supervisor while an agent works"}
+    yield from demo.do("delegate", "Keep going whatever happens", "--agent", "steady")
+    root = demo.project.path
+    _wait_for(root / "steady.here")
+    lock = root / ".agent-workspaces/.supervisor/lock"
+    first = int(lock.read_text().split()[0])
+    yield {"e": "command", "text": f"kill -9 {first}        # the supervisor"}
+    os.kill(first, signal.SIGKILL)
+    yield from demo.do("list", "--live")
+    alive = demo.show("5")["run_state"] == "running"
+    yield demo.expect(
+        alive,
+        "The agent works on; the verb has started another supervisor, which adopted it.",
+        str(lock.relative_to(root)),
+    )
+    (root / "go").touch()
+    yield from demo.do("wait", "5")
+    shown = demo.show("5")
+    run_folder = root / shown["run_folder"]
+    once = (
+        len(shown["runs"]) == 1
+        and shown["runs"][0]["exit"] == 0
+        and "still here" in (run_folder / "stdout").read_text()
+    )
+    second = int(lock.read_text().split()[0])
+    yield demo.expect(
+        once and second != first,
+        "One run, its output and its exit code: nothing lost, nothing done twice.",
+        f"{shown['folder']}/log.jsonl",
+    )
+
+
+def _question(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "5. An agent asks; it waits, and you see it in one place"}
+    yield from demo.do("delegate", "Paint the door", "--agent", "asker")
+    _wait_until(lambda: demo.show("6")["run_state"] == "waiting")
+    yield from demo.do()
+    yield from demo.do("answer", "6", "blue")
+    yield from demo.do("wait", "6")
+    shown = demo.show("6")
+    heard = "blue" in (demo.project.path / shown["run_folder"] / "stdout").read_text()
+    yield demo.expect(
+        heard and shown["status"] == "completed" and len(shown["runs"]) == 1,
+        "The answer reached the waiting agent, and the same run went on.",
+        f"{shown['folder']}/ipc/001.answer",
+    )
+
+
+def _parked(demo: Demo) -> Iterator[Item]:
+    yield {
+        "e": "title",
+        "text": "6. Nobody answers: the run is parked without a process, and the answer starts the next",
+    }
+    setting = ("--set", "limits.answer_wait=1s")
+    yield from demo.do("delegate", "Paint the other door", "--agent", "asker", "--wait", *setting, code=1)
+    shown = demo.show("7")
+    parked = shown["status"] == "needs-input" and shown["cause"] == "answer-timeout"
+    yield demo.expect(parked, "Parked: no process, no tokens. The question stays open.", shown["context"])
+    yield from demo.do("answer", "7", "red")
+    yield from demo.do("wait", "7")
+    shown = demo.show("7")
+    yield demo.expect(
+        shown["status"] == "completed" and len(shown["runs"]) == 2,
+        "Answering started the second run by itself, and it was told the answer.",
+        f"{shown['folder']}/HANDOFF.md",
+    )
+
+
+def _resumed(demo: Demo) -> Iterator[Item]:
+    yield {"e": "title", "text": "7. kill -9 an agent in the middle of its plan, then go on"}
+    root = demo.project.path
+    steps = ("--step", "Take the first step", "--step", "Take the second step")
+    yield from demo.do("delegate", "Walk two steps", "--agent", "walker", *steps)
+    _wait_for(root / "walker.here")
+    folder = Path(demo.show("8")["folder"])
+    (run_folder,) = (root / folder / "runs").iterdir()
+    agent = int((run_folder / "pid").read_text())
+    yield {"e": "command", "text": f"kill -9 {agent}        # the agent"}
+    os.kill(agent, signal.SIGKILL)
+    yield from demo.do("wait", "8", code=1)
+    yield from demo.do("list", "--resumable")
+    (root / "again").touch()
+    yield from demo.do("resume", "8", "--wait")
+    shown = demo.show("8")
+    plan, _, told = (root / folder / "HANDOFF.md").read_text().partition("## Previous Worker Context")
+    yield demo.expect(
+        shown["status"] == "completed" and plan.count("- [x]") == 2 and bool(told),
+        "The first step stayed done; the next run was told where the last one stood.",
+        f"{folder}/HANDOFF.md",
+    )
+
+
+def _noted(demo: Demo) -> Iterator[Item]:
+    yield {
+        "e": "title",
+        "text": "8. Work that is noted in Markdown: approved by you, done, and answered where it stood",
+    }
+    root = demo.project.path
+    own = demo.project.config_home / "overhand/config.toml"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("approve_without_terminal = true\n")  # nobody types here; at a terminal you need no such line
+    (root / "notes.md").write_text("# Notes\n\n- The clock has stopped #needs-fix #P1\n")
+    request = "requests/FIX_REQUEST_THE_CLOCK_HAS_STOPPED.md"
+    yield from demo.do("daemon", "start")
+    yield from demo.do("item", "list")
+    yield from demo.do("item", "approve", "notes.md:3#fix")
+    yield from demo.do("tag", "await", request, "#done-fix", "--timeout", "30s")
+    yield from demo.do("tag", "find", "#done-*")
+    yield from demo.do("daemon", "stop")
+    text = (root / request).read_text()
+    yield demo.expect(
+        "#done-fix" in text and "> The clock goes again." in text,
+        "The tag showed each step (needs, delegated, claimed, done), and the answer stands where it was asked.",
+        request,
+    )
+
+
+def _reviewed(demo: Demo) -> Iterator[Item]:
+    yield {
+        "e": "title",
+        "text": "9. A plan: three reviewers at once, merged by the rule in the file",
+    }
+    root, here = demo.project.path, Path(__file__).parent
+    for name in ("shop", "reviewers"):
+        shutil.copytree(here / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(here / "review.yaml", root)
+    for agent, program in (("security", "security"), ("perf", "performance"), ("style", "style")):
+        text = _REVIEWER.format(agent=agent, program=program, python=json.dumps(sys.executable))
+        (root / f".overhand/agents/{agent}-agent.md").write_text(text)
+    yield from demo.do("trust", "--yes")
+    yield from demo.do("plan", "check", "review.yaml")
+    yield from demo.do("trust", "review.yaml", "--yes")
+    yield from demo.do("plan", "run", "review.yaml", "--wait")
+    (plan,) = (one for one in demo.project.run("list", "--json").json["tasks"] if one["agent"] == "plan")
+    yield from demo.do("plan", "show", str(plan["handle"]))
+    shown = demo.show(str(plan["handle"]))
+    data = shown["data"] or {}
+    yield demo.expect(
+        shown["status"] == "completed" and data.get("passed") is False and len(data.get("all_issues", ())) == _FOUND,
+        "Every issue once, though two reviewers found the same one; passed only if all of them say so; their grades "
+        "differ, and the result says whose was taken.",
+        f"{shown['folder']}/OUTPUT.md",
+    )
+
+
+_REVIEWER = """---
+name: {agent}-agent
+description: reviews {program}
+capabilities: [{program}]
+overhand:
+  driver: command
+  command: [{python}, "reviewers/{program}.py"]
+---
+An ordinary program: it reads the files it is given and prints what it found as JSON.
+"""
+_FOUND = 8  # nine, of which two are the same
+
+STEPS = (_delegation, _parallel, _phantom, _adoption, _question, _parked, _resumed, _noted, _reviewed)
+
+
+def _wait_for(path: Path) -> None:
+    """Until the agent has begun."""
+    _wait_until(path.exists)
+
+
+def _wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def as_text(item: Item) -> str:
+    """One item of the demo as a person reads it."""
+    kind, text = item["e"], item.get("text", "")
+    if kind == "title":
+        return f"\n{text}"
+    if kind == "command":
+        return f"\n  $ {text}"
+    if kind == "output":
+        return "\n".join(f"    {line}" for line in str(text).splitlines())
+    if kind in ("happened", "wrong"):
+        mark = "→" if kind == "happened" else "WRONG:"
+        return f"  {mark} {text}" + (f"\n    see {item['file']}" if item.get("file") else "")
+    return closing(item)
+
+
+def closing(item: Item) -> str:
+    """What to type next, with the agent programs that are there."""
+    went = "Everything went as it should" if item["ok"] else "SOMETHING WENT WRONG (see above)"
+    lines = ["", f"{went}, in {item['seconds']} seconds."]
+    if item["folder"]:
+        lines.append(f"The project is kept in {item['folder']}")
+    programs = list(item["programs"])
+    name = programs[0] if programs else "worker"
+    lines += ["", f"Agent programs on your PATH: {', '.join(programs) or 'none'}."]
+    if programs:
+        lines.append(f"Make an agent of {name}, in your own project:")
+    else:
+        lines.append("Any program that reads a prompt on standard input can be an agent. In your own project:")
+    lines += [
+        "  mkdir -p .overhand/agents",
+        f"  overhand agents {name} --example > .overhand/agents/{name}.md",
+        "  overhand trust",
+        f'  overhand delegate "what to do" --agent {name} --verify "your test command" --wait',
+    ]
+    return "\n".join(lines)
