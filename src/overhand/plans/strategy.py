@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from overhand.documents.lists import looks_like_path
 from overhand.plans.model import Node, Plan
 
 HINTS = {"low": "haiku", "medium": "sonnet", "high": "opus"}
@@ -139,11 +140,11 @@ def _plural(words: str) -> str:
 
 
 def _files(nodes: Iterable[Node]) -> set[str]:
-    """Every file that a node names, once, however it is spelled."""
+    """Every file that a node names, once, however it is spelled; a deliverable may be described in prose instead."""
     named: set[str] = set()
     for node in nodes:
         named.update(node.key_files)
-        named.update(node.deliverables)
+        named.update(one for one in node.deliverables if looks_like_path(one))
     return {path.strip().removeprefix("./").lstrip("/") for path in named}
 
 

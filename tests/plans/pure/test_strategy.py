@@ -30,7 +30,12 @@ def test_more_points_are_never_less_complex(one: int, other: int) -> None:
 def test_every_point_is_counted() -> None:
     found = score(
         plan(
-            Node("a", "writer", key_files=("src/a.py", "./src/b.py", "README.md"), deliverables=("docs/a.md",)),
+            Node(
+                "a",
+                "writer",
+                key_files=("src/a.py", "./src/b.py", "README.md"),
+                deliverables=("docs/a.md", "A report of it all."),
+            ),
             Node("b", "writer", needs=("a",), key_files=("src/a.py",)),
             Node("c", "reviewer", needs=("a", "b")),
             failure=Failure("retry", max_retries=2),
