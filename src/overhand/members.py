@@ -109,11 +109,17 @@ def _holds(pid: int, path: str) -> bool:
         return False
     for name in names:
         try:
-            if os.readlink(f"/proc/{pid}/fd/{name}") == path:
+            if os.readlink(f"/proc/{pid}/fd/{name}") == path and _has_lock(pid, name):
                 return True
         except OSError:
             continue
     return False
+
+
+def _has_lock(pid: int, fd: str) -> bool:
+    """Whether the run's lock hangs on this descriptor: whoever only looks whether it is held has the file open too."""
+    with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
+        return any(b"FLOCK" in line and b"WRITE" in line for line in file)
 
 
 def send(pid: int, started: float | None, number: signal.Signals) -> None:

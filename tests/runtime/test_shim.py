@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import handles
+from overhand import handles, members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,3 +42,19 @@ def test_the_agent_sees_its_own_environment_and_no_word_about_a_locale(tmp_path:
     assert {name: seen.get(name) for name in env} == env
     assert "PERL_BADLANG" not in seen
     assert (tmp_path / "stderr").read_text() == ""
+
+
+def test_who_only_looks_at_a_run_is_no_member_of_it(tmp_path: Path) -> None:
+    """A verb that tests the lock has its file open for a moment; with the holder's lock it hangs on the descriptor."""
+    life = handles.hold_life(str(tmp_path))
+    quiet = {"PATH": os.environ["PATH"]}
+    holder = subprocess.Popen(["sleep", "60"], pass_fds=[life], env=quiet, start_new_session=True)
+    os.close(life)
+    with open(tmp_path / "life", "rb") as looked_at:
+        looker = subprocess.Popen(["sleep", "60"], pass_fds=[looked_at.fileno()], env=quiet, start_new_session=True)
+    try:
+        assert list(members.Members(str(tmp_path), "OVERHAND_RUN=x", frozenset()).scan()) == [holder.pid]
+    finally:
+        for process in (holder, looker):
+            process.kill()
+            process.wait()
