@@ -251,7 +251,7 @@ def test_an_escalation_saves_calls_and_ends_the_run_and_its_children(scene: Scen
 def test_an_escalation_as_last_words_ends_the_children_too(scene: Scene) -> None:
     scene.shell("helper", "touch child-up; exec sleep 1000")
     script = """echo 'CONTROL: DELEGATE helper REASON: Do a part.'; until test -e child-up; do sleep 0.02; done
-    echo 'CONTROL: ESCALATE REASON: No.'; echo 'CONTROL: DELEGATE helper REASON: Too late.'"""
+    printf 'CONTROL: %s\\n' 'ESCALATE REASON: No.' 'DELEGATE helper REASON: Too late.'"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
     assert ended(scene, task)["status"] == "blocked"
