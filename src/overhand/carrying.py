@@ -395,6 +395,3 @@ def _find(carried: Carrying, lost: set[str]) -> None:
     for child in carried.work.store.states():
         if child["node"] in lost and child["parent"] and child["parent"]["task"] == carried.task_id:
             carried.tasks[child["node"]] = child["task_id"]
-
-
-accept = starting.accept  # who makes a plan need know no other module

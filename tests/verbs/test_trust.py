@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +12,7 @@ import pytest
 from overhand import Project, trust
 from overhand.errors import NotTrusted
 from overhand.testing.project import make_project
+from verbs.terminal import at_a_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,37 +202,13 @@ def test_trust_is_kept_in_the_users_own_folder(overhand_project: ProjectDir) -> 
     assert (ran.code, ran.json["error"]["code"]) == (3, "STORAGE_FAILED")
 
 
-def at_a_terminal(project: ProjectDir, answer: str, *words: str) -> tuple[int, str]:
-    """Type a verb at a real terminal, answer its question, return what was on the screen."""
-    leader, follower = pty.openpty()
-    env = {**project.environment(), "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "overhand", *words],
-        cwd=project.path, env=env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-    )  # fmt: skip
-    os.close(follower)
-    screen, asked = b"", False
-    while True:
-        select.select([leader], [], [], 60)
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # Linux: everybody has closed the other end
-            break
-        screen += part
-        if b"[y/N]" in screen and not asked:
-            asked = True
-            os.write(leader, f"{answer}\n".encode())
-    os.close(leader)
-    return process.wait(60), screen.decode()
-
-
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3), ("", 3)])
 def test_on_a_terminal_the_question_is_asked_where_it_arises(
     overhand_project: ProjectDir, answer: str, code: int
 ) -> None:
     overhand_project.trust = False
     overhand_project.agent("worker", "touch:RAN", "output")
-    got, screen = at_a_terminal(overhand_project, answer, "delegate", "Do it", "--wait")
+    got, screen = at_a_terminal(overhand_project, "delegate", "Do it", "--wait", answer=answer)
     assert (got, (overhand_project.path / "RAN").exists()) == (code, code == 0), screen
     assert ".overhand/agents/worker.md" in screen
     assert "Traceback" not in screen
@@ -244,7 +217,7 @@ def test_on_a_terminal_the_question_is_asked_where_it_arises(
 def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir) -> None:
     overhand_project.run("delegate", "Do it", "--wait", check=True)
     assert overhand_project.run("show", "1", "--json").json["headline"] == "ready"
-    code, screen = at_a_terminal(overhand_project, "", "show", "1")
+    code, screen = at_a_terminal(overhand_project, "show", "1")
     assert (code, "UNVERIFIED" in screen) == (0, True)
     assert overhand_project.run("show", "1", "--json").json["headline"] == "done"
 

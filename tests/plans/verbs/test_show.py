@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from overhand.plans.reading import read
-from plans.verbs.house import TWO, at_a_terminal, one, put
+from plans.verbs.house import TWO, one, put
 from runtime.scene import until
+from verbs.terminal import at_a_terminal
 
 if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
