@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agents.house import until
 from agents.installed import LIMIT, Ran, finish, kill, require, run_bare, start
 from overhand.testing.model import scripted_model
 
@@ -120,6 +121,7 @@ RESUME: dict[str, Callable[[dict[str, Any]], tuple[str, ...]]] = {
     "codex": lambda first: ("resume", first["thread_id"]),
     "goose": lambda _: ("--name", "one", "--resume"),
 }
+SESSIONS = {"claude": ".claude/projects", "codex": ".codex/sessions", "goose": ".local/share/goose/sessions"}
 
 
 @pytest.mark.parametrize("agent", RESUME, indirect=True)
@@ -135,14 +137,16 @@ def test_a_resumed_session_goes_on_with_the_next_turn(agent: str, tmp_path: Path
 @pytest.mark.parametrize("agent", RESUME, indirect=True)
 def test_killed_while_the_model_thinks_then_resumed(agent: str, tmp_path: Path) -> None:
     go = tmp_path / "go"
+    once = {"ops": [{"bash": {"command": "echo one > one.txt; echo told-$((40 + 2))"}}]}
     late = {"hang": str(go), "ops": [{"bash": {"command": "echo two > two.txt"}}]}
-    scripts = {"late": [{"ops": [{"bash": {"command": "echo one > one.txt"}}]}, late, {"text": "There."}]}
     named = ("--name", "one") if agent == "goose" else ()
-    with scripted_model(scripts) as model:
+    with scripted_model({"late": [once, late, {"text": "There."}]}) as model:
         first = start(agent, model.url, "script:late", tmp_path, *named)
         rows = model.log()
         while not any(row.get("hang") for row in rows):
             rows = model.wait_for(len(rows) + 1, timeout=LIMIT)
+        # It asks the model first and saves its session a moment later: killed in between it would begin again.
+        until(lambda: holds(tmp_path / "home" / SESSIONS[agent], b"told-42"), timeout=LIMIT)
         kill(first)
         begun = Ran(-9, *finish(first), model.log())
         go.touch()
@@ -150,6 +154,17 @@ def test_killed_while_the_model_thinks_then_resumed(agent: str, tmp_path: Path) 
         again = Ran(0, *finish(second), model.log()[len(begun.log) :])
     assert again.turns("late") == [1, 2], again.err
     assert (tmp_path / "work/two.txt").read_text() == "two\n"
+
+
+def holds(sessions: Path, words: bytes) -> bool:
+    """Whether some file in there has these words; files come and go while the agent runs."""
+    for path in sessions.rglob("*"):
+        try:
+            if words in path.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
 
 
 @pytest.mark.parametrize("agent", AGENTS, indirect=True)
