@@ -59,6 +59,7 @@ class Carrying:
     cap: int  # nodes at the same time, 0 for as many as there are
     needed: dict[str, list[tuple[str, str]]]  # by node: who names which field of its data
     tasks: dict[str, str] = field(default_factory=dict)  # by node
+    found: set[str] = field(default_factory=set)  # nodes with a task whose start is told nowhere any more
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)  # by node: how its last attempt ended, and when
     began: str = ""  # the run that the newest PlanStarted is about
     timers: dict[str, float] = field(default_factory=dict)  # when they fire, in seconds since 1970
@@ -88,8 +89,10 @@ class Carrying:
 
     def _take(self, events: list[Event]) -> None:
         while events and not self.over:
-            lines = [progress.as_json(event) for event in events]
-            self.size = log.write(self.file, lines, {}, self.size, sync=False, is_whole=True)
+            if not os.fstat(self.file).st_nlink:  # what is written there is lost: it is taken up anew, if it is there
+                raise NotFound(f"{EVENTS} of plan {self.task_id} was removed.")
+            data = log.lines_of([progress.as_json(event) for event in events], {})
+            self.size = log.write(self.file, data, self.size, sync=False, is_whole=True)
             events = self.execute([command for event in events for command in self.fold(event)])
 
     def fold(self, event: Event) -> list[Command]:
@@ -98,6 +101,8 @@ class Carrying:
             self.began = event.facts.get("run", "")
         if model.is_task_id(event.facts.get("task", "")):
             self.tasks[event.node] = event.facts["task"]
+        if event.what == "Found":
+            self.found.add(event.node)
         if event.what == "Ended":
             self.ends[event.node] = {**event.facts, "at": event.at}
         return advance(self.plan, self.state, event)
@@ -111,12 +116,15 @@ class Carrying:
         if self.cap != self.state.limits.max_parallel:
             self.tell(Event("LimitsChanged", time.time(), facts={"max_parallel": self.cap}))
         if self.began != self.run_id:
-            facts = {"run": self.run_id}
-            self.tell(Event("PlanStarted", time.time(), attempt=self.state.run + 1, facts=facts))
-            return
-        with self._turn:
-            events = self.execute(pending(self.state))
-        self.tell(*events)
+            is_new = not self.found
+            at = time.time() if is_new else starting.began(self.ground.state)
+            self.tell(Event("PlanStarted", at, attempt=self.state.run + 1, facts={"run": self.run_id}))
+            if is_new:
+                return
+        else:
+            with self._turn:
+                events = self.execute(pending(self.state))
+            self.tell(*events)
         for node, task_id in list(self.tasks.items()):
             known = self.state.nodes[node]
             if known.state in progress.LIVE:
@@ -210,11 +218,19 @@ class Carrying:
         starts = [command for command in commands if command.what == "Start"]
         stopped = {command.node for command in commands if command.what == "Stop"}
         if wanted := [command for command in starts if command.node not in stopped]:
-            found += self.start(self, wanted)
+            met = [command for command in wanted if command.node in self.found and self._is_met(command)]
+            found += starting.again(self, met)[0]
+            if fresh := [command for command in wanted if command not in met] if met else wanted:
+                found += self.start(self, fresh)
         for command in commands:
             if command.what in _DO:
                 found += _DO[command.what](self, command)
         return found
+
+    def _is_met(self, command: Command) -> bool:
+        """Whether it was started before the plan's events were lost."""
+        self.found.discard(command.node)
+        return not self._is_unbegun(self.tasks[command.node], command.attempt)
 
     def _stop(self, command: Command) -> list[Event]:
         """The same as the verb: a queued one is taken out, a live one is asked; it is confirmed when it has ended."""
@@ -335,7 +351,7 @@ def open_plan(
 ) -> Carrying:
     """Take a plan over as it stands; raises Busy while another process carries it."""
     folder = work.store.folder(task_id)
-    state = _at_home(work, task_id, run_id)
+    state = starting.at_home(work, task_id, run_id)
     plan = merging.read_plan(work.store, state)
     base = starting.ground(work, plan, state, run_id, find)  # what may fail comes before the lock
     held = log.Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
@@ -367,31 +383,15 @@ def open_plan(
         for event in filter(None, map(progress.event_of, log.parse(os.pread(file, carried.size, 0)))):
             carried.fold(event)
         if lost := {c.node for c in pending(carried.state) if c.what in ("Start", "Stop")} - carried.tasks.keys():
-            _find(carried, lost)
+            carried.tasks.update({s["node"]: s["task_id"] for s in starting.made(work, task_id) if s["node"] in lost})
+        if not carried.began and (lock or held).size:  # it was carried before, and what happened is gone
+            carried.tell(*starting.found(starting.made(work, task_id), plan))
     except BaseException:
         carried.close()  # whoever tries again must find it free
         raise
     return carried
 
 
-def _at_home(work: Work, task_id: str, run_id: str) -> State:
-    """Its task, whose run has begun for good: a kill may have come before that."""
-    state = work.store.state(task_id)
-    if state["runs"][-1]["state"] == "starting":
-        with work.store.locked(task_id, work.by) as task:
-            if task.state["runs"][-1]["state"] == "starting":
-                starting.move_in(task, run_id)
-            return task.state
-    return state
-
-
 def _cap(work: Work, plan: Plan) -> int:
     """The project's cap is kept by its supervisor; a few nodes more may wait there."""
     return work.config.max_parallel + _AHEAD if work.config.max_parallel and not plan.max_parallel else 0
-
-
-def _find(carried: Carrying, lost: set[str]) -> None:
-    """Tasks that were made just before a kill, and are told of nowhere else."""
-    for child in carried.work.store.states():
-        if child["node"] in lost and child["parent"] and child["parent"]["task"] == carried.task_id:
-            carried.tasks[child["node"]] = child["task_id"]

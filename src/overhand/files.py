@@ -68,6 +68,14 @@ def second_name(path: str, name: str) -> bool:
     return True
 
 
+def remove(path: str) -> None:
+    """Take a file away, if it is still there."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # whoever it was for took it away
+
+
 def is_there(path: str) -> bool:
     """Whether something has this name, be it a link that leads nowhere; a no costs a third of an exception."""
     return os.access(path, os.F_OK, follow_symlinks=False) if _CAN_LOOK else os.path.lexists(path)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from overhand.callers import Caller
     from overhand.config import Config
     from overhand.shapes import Event, Run, State
-    from overhand.store import Draft, Locked
+    from overhand.store import Draft, Locked, Piece
     from overhand.verbs import Session
     from overhand.verbs.request import Request
 
@@ -76,20 +76,20 @@ class Batch:
         self.results: dict[str, tuple[State, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = trees.repository(session.root) is not None
-        self._fresh: list[str] = []  # accepted, and not brought to the disk yet
+        self._fresh: list[Piece] = []  # accepted, and not brought to the disk yet
         self._kept = threading.Event()
         self._not_kept: BaseException | None = None
         self._open = 0  # started and not judged
-        self._unsynced: list[str] = []  # tasks whose results are not on the disk yet
+        self._unsynced: dict[str, Piece] = {}  # what is recorded of each task and not on the disk yet
         self._changed = threading.Condition()
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[State, Request]]:
         """The same checks and the same events as any delegation; nothing is called before `keep`."""
         made = self._drafts(wanted)
-        states = make(self.session, [one.draft for one in made], self.work.by, start=False, sync=False)
+        self._fresh = []
+        states = make(self.session, [one.draft for one in made], self.work.by, start=False, pieces=self._fresh)
         for state, one in zip(states, made, strict=True):
             self.accepted[state["task_id"]] = state, one.draft[1], one.handoff
-        self._fresh = [state["task_id"] for state in states]
         return [(state, one.request) for state, one in zip(states, made, strict=True)]
 
     def keep(self) -> None:
@@ -99,7 +99,7 @@ class Batch:
             if self.shared:
                 journal.keep(store.own, store.workspaces, self._fresh)
             else:
-                log.sync(store.folder(self._fresh[0]))
+                log.sync(store.folder(self._fresh[0][0]))
         except BaseException as error:
             self._not_kept = error
             raise
@@ -166,10 +166,12 @@ class Batch:
             if self._open == 0:
                 self._changed.notify_all()
 
-    def judged(self, task_id: str) -> None:
+    def judged(self, piece: Piece) -> None:
         """A result was recorded."""
         if self.shared:
-            self._unsynced.append(task_id)
+            task_id, start, _ = piece
+            earlier = self._unsynced.get(task_id)  # of another run
+            self._unsynced[task_id] = (task_id, min(start, earlier[1]), None) if earlier else piece
 
     def sync(self) -> None:
         """Bring every result to the disk that is not there yet."""
@@ -184,9 +186,9 @@ class Batch:
                 self._keep_results()
 
     def _keep_results(self) -> None:
-        task_ids, self._unsynced = self._unsynced, []
-        if task_ids:
-            journal.keep(self.session.store.own, self.session.store.workspaces, task_ids)
+        pieces, self._unsynced = self._unsynced, {}
+        if pieces:
+            journal.keep(self.session.store.own, self.session.store.workspaces, pieces.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,7 @@ class Begun:
     prompt: str
     spec: dict[str, Any]
     handoff: handoffs.Handoff
+    logged: Piece  # what its beginning was recorded with
     quick: bool  # nothing that could take long stands between the return and the verdict
 
 
@@ -231,6 +234,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
     state, text, handoff = batch.accepted.pop(task_id)
+    size = state["size"]
     preparing.take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:
         batch.require_kept()
@@ -260,7 +264,8 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
         quick = not state["checks"] and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
-        return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, quick)
+        logged = task_id, max(size, 0), task.wrote if task.state is state else None  # else others wrote to it too
+        return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, logged, quick)
 
 
 def _may_begin(now: State, known: State) -> bool:
@@ -326,6 +331,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
     if questions.has_unread(work.store, begun.state):
         doors.take(work.store, work.store.state(begun.task_id), work.by, last=True)
     with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
+        logged = begun.logged[2] if task.state is begun.state else None  # else others wrote to it too
         current = model.find_run(task.state, begun.run_id)
         if current is None or current["state"] == "ended":
             _refuse(task, begun, encode(value) if value is not None and plain else raw)
@@ -343,7 +349,8 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         spending.settle(work, begun.state)
     else:
         finish.finish(work, begun.task_id, patient=True)
-    batch.judged(begun.task_id)
+    text = logged + task.wrote if quick and logged is not None else None
+    batch.judged((begun.task_id, begun.logged[1], text))
 
 
 def _is_plain(value: Mapping[str, Any]) -> bool:

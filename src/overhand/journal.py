@@ -15,16 +15,18 @@ from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+
+    from overhand.store import Piece
 
 NAME = "journal"
 MOST = 8_000_000  # bytes; then the logs are brought to the disk themselves, and it begins afresh
 _ALL = 256 * 1024 * 1024
 
 
-def keep(own: str, workspaces: str, task_ids: Iterable[str]) -> None:
-    """Bring the logs of these tasks to the disk, and the names of their folders."""
-    lines = [_line(workspaces, task_id) for task_id in task_ids]
+def keep(own: str, workspaces: str, pieces: Iterable[Piece]) -> None:
+    """Bring these pieces of logs to the disk, and the names of their tasks' folders."""
+    lines = [_line(workspaces, *piece) for piece in pieces]
     with _locked(own) as lock:
         size = lock.size
         # a kill in the middle of a write leaves a torn line: ours begins on its own
@@ -55,9 +57,10 @@ def _locked(own: str) -> log.Lock:
     return log.Lock(f"{own}/{NAME}", "The journal of batches", signed=False)
 
 
-def _line(workspaces: str, task_id: str) -> str:
-    found, _ = log.raw(f"{workspaces}/{task_id}")
-    return dumps([task_id, found.decode("latin-1")]) + "\n"  # any byte comes back as it was
+def _line(workspaces: str, task_id: str, start: int, text: bytes | None) -> str:
+    if text is None:
+        text = log.raw(f"{workspaces}/{task_id}")[0][start:]
+    return dumps([task_id, start, text.decode("latin-1")]) + "\n"  # any byte comes back as it was
 
 
 def _bring_folder(path: str) -> None:
@@ -93,34 +96,39 @@ def put_back(own: str, workspaces: str) -> None:
         with _locked(own) as lock:
             raw = os.pread(lock.fd, _ALL, 0)
             if raw and not raw.startswith(f"{machine.boot()}\n".encode()):  # nobody was quicker
-                for task_id, text in dict(_entries(raw)).items():
-                    _mend(f"{workspaces}/{task_id}", text.encode("latin-1"))
+                for task_id, pieces in _entries(raw).items():
+                    _mend(f"{workspaces}/{task_id}", pieces)
                 os.ftruncate(lock.fd, 0)
     except (OverhandError, OSError):
         return
 
 
-def _entries(raw: bytes) -> Iterator[tuple[str, str]]:
-    """Task and log of every whole line; a later one holds all that an earlier one did."""
+def _entries(raw: bytes) -> dict[str, list[tuple[int, bytes]]]:
+    """The pieces of every task's log, in the order in which they were written."""
     from overhand.model import is_task_id
 
+    found: dict[str, list[tuple[int, bytes]]] = {}
     for line in raw.decode("utf-8", "replace").split("\n")[1:-1]:
         try:
-            task_id, text = loads(line)
+            task_id, start, text = loads(line)
         except (ValueError, TypeError):
             continue  # torn
-        if isinstance(task_id, str) and isinstance(text, str) and is_task_id(task_id):
-            yield task_id, text
+        if isinstance(task_id, str) and isinstance(start, int) and isinstance(text, str) and is_task_id(task_id):
+            found.setdefault(task_id, []).append((start, text.encode("latin-1")))
+    return found
 
 
-def _mend(folder: str, wanted: bytes) -> None:
+def _mend(folder: str, pieces: Iterable[tuple[int, bytes]]) -> None:
     """A log that lost its end, or all of it, gets it back; a folder that is gone was cleaned away."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return
     with log.Lock(f"{folder}/{log.LOG}", f"Task {os.path.basename(folder)}", signed=False) as lock:
         found = os.pread(lock.fd, lock.size, 0)
-        kept = found.rstrip(b"\0")  # some file systems keep the length and lose the content
-        if len(kept) >= len(wanted) or not wanted.startswith(kept):
+        wanted = kept = found.rstrip(b"\0")  # some file systems keep the length and lose the content
+        for start, text in pieces:
+            if start <= len(wanted) < start + len(text) and text.startswith(wanted[start:]):
+                wanted = wanted[:start] + text
+        if wanted == kept:
             return
         try:
             os.ftruncate(lock.fd, len(kept))

@@ -211,37 +211,46 @@ class Log:
         """What is recorded so far."""
         return parse(os.pread(self._lock.fd, self.size, 0))
 
-    def append(self, events: Sequence[Event], stamp: Event, *, sync: bool = False) -> None:
+    def append(self, data: bytes, *, sync: bool = False) -> None:
         """Append whole lines."""
-        self.size = write(self._lock.fd, events, stamp, self.size, sync=sync, is_whole=self.is_whole)
+        self.size = write(self._lock.fd, data, self.size, sync=sync, is_whole=self.is_whole)
         self.is_whole = True
 
 
-def create(folder: str, events: Sequence[Event], stamp: Event, *, sync: bool) -> int:
-    """The log of a new task, which nobody else knows yet; returns how long it is."""
+def create(folder: str, data: bytes, *, sync: bool) -> None:
+    """The log of a new task, which nobody else knows yet."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         fd = os.open(f"{folder}/{LOG}", flags, 0o644)
     except OSError as error:
         raise storage_failed(error, "Cannot write the log of this task") from error
     try:
-        return write(fd, events, stamp, 0, sync=sync)
+        write(fd, data, 0, sync=sync)
     finally:
         os.close(fd)
 
 
-def write(fd: int, events: Sequence[Event], stamp: Event, size: int, *, sync: bool, is_whole: bool = False) -> int:
-    """Append whole lines, each with the stamp if any, to a log of this size that we alone write to; returns its length.
+def stamp(by: Event) -> Event:
+    """What every event carries: when, and by whom."""
+    return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
 
-    A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
-    back, so that a full disk leaves the log as it was.
-    """
+
+def lines_of(events: Sequence[Event], stamp: Event) -> bytes:
+    """Events as they stand in a log, each with the stamp if any."""
     end = f",{dumps(stamp)[1:]}" if stamp else "}"
     lines = [dumps(event)[:-1] + end for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
         too_long = next(line for line in lines if len(line) > MAX_EVENT)
         raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
-    data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def write(fd: int, data: bytes, size: int, *, sync: bool, is_whole: bool = False) -> int:
+    """Append whole lines to a log of this size that we alone write to; returns its length.
+
+    A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
+    back, so that a full disk leaves the log as it was.
+    """
     if not is_whole:
         size = cut_torn_tail(fd, size)
     try:

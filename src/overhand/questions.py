@@ -11,7 +11,7 @@ import os
 
 from overhand import machine, model
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
-from overhand.files import is_there, random_text, read_file, write_file
+from overhand.files import is_there, random_text, read_file, remove, write_file
 from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
@@ -170,7 +170,7 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float,
                 os.read(fd, 4096)
     finally:
         os.close(fd)
-        _remove(bell)
+        remove(bell)
 
 
 class Blocked:
@@ -188,7 +188,7 @@ class Blocked:
         fcntl.flock(self.fd, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
-        _remove(self.path)
+        remove(self.path)
         os.close(self.fd)
 
 
@@ -363,7 +363,7 @@ def ring(ipc: str, stem: str) -> None:
             try:
                 fd = os.open(f"{ipc}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             except OSError:
-                _remove(f"{ipc}/{name}")  # its reader is gone
+                remove(f"{ipc}/{name}")  # its reader is gone
                 continue
             try:
                 os.write(fd, b"\n")
@@ -371,13 +371,6 @@ def ring(ipc: str, stem: str) -> None:
                 continue  # the reader left just now
             finally:
                 os.close(fd)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # whoever waited took it away
 
 
 def whole_answer(store: Store, task_id: str, question: Question) -> str:

@@ -12,7 +12,7 @@ from overhand import (
     callers,
     guards,
     journal,
-    log,
+    machine,
     merging,
     messages,
     model,
@@ -32,7 +32,7 @@ from overhand.jsonline import dumps
 from overhand.plans import record, refs
 from overhand.plans.progress import Event
 from overhand.plans.strategy import score
-from overhand.situations import situation
+from overhand.situations import attempt_of, is_unbegun, situation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from overhand.plans.progress import Command
     from overhand.run import Work
     from overhand.shapes import State
-    from overhand.store import Draft, Locked
+    from overhand.store import Draft, Locked, Piece
     from overhand.verbs import Session
 
 AGENT = Agent(model.PLAN, model.PLAN)
@@ -185,6 +185,37 @@ def move_in(task: Locked, run_id: str) -> None:
     task.append({"e": "run.started", "run": run_id})
 
 
+def at_home(work: Work, task_id: str, run_id: str) -> State:
+    """A plan's task, whose run has begun for good: a kill may have come before that."""
+    state = work.store.state(task_id)
+    if state["runs"][-1]["state"] == "starting":
+        with work.store.locked(task_id, work.by) as task:
+            if task.state["runs"][-1]["state"] == "starting":
+                move_in(task, run_id)
+            return task.state
+    return state
+
+
+def began(state: State) -> float:
+    """When the plan's run was created, in seconds since 1970: its time is counted from there."""
+    return machine.epoch(state["runs"][-1]["created"])
+
+
+def made(work: Work, plan_id: str) -> list[State]:
+    """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
+    states = [s for s in work.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == plan_id]
+    return sorted(states, key=lambda state: (state["judged"] is None, state["judged"] or "", state["task_id"]))
+
+
+def found(children: Sequence[State], plan: Plan) -> list[Event]:
+    """What they tell of a plan whose own events are lost."""
+    return [
+        Event("Found", time.time(), child["node"], attempt_of(child), {"task": child["task_id"]})
+        for child in children
+        if child["node"] in plan.nodes
+    ]
+
+
 def give_up(work: Work, task_id: str, run_id: str, why: str) -> list[str]:
     """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
     with work.store.locked(task_id, work.by) as task:
@@ -194,7 +225,7 @@ def give_up(work: Work, task_id: str, run_id: str, why: str) -> list[str]:
         status, cause = ("cancelled", "cancelled") if task.state["stop"] else ("failed", "error")
         judged = {"e": "judged", "run": run_id, "status": status, "summary": why[:500]}
         task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None}, judged, sync=True)
-    left = [s["task_id"] for s in work.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == task_id]
+    left = [state["task_id"] for state in made(work, task_id)]
     for child in left:
         stop(work, child, _GIVEN_UP, _GIVEN_UP)
     return left
@@ -266,11 +297,10 @@ def new(
             facts = {"status": "rejected", "why": str(error)[:1000], "again": False}
             refused.append(Event("Ended", time.time(), command.node, command.attempt, facts))
     store = carried.work.store
-    states = store.new_tasks([one for _, one in drafts], carried.work.by, start=start, sync=False) if drafts else []
-    if len(states) == 1:
-        log.sync(store.folder(states[0]["task_id"]))
-    elif states:
-        journal.keep(store.own, store.workspaces, [state["task_id"] for state in states])
+    pieces: list[Piece] | None = [] if len(drafts) > 1 else None
+    states = store.new_tasks([one for _, one in drafts], carried.work.by, start=start, pieces=pieces) if drafts else []
+    if pieces:
+        journal.keep(store.own, store.workspaces, pieces)
     made = [(command, state) for (command, _), state in zip(drafts, states, strict=True)]
     carried.tasks.update({command.node: state["task_id"] for command, state in made})
     return made, refused
@@ -303,7 +333,7 @@ def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], 
             fresh.append(command)
             continue
         try:
-            if command.attempt > 1:
+            if command.attempt > 1 or is_unbegun(carried.work.store.state(task_id), 1):
                 go_on(carried, command, task_id)
         except NotFound:  # it was cleaned away since: the node begins anew
             fresh.append(command)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from overhand import log, machine, model
+from overhand import log, model
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
-from overhand.files import is_there, random_text, read_file, write_file, write_new
+from overhand.files import is_there, random_text, read_file, remove, write_file, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     # agent, HANDOFF.md, what `created` is to say, contract.json or nothing; or several files by name
     Draft = tuple[str, str, Event, bytes | Mapping[str, bytes]]
+    Piece = tuple[str, int, bytes | None]  # a part of a task's log: where it begins, and its text if that is known
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"
@@ -231,15 +232,20 @@ class Store:
 
     # writing
 
-    def new_tasks(self, drafts: Sequence[Draft], by: Event, *, start: bool, sync: bool = True) -> list[State]:
-        """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`."""
+    def new_tasks(
+        self, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
+    ) -> list[State]:
+        """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
+
+        Where a list is given for them, what is recorded is put there instead of being brought to the disk.
+        """
         task_ids: list[str] = []
         try:
             for agent, *_ in drafts:
                 task_ids.append(self._new_folder(agent))
             numbers = self._take_handles(task_ids)
             return [
-                self._new_task(task_id, number, draft, by, start=start, sync=sync)
+                self._new_task(task_id, number, draft, by, start=start, pieces=pieces)
                 for task_id, number, draft in zip(task_ids, numbers, drafts, strict=True)
             ]
         except BaseException:
@@ -247,7 +253,9 @@ class Store:
                 _withdraw(self.folder(task_id))
             raise
 
-    def _new_task(self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, sync: bool) -> State:
+    def _new_task(
+        self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, pieces: list[Piece] | None
+    ) -> State:
         import hashlib
 
         agent, handoff, created, given = draft
@@ -265,9 +273,13 @@ class Store:
             "agent": agent,
             "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
         }
-        stamp = stamp_of(by)
+        stamp = log.stamp(by)
         state = model.fold(task_id, [{**created, **stamp}])
-        state["size"] = log.create(folder, [created, {"e": "accepted"}] if start else [created], stamp, sync=sync)
+        data = log.lines_of([created, {"e": "accepted"}] if start else [created], stamp)
+        log.create(folder, data, sync=pieces is None)
+        state["size"] = len(data)
+        if pieces is not None:
+            pieces.append((task_id, 0, data))
         if start:
             model.apply(state, {"e": "accepted", **stamp})
         return state
@@ -317,7 +329,7 @@ class Store:
             try:
                 fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
-                _forget(f"{folder}/{name}")  # nobody reads it any more
+                remove(f"{folder}/{name}")  # nobody reads it any more
                 continue
             try:
                 os.write(fd, b"\n")
@@ -335,13 +347,6 @@ def _withdraw(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _forget(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
-
-
 class Locked:
     """A task under its lock."""
 
@@ -349,7 +354,7 @@ class Locked:
         self.store, self.task_id, self.by, self._known = store, task_id, by, known
         self.folder = store.folder(task_id)
         self._log = log.Log(self.folder, f"Task {task_id}", patience)
-        self._wrote = False
+        self.wrote = b""  # what we appended
         self.state: State  # what the log says, once the lock is held
 
     def __enter__(self) -> Locked:
@@ -372,9 +377,10 @@ class Locked:
 
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `state`."""
-        stamp = stamp_of(self.by)
-        self._log.append(events, stamp, sync=sync)
-        self._wrote = True
+        stamp = log.stamp(self.by)
+        data = log.lines_of(events, stamp)
+        self._log.append(data, sync=sync)
+        self.wrote += data
         for event in events:
             model.apply(self.state, {**event, **stamp})
         self.state["size"] = self._log.size
@@ -383,13 +389,8 @@ class Locked:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._log.__exit__(kind, error, trace)
-        if self._wrote:
+        if self.wrote:
             self.store.wake_waiters(self.task_id)
-
-
-def stamp_of(by: Event) -> Event:
-    """What every event carries: when, and by whom."""
-    return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
 
 
 def open_states(states: Iterable[State]) -> list[State]:

@@ -71,7 +71,7 @@ class Tree(RuleBasedStateMachine):
             created["parent"] = {"task": parent, "run": self.state(parent)["runs"][-1]["id"]}
             created["depth"] = self.state(parent)["depth"] + 1
         draft = "worker", f"# Task Handoff\n\n## Task\n{title}\n", created, b""
-        (made,) = self.store.new_tasks([draft], BY, start=True, sync=False)
+        (made,) = self.store.new_tasks([draft], BY, start=True, pieces=[])
         self.tasks.append(made["task_id"])
         return made["task_id"]
 

@@ -113,7 +113,7 @@ class Scene:
         created["seal"] = trust.seal(created)
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
-        return self.store.new_tasks([(agent, handoff, created, b"")], by, start=True, sync=False)[0]["task_id"]
+        return self.store.new_tasks([(agent, handoff, created, b"")], by, start=True, pieces=[])[0]["task_id"]
 
     # what is recorded
 

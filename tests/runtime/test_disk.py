@@ -158,7 +158,8 @@ def test_a_read_only_folder_is_told_and_can_be_read(small_disk: Scene) -> None:
     scene = small_disk
     task = scene.json("delegate", "before", "--agent", "worker", "--wait")["task_id"]
     scene.kill_supervisor()
-    subprocess.run(["mount", "-o", "remount,ro", str(scene.path.parent)], check=True)
+    remount = ["mount", "-o", "remount,ro", str(scene.path.parent)]  # busy until the dead have let go of their files
+    until(lambda: subprocess.run(remount, capture_output=True, check=False).returncode == 0, "a read-only disk")
     for words in (["delegate", "after", "--agent", "worker"], ["run", task]):
         error = scene.json(*words, code=3)["error"]
         assert error["code"] in ("STORAGE_FAILED", "REFUSED")

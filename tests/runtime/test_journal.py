@@ -65,6 +65,27 @@ def test_what_a_power_cut_took_is_put_back_once(project: Project) -> None:
     assert logs[0].read_bytes() == b""  # it was put back once, and is not a second truth
 
 
+def test_what_others_recorded_in_between_comes_back_too(project: Project) -> None:
+    store = Store(str(project.root))
+
+    def is_noticed(call: Call) -> str:
+        with store.locked(call.task_id, {"kind": "person", "via": "test"}) as task:
+            task.append({"e": "seen"})
+        return "Done."
+
+    project.agent("noticed")(is_noticed)
+    tasks = project.delegate_all([{"title": f"Do part {n}", "agent": "noticed"} for n in range(2)])
+    assert all(task.wait().ok for task in tasks)
+    logs = [task.folder / "log.jsonl" for task in tasks]
+    whole = [path.read_bytes() for path in logs]
+    assert all(b'"seen"' in text for text in whole)
+    for path in logs:
+        path.write_bytes(b"")
+    cut_power(project)
+    Store(str(project.root))
+    assert [path.read_bytes() for path in logs] == whole
+
+
 def test_within_a_boot_the_logs_alone_count(project: Project) -> None:
     logs = three(project)
     logs[0].write_bytes(b"")
@@ -106,7 +127,7 @@ def test_everything_is_on_record_before_the_first_starts_and_before_results_are_
 
     def looks(call: Call) -> str:
         rows = [json.loads(line) for line in journal_of(project).read_text().splitlines()[1:]]
-        known.append({task_id for task_id, text in rows if '"created"' in text})
+        known.append({task_id for task_id, _, text in rows if '"created"' in text})
         gate.wait(20)
         return "Looked."
 
@@ -116,7 +137,7 @@ def test_everything_is_on_record_before_the_first_starts_and_before_results_are_
     assert all(task.wait().ok for task in tasks)
     assert known == [{task.id for task in tasks}] * 3
     rows = [json.loads(line) for line in journal_of(project).read_text().splitlines()[1:]]
-    assert {task_id for task_id, text in rows if '"judged"' in text} == {task.id for task in tasks}
+    assert {task_id for task_id, _, text in rows if '"judged"' in text} == {task.id for task in tasks}
 
 
 def test_it_begins_afresh_when_it_is_long(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +148,7 @@ def test_it_begins_afresh_when_it_is_long(project: Project, monkeypatch: pytest.
     assert journal_of(project).read_bytes() == b""
     last = three(project)
     rows = [json.loads(line) for line in journal_of(project).read_text().splitlines()[1:]]
-    assert {task_id for task_id, _ in rows} == {path.parent.name for path in last}
+    assert {task_id for task_id, *_ in rows} == {path.parent.name for path in last}
 
 
 def test_something_else_in_its_place_is_told_and_waits_for_nobody(project: Project) -> None:

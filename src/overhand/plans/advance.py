@@ -99,6 +99,17 @@ def advance(plan: Plan, state: State, event: Event) -> list[Command]:  # noqa: A
 # events of nodes
 
 
+def _found(state: State, node: NodeState, event: Event, _: list[Command]) -> None:
+    """Its next start is this attempt, which was made already; what led there is lost, and its retries stay used up."""
+    if state.phase != NEW or event.attempt < 1:
+        return
+    node.approved = True  # else it would have no task
+    before = event.attempt - 1
+    while node.attempt < before and _try_again(state, node):
+        node.attempt += 1
+    node.attempt = max(node.attempt, before)
+
+
 def _started(_: State, node: NodeState, event: Event, __: list[Command]) -> None:
     if node.state == STARTING and event[3] == node.attempt:
         node.state = RUNNING
@@ -203,6 +214,7 @@ def _stopped(state: State, node: NodeState, event: Event, todo: list[Command]) -
 
 
 _OF_NODES: dict[str, Callable[[State, NodeState, Event, list[Command]], None]] = {
+    "Found": _found,
     "Started": _started,
     "Waiting": _waiting,
     "QuotaHit": _waiting,

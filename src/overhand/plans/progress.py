@@ -8,6 +8,7 @@ said. Waiting and Resumed say how it is now: the latest counts.
 | event | attempt | facts | answered by |
 |---|---|---|---|
 | PlanStarted | `state.run + 1` | | SetTimer, Start, Notice; or Merge at once if all results are there |
+| Found | that its task is at | `task` | nothing; before the first PlanStarted only |
 | Started | of Start | | nothing |
 | Waiting | of Start | `why` | Start of others: it gives its slot back and keeps its files |
 | Resumed | of Start, or of Notice (approved) | | nothing, or Start of an approved node |
@@ -51,6 +52,7 @@ from overhand.plans.writers import Held, Lane
 
 EVENTS = {
     "PlanStarted": "a run of the plan begins, or goes on after an end that fell short",
+    "Found": "a node has a task, and the events that led there are lost",
     "Started": "a node's agent is at work (its task exists; it may be queued by the project's caps)",
     "Waiting": "a node waits for a person or a provider",
     "Resumed": "it goes on",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from overhand.config import Config
     from overhand.documents.problems import Problem
     from overhand.shapes import Event, State
-    from overhand.store import Draft
+    from overhand.store import Draft, Piece
 
 
 def delegate(session: Session, /, **given: Any) -> Answer:
@@ -54,9 +54,7 @@ def delegate(session: Session, /, **given: Any) -> Answer:
     return Answer(receipt)
 
 
-def accept(
-    session: Session, request: Request, *, start: bool = True, sync: bool = True
-) -> tuple[State, Agent, list[Problem]]:
+def accept(session: Session, request: Request, *, start: bool = True) -> tuple[State, Agent, list[Problem]]:
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
     from overhand.verbs.setup import first_use
 
@@ -65,15 +63,13 @@ def accept(
     first_use(session)
     who = callers.caller(session.store)
     try:
-        return _accept(session, request, who, start=start and not request.no_start, sync=sync)
+        return _accept(session, request, who, start=start and not request.no_start)
     except Refused as error:
         note_refusal(session, who, request, error)
         raise
 
 
-def _accept(
-    session: Session, request: Request, who: Caller, *, start: bool, sync: bool
-) -> tuple[State, Agent, list[Problem]]:
+def _accept(session: Session, request: Request, who: Caller, *, start: bool) -> tuple[State, Agent, list[Problem]]:
     only_from_people(who, request)
     ask_for_trust(session, who)
     settings = dict(configs.setting(text) for text in request.settings)
@@ -95,7 +91,7 @@ def _accept(
     if agent.real and (wrong := quota.no_stand_in(session.root, agent, config)):
         session.tell(wrong)
     drafted, problems = draft(session, request, who, agent, config, settings)
-    (state,) = make(session, [drafted], who.by(session.via), start=start, sync=sync)
+    (state,) = make(session, [drafted], who.by(session.via), start=start)
     return state, agent, problems
 
 
@@ -160,10 +156,12 @@ def _wanted_level(request: Request) -> str | None:
     return "read" if request.read_only else request.level
 
 
-def make(session: Session, drafts: Sequence[Draft], by: Event, *, start: bool, sync: bool) -> list[State]:
+def make(
+    session: Session, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
+) -> list[State]:
     """The folders and first events of tasks that were drafted."""
     with _only_once(session, drafts) as known:
-        return [known for _ in drafts] if known else session.store.new_tasks(drafts, by, start=start, sync=sync)
+        return [known for _ in drafts] if known else session.store.new_tasks(drafts, by, start=start, pieces=pieces)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Executor:
         self.approved: set[str] = set()
         self.spent = dict.fromkeys(plan.nodes, 0)
         self.tried = dict.fromkeys(plan.nodes, 0)
-        """Attempts in this run."""
+        """Attempts in this run, or before its events were lost."""
         self.finished: set[int] = set()
         """The runs that have ended; number 0 is the end of a plan that was stopped before it began."""
         self.runs = 0
@@ -115,7 +115,14 @@ class Executor:
             self.limits = self.limits._replace(**{key: facts[key] for key in Limits._fields if key in facts})
         elif what == "PlanStarted" and self.state.run > self.runs:
             self.runs, self.cancelled = self.state.run, False
-            self.tried = dict.fromkeys(self.plan.nodes, 0)
+            if self.runs > 1:
+                self.tried = dict.fromkeys(self.plan.nodes, 0)
+        elif what == "Found" and self.state.phase == "new":
+            failure = self.plan.failure
+            most = failure.max_retries + (failure.fallback not in ("", "partial"))
+            self.attempts[node] = max(self.attempts[node], attempt - 1)
+            self.tried[node] = min(self.attempts[node], most)
+            self.approved.add(node)
         elif what == "CancelRequested" and attempt == self.state.run and self.state.outcome == "cancelled":
             self.cancelled = True
         elif what == "Resumed" and attempt == self.attempts.get(node, -2) + 1:

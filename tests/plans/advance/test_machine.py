@@ -78,6 +78,11 @@ class Course(RuleBasedStateMachine):
     def begins(self) -> None:
         self.at.begin()
 
+    @precondition(lambda self: self.at.state.phase == "new")
+    @rule(data=st.data(), attempt=st.integers(1, 4))
+    def is_found(self, data: st.DataObject, attempt: int) -> None:
+        self.at.feed("Found", self.some(data, "pending"), attempt)
+
     @precondition(lambda self: self.any_is("starting"))
     @rule(data=st.data())
     def starts(self, data: st.DataObject) -> None:
@@ -155,6 +160,7 @@ class Course(RuleBasedStateMachine):
         what=SOME((*EVENTS, "Sneezed")), node=SOME(("", "n0", "n1", "nobody")), attempt=SOME((-1, 97)), ok=st.booleans()
     )
     def is_of_nobody(self, what: str, node: str, attempt: int, ok: bool) -> None:
+        what = "Started" if what == "Found" and self.at.state.phase == "new" else what
         self.changes_nothing(Event(what, 0.0, node, attempt, {"ok": ok, "status": "completed", "tokens": 1000}))
 
     def changes_nothing(self, event: Event) -> None:

@@ -247,7 +247,7 @@ def test_a_schema_by_its_file_is_taken_as_it_is_now(house: House) -> None:
 def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     plan = plan_of(*(Node(f"n{number}", "worker", task=f"Do part {number} of it.") for number in range(60)))
     wanted = [(node, {"part": number}, "") for number, node in enumerate(plan.nodes.values())]
-    states = house.store.new_tasks(nodes.drafts(house.ground(plan), wanted), BY, start=False, sync=False)
+    states = house.store.new_tasks(nodes.drafts(house.ground(plan), wanted), BY, start=False, pieces=[])
     assert [state["node"] for state in states] == list(plan.nodes)
     read = [json.loads((house.folder(state) / "inputs.json").read_text()) for state in states]
     assert read == [{"part": number} for number in range(60)]
