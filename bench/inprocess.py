@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import measure
-import peers
 from measure import Row
-
-from overhand import Project
+from sides import side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from overhand.agents.function import Call
 
 _FAN = 100
 
@@ -22,39 +17,21 @@ _FAN = 100
 def rows(*, quick: bool) -> list[Row]:
     """One after the other, then a hundred at once."""
     with measure.folder() as place:
-        os.environ["XDG_CONFIG_HOME"] = measure.environment(place)["XDG_CONFIG_HOME"]
-        (place / "ours").mkdir()
-        (place / "theirs").mkdir()
-        graphs = peers.Graphs(place / "theirs")
-        with Project(place / "ours", max_parallel=0) as project:
-            project.agent("noop")(_noop)
-            one = _compare(lambda: _one(project), graphs.one, 60 if quick else 200, 1)
-            many = _compare(lambda: _many(project), lambda: graphs.many(_FAN), 5 if quick else 11, _FAN)
-        graphs.close()
+        env = measure.environment(place)
+        with side("ours:Ours", place / "ours", env) as ours, side("peers:Graphs", place / "theirs", env) as theirs:
+            one = _compare(lambda: ours("one"), lambda: theirs("one"), 60 if quick else 200, 1)
+            many = _compare(lambda: ours("many", _FAN), lambda: theirs("many", _FAN), 9 if quick else 21, _FAN)
     return [
         _row("no-op delegation, in-process function agent, sequential, vs LangGraph + SqliteSaver", one, 0.5, 0.2),
         _row(f"the same, fan-out of {_FAN}, per node", many, 1.0, 0.5),
     ]
 
 
-def _noop(_: Call) -> dict[str, str]:
-    return dict(peers.RETURN)
-
-
-def _one(project: Project) -> None:
-    assert project.delegate("Do nothing", agent="noop").wait().ok
-
-
-def _many(project: Project) -> None:
-    tasks = project.delegate_all([{"title": f"Do nothing, {n}", "agent": "noop"} for n in range(_FAN)])
-    assert all(task.wait().ok for task in tasks)
-
-
-def _compare(ours: Callable[[], None], theirs: Callable[[], None], rounds: int, size: int) -> tuple[float, str]:
+def _compare(ours: Callable[[], float], theirs: Callable[[], float], rounds: int, size: int) -> tuple[float, str]:
     """The ratio of the medians, and both per piece of work; the first round of each only warms up."""
     ours()
     theirs()
-    first, second = measure.interleaved(rounds, ours, theirs)
+    first, second = measure.in_turn(rounds, ours, theirs)
     shown = [measure.spread([seconds / size for seconds in times]) for times in (first, second)]
     return measure.median(first) / measure.median(second), f"{shown[0]} against {shown[1]}"
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,13 +120,18 @@ def clocked(do: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def interleaved(rounds: int, *doings: Callable[[], object]) -> list[list[float]]:
-    """Every thing once, then every thing again: the load of the machine falls on all alike."""
-    times: list[list[float]] = [[] for _ in doings]
+def in_turn(rounds: int, *figures: Callable[[], float]) -> list[list[float]]:
+    """Every figure once, then every figure again: the load of the machine falls on all alike."""
+    found: list[list[float]] = [[] for _ in figures]
     for _ in range(rounds):
-        for seconds, do in zip(times, doings, strict=True):
-            seconds.append(clocked(do))
-    return times
+        for values, figure in zip(found, figures, strict=True):
+            values.append(figure())
+    return found
+
+
+def interleaved(rounds: int, *doings: Callable[[], object]) -> list[list[float]]:
+    """The seconds that each takes, in turn."""
+    return in_turn(rounds, *(partial(clocked, do) for do in doings))
 
 
 def run(argv: Sequence[str], place: Path, env: dict[str, str]) -> None:

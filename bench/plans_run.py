@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import measure
-import peers
 from measure import Row, median
-
-from overhand import Project
-from overhand.plans.model import Node, Plan
+from sides import side
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from overhand.agents.function import Call
 
 _NODES = 1000
 _SLOTS = 4
@@ -40,35 +34,19 @@ def rows(*, quick: bool) -> list[Row]:
     return [*_in_process(quick=quick), *_makespan(quick=quick)]
 
 
-def wide(count: int) -> Plan:
-    """Nodes that need nothing of each other."""
-    return Plan("Do nothing, often", {f"n{i}": Node(f"n{i}", "noop", f"Do nothing, {i}") for i in range(count)})
-
-
-def _noop(_: Call) -> dict[str, str]:
-    return dict(peers.RETURN)
-
-
 def _in_process(*, quick: bool) -> list[Row]:
     few, many = 100, 2_000 if quick else 10_000
     with measure.folder() as place:
-        os.environ["XDG_CONFIG_HOME"] = measure.environment(place)["XDG_CONFIG_HOME"]
-        for name in ("ours", "theirs", "small", "big"):
-            (place / name).mkdir()
-        graphs = peers.Graphs(place / "theirs")
-        with Project(place / "ours", max_parallel=0) as project:
-            project.agent("noop")(_noop)
-            _run(project, _NODES)
-            graphs.many(_NODES)
-            ours, theirs = measure.interleaved(
-                3 if quick else 7, lambda: _run(project, _NODES), lambda: graphs.many(_NODES)
-            )
-        graphs.close()
-        with Project(place / "small", max_parallel=0) as small, Project(place / "big", max_parallel=0) as big:
-            small.agent("noop")(_noop)
-            big.agent("noop")(_noop)
-            _run(small, few)
-            short, long = measure.interleaved(1 if quick else 3, lambda: _ten(small, few), lambda: _run(big, many))
+        env = measure.environment(place)
+        with side("ours:Ours", place / "ours", env) as we, side("peers:Graphs", place / "theirs", env) as they:
+            we("plan", _NODES)
+            they("many", _NODES)
+            rounds = 3 if quick else 7
+            ours, theirs = measure.in_turn(rounds, lambda: we("plan", _NODES), lambda: they("many", _NODES))
+        with side("ours:Ours", place / "small", env) as small, side("ours:Ours", place / "big", env) as big:
+            small("plan", few)
+            rounds = 1 if quick else 3
+            short, long = measure.in_turn(rounds, lambda: small("plan", few, 10), lambda: big("plan", many))
     ratio = median(ours) / median(theirs)
     growth = (median(long) / many) / (median(short) / (10 * few))
     each = [measure.spread([seconds / _NODES for seconds in times]) for times in (ours, theirs)]
@@ -83,16 +61,6 @@ def _in_process(*, quick: bool) -> list[Row]:
             f"{median(short) / few * 100:.2f} ms and {median(long) / many * 1e3:.2f} ms",
         ),
     ]  # fmt: skip
-
-
-def _run(project: Project, count: int) -> None:
-    result = project.plan(wide(count))
-    assert result.status == "completed", result
-
-
-def _ten(project: Project, count: int) -> None:
-    for _ in range(10):
-        _run(project, count)
 
 
 def _makespan(*, quick: bool) -> list[Row]:

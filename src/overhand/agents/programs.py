@@ -81,9 +81,11 @@ def stop_hook(agent: Agent, job: Job) -> str:
 
 def own_server(agent: Agent) -> tuple[str, ...]:
     """The command of our MCP server, for agents that take one; `mcp: false` in the agent's file leaves it out."""
+    if not agent.real or not agent.options.get("mcp", True):
+        return ()
     from importlib.util import find_spec
 
-    if not agent.real or not agent.options.get("mcp", True) or find_spec("mcp") is None:
+    if find_spec("mcp") is None:
         return ()
     return (sys.executable, "-P", "-m", "overhand", "mcp")  # -P: nothing in the project is a module of ours
 
