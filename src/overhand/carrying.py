@@ -19,7 +19,7 @@ from overhand.errors import NotFound, OverhandError, storage_failed
 from overhand.plans import progress
 from overhand.plans.advance import advance, new_state, pending
 from overhand.plans.progress import Command, Event
-from overhand.situations import attempt_of, is_unbegun, situation, waits_for
+from overhand.situations import NEWS, attempt_of, is_unbegun, situation, waits_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,6 +65,7 @@ class Carrying:
     timers: dict[str, float] = field(default_factory=dict)  # when they fire, in seconds since 1970
     call: Callable[[str], None] = lambda _: None  # for tasks that are new, or were asked to stop
     heard: deque[str] = field(default_factory=deque)  # tasks of nodes that somebody is to look at
+    held: set[str] = field(default_factory=set)  # tasks of nodes that are queued behind their provider's limit
     seen: int = -1  # how long the log of its own task was when it was last looked at
     start: Callable[[Carrying, Sequence[Command]], list[Event]] = starting.start  # of nodes
     before_finish: Callable[[], None] = lambda: None  # the nodes' results are on the disk
@@ -152,7 +153,7 @@ class Carrying:
         """Somebody removed a node's task: it has failed, and is not begun again, since its agent may be at work yet."""
         facts = {"status": "failed", "why": f"the folder of its task {task_id} is gone", "again": False}
         known = next(self.state.nodes[node] for node, one in self.tasks.items() if one == task_id)
-        if known.state not in _NEWS["ended"]:
+        if known.state not in NEWS["ended"]:
             return []
         ended, stopped = (Event(what, time.time(), known.spec.id, known.attempt) for what in ("Ended", "Stopped"))
         return [ended._replace(facts=facts), *([stopped] if known.state == progress.STOPPING else [])]
@@ -163,8 +164,8 @@ class Carrying:
 
     def news(self, child: State) -> list[Event]:
         """What is new about a node's task."""
-        now, what = time.time(), situation(child)
-        if not self.is_news(child, what):
+        now, what = time.time(), self.situation(child)
+        if not self.is_news(child):
             return []
         known = self.state.nodes[child["node"]]
         if what == "ended":
@@ -176,12 +177,14 @@ class Carrying:
             return [Event("Waiting", now, child["node"], known.attempt, {"why": waits_for(child)})]
         return [Event("Resumed", now, child["node"], known.attempt)]
 
-    def is_news(self, child: State, what: str) -> bool:
+    def is_news(self, child: State) -> bool:
         """Whether its task is in a situation that the plan does not know of."""
         known = self.state.nodes.get(child["node"])
-        if known is None or known.state not in _NEWS[what]:
-            return False
-        return attempt_of(child) == known.attempt
+        return known is not None and known.state in NEWS[self.situation(child)] and attempt_of(child) == known.attempt
+
+    def situation(self, child: State) -> str:
+        """As its task tells it; who has not begun and is queued behind its provider's limit waits, too."""
+        return "waiting" if child["queued"] and child["task_id"] in self.held else situation(child)
 
     def look_at_plan(self, state: State) -> None:
         """Its own task: a person stops it, or has answered; a timer's time may have come."""
@@ -322,11 +325,6 @@ class Carrying:
             self.file = -1
 
 
-_NEWS = {  # states of a node to which a situation of its task is news
-    "ended": (progress.STARTING, progress.RUNNING, progress.WAITING, progress.STOPPING),
-    "waiting": (progress.STARTING, progress.RUNNING),
-    "working": (progress.WAITING,),
-}
 _DO: dict[str, Callable[[Carrying, Command], list[Event]]] = {
     "Stop": Carrying._stop,
     "Verify": Carrying._verify,

@@ -14,7 +14,6 @@ from overhand import log, model, starting
 from overhand.carrying import LOCK, Carrying, open_plan
 from overhand.contracts import validate_data
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
-from overhand.situations import situation
 
 if TYPE_CHECKING:
     from overhand.shapes import State
@@ -115,9 +114,19 @@ def call(boss: Supervisor, plan_id: str, task_id: str) -> None:
 def told(boss: Supervisor, child: State) -> None:
     """A node's task was looked at: if that is news to its plan, it hears of it in its own job."""
     known = _plan_of(boss, child)
-    if known is not None and known.is_news(child, situation(child)):
+    if known is not None and not child["queued"]:
+        known.held.discard(child["task_id"])
+    if known is not None and known.is_news(child):
         known.heard.append(child["task_id"])
         boss.jobs.start(known.task_id, partial(_carry, boss, known.task_id, known.run_id))
+
+
+def paused(boss: Supervisor, child: State) -> None:
+    """A node's task is queued behind its provider's limit: until it begins, its place in the plan is another's."""
+    known = _plan_of(boss, child)
+    if known is not None and child["task_id"] not in known.held:
+        known.held.add(child["task_id"])
+        told(boss, child)
 
 
 def ended(boss: Supervisor, child: State) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _OURS = ".agent-workspaces"
 _WILD = "*?["
 _COARSE = 2.0  # seconds: how far the clock of a file system may be behind
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _START = 8000  # bytes; where a NUL among these says that a file is no text, as git has it
 
 
@@ -52,7 +53,7 @@ def search(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent)
 
 def lines(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> dict[str, list[str]]:
     """The same as it is printed: by file the lines with hits, each once, as `path:line: text`."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     look: Callable[[bytes, Spots | None], dict[int, bytes]] | None = None
     for path, raw, spots in _texts(where, pattern, all=all, warn=warn, spots=True):
         if look is None:
@@ -62,8 +63,9 @@ def lines(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) 
             look = spotting.looking(start.encode(), matcher(pattern), is_open=pattern == f"{start}*")
         hits = look(raw, spots)
         if hits:
-            found[path] = [f"{path}:{number}: {line.decode('utf-8', 'replace')}" for number, line in hits.items()]
-    return {path: found[path] for path in sorted(found, key=_by_folder)}
+            shown = [f"{path}:{number}: {line.decode('utf-8', 'replace')}" for number, line in hits.items()]
+            found[_by_folder(path)] = path, shown  # sorted below, where nobody else is at work: as little as possible
+    return dict(found[key] for key in sorted(found))
 
 
 def _texts(
@@ -137,12 +139,12 @@ def load(path: str, warn: Warn = _silent) -> tuple[bytes | None, float]:
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(path, _READ)
     except BlockingIOError:  # it is just being edited (edits.py)
         for _ in range(200):
             time.sleep(0.001)
             try:
-                return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                return os.open(path, _READ)
             except BlockingIOError:
                 pass
         raise

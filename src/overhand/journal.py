@@ -15,7 +15,7 @@ from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from overhand.store import Piece
 
@@ -24,9 +24,10 @@ MOST = 8_000_000  # bytes; then the logs are brought to the disk themselves, and
 _ALL = 256 * 1024 * 1024
 
 
-def keep(own: str, workspaces: str, pieces: Iterable[Piece]) -> None:
-    """Bring these pieces of logs to the disk, and the names of their tasks' folders."""
+def keep(own: str, workspaces: str, pieces: Collection[Piece]) -> None:
+    """Bring these pieces of logs to the disk, and with the first of a task the name of its folder."""
     lines = [_line(workspaces, *piece) for piece in pieces]
+    is_new = any(start == 0 for _, start, _ in pieces)
     with _locked(own) as lock:
         size = lock.size
         # a kill in the middle of a write leaves a torn line: ours begins on its own
@@ -39,7 +40,7 @@ def keep(own: str, workspaces: str, pieces: Iterable[Piece]) -> None:
         except OSError as error:
             os.ftruncate(lock.fd, size)
             raise storage_failed(error, "Cannot bring the logs of these tasks to the disk") from error
-    for folder in (own, workspaces) if size == 0 else (workspaces,):
+    for folder in (own,) * (size == 0) + (workspaces,) * is_new:
         _bring_folder(folder)
     if size + len(data) > MOST:
         _begin_afresh(own, workspaces, size + len(data))

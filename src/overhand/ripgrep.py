@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def holding(
     said: list[bytes] = []
     code = -1
     try:
-        yield from _files(_records(out, err, said))
+        yield from _files(_chunks(out, err, said))
     except ValueError:  # it ended in the middle of a line, or is another program
         said.append(b"?")
     finally:
@@ -62,30 +63,36 @@ def _threads() -> int:
     return max(1, min(cores, 12))
 
 
-def _files(records: Iterator[bytes]) -> Iterator[tuple[str, Spots]]:
-    """File by file what comes out as `line:offset:match newline path`, the path being the next one's."""
-    path = next(records, b"")
+def _files(chunks: Iterator[bytes]) -> Iterator[tuple[str, Spots]]:
+    """File by file what comes out: between the NULs stands `line:offset:match newline path`, the path being the next
+    one's."""
+    encoding = sys.getfilesystemencoding()
+    path = rest = b""
     spots: Spots = []
-    for record in records:
-        said, _, following = record.partition(b"\n")
-        line, offset, _ = said.split(b":", 2)
-        spots.append((int(line), int(offset)))
-        if following != path:
-            if _OURS not in path:  # a rule of `.gitignore` may take it back
-                yield os.fsdecode(path.removeprefix(b"./")), spots
-            path, spots = following, []
+    for chunk in chunks:
+        *records, rest = (rest + chunk).split(b"\0")
+        for record in records:
+            if not path:
+                path = record
+                continue
+            line, offset, said = record.split(b":", 2)
+            spots.append((int(line), int(offset)))
+            following = said[said.index(b"\n") + 1 :]
+            if following != path:
+                if _OURS not in path:  # a rule of `.gitignore` may take it back
+                    yield path.removeprefix(b"./").decode(encoding, "surrogateescape"), spots
+                path, spots = following, []
 
 
-def _records(out: int, err: int, said: list[bytes]) -> Iterator[bytes]:
-    """What comes out, between the NULs; complaints are collected."""
+def _chunks(out: int, err: int, said: list[bytes]) -> Iterator[bytes]:
+    """What comes out, and a NUL behind the end of it; complaints are collected."""
     import select
     import time
 
     waiting = select.poll()
     for fd in (out, err):
         waiting.register(fd, select.POLLIN)
-    open_ends, rest = 2, b""
-    began = time.monotonic()
+    open_ends, began = 2, time.monotonic()
     while open_ends:
         length = 0
         for fd, _ in waiting.poll():
@@ -97,12 +104,10 @@ def _records(out: int, err: int, said: list[bytes]) -> Iterator[bytes]:
             elif fd == err:
                 said.append(part)
             else:
-                *whole, rest = (rest + part).split(b"\0")
-                yield from whole
+                yield part
         if open_ends and length < _PIPE // 2:
             time.sleep(min(_PAUSE, (time.monotonic() - began) / 20))
-    if rest:
-        yield rest
+    yield b"\0"
 
 
 def _explained(said: bytes, warn: Callable[[str, str], None]) -> bool:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand import effects, model
+from overhand.plans import progress
 
 if TYPE_CHECKING:
     from overhand.shapes import State
+
+NEWS = {  # states of a node to which a situation of its task is news
+    "ended": (progress.STARTING, progress.RUNNING, progress.WAITING, progress.STOPPING),
+    "waiting": (progress.STARTING, progress.RUNNING),
+    "working": (progress.WAITING,),
+}
 
 
 def attempt_of(child: State) -> int:
@@ -40,6 +47,6 @@ def situation(child: State) -> str:
 
 def waits_for(child: State) -> str:
     """In a word."""
-    if child["paused"]:
+    if child["queued"]:
         return "its provider"
     return "an answer" if model.open_questions(child) else "what it delegated"

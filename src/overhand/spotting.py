@@ -20,6 +20,7 @@ def looking(
     Without places it looks everywhere.
     """
     size = len(prefix)
+    is_plain = prefix[1:2].isalpha()  # so a blank before it makes it a tag
 
     def at(raw: bytes, spots: Spots) -> dict[int, bytes] | None:
         """The lines with tags at these places; None if something else stands there now."""
@@ -27,7 +28,7 @@ def looking(
         for number, place in spots:
             if not raw.startswith(prefix, place):
                 return None
-            if tags.begins(raw, place):
+            if (is_plain and place and raw[place - 1] == 0x20) or tags.begins(raw, place):
                 numbers[place] = number
         found: dict[int, bytes] = {}
         for place in live(raw, list(numbers)) if numbers else ():

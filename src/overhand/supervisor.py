@@ -339,6 +339,7 @@ class Supervisor:
                 self.resumes = min(self.resumes, at)
                 continue
             if paused and metering.is_paused(self, state, paused, known):
+                conducting.paused(self, state)
                 continue
             if fits(state, holding, self.config) and not metering.is_held(self):
                 del self.queue[task_id]

@@ -32,7 +32,7 @@ def test_a_file(desk: ProjectDir) -> None:
     (problem,) = ran.json["problems"]
     assert (problem["code"], problem["line"]) == ("control-agent-unknown", 3)
     assert "Did you mean worker?" in problem["message"]
-    assert "talk.md: control, 1 errors, 0 warnings" in desk.run("check", "talk.md").out
+    assert "talk.md: control, 1 error, 0 warnings" in desk.run("check", "talk.md").out
 
 
 def test_strict_wants_reasons(desk: ProjectDir) -> None:

@@ -123,7 +123,7 @@ def test_broken_tasks_stray_files_and_worktrees(desk: ProjectDir) -> None:
     subprocess.run(["git", "worktree", "add", "-q", "-b", "lost", str(where)], cwd=desk.path, check=True)
     found = findings(desk)
     assert "worker-20261115-191500" in found["unreadable"]["what"]
-    assert "1 temporary files" in found["stray-files"]["what"]
+    assert "Temporary files of killed writers: 1, such as" in found["stray-files"]["what"]
     assert found["orphan-worktree"]["what"].endswith("gone-20261115-191500/tree belongs to no task.")
     assert old.exists()
     assert where.exists()

@@ -130,6 +130,8 @@ def test_which_of_several(desk: ProjectDir) -> None:
         (["find", "#1"], 2, "is no tag"),
         (["find", "#x", "nope"], 4, "no file or folder nope"),
         (["find", "#x", "--context", "-1"], 2, "There is no option -1"),
+        (["find", "#x", "--context", "x"], 2, "'x' is no number of lines for --context"),
+        (["find", "--context", "x", "#x"], 2, "'#x' is no number of lines for --context"),
         (["find", "#x", "--timeout", "3"], 2, "--timeout is not for tag find"),
         (["swap", "a.md", "#x"], 2, "takes 3 words"),
         (["swap", "a.md", ",", "#x"], 2, "Swap which tag?"),

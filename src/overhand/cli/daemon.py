@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import colour, one_line, printable, width
+from overhand.cli.words import colour, counted, one_line, printable, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def daemon(payload: Payload) -> Iterator[str]:
         since = str(payload["since"] or "")[:19].replace("T", " ")
         yield f"{colour('Tags are watched', 'green')} since {since} by process {payload['pid']}"
         part = "" if payload["complete"] else " (not all of them can be watched: looked at every few seconds)"
-        watched = f"{payload['folders']} folders{part}, {payload['files']} files with items"
+        watched = f"{counted(payload['folders'], 'folder')}{part}, {counted(payload['files'], 'file')} with items"
         yield f"   {watched if payload['scanned'] else 'all files are being read'}"
         names = {one["task_id"]: f"{one['handle']} {one['title']}" for one in payload["tasks"]}
         for key, told in (("pending", "just changed"), ("queue", "queued"), ("at_work", "at work")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import colour, folded, one_line, printable, width
+from overhand.cli.words import colour, counted, folded, one_line, printable, width
 from overhand.model import say_duration
 
 TYPE_CHECKING = False
@@ -49,11 +49,11 @@ def _check(payload: Payload) -> Iterator[str]:
     yield from problems(payload)
     yield from (f"note: {printable(note)}" for note in payload.get("notes", ()))
     name = printable(payload["file"])
-    told = f"{payload['errors']} errors, {payload['warnings']} warnings"
+    told = f"{counted(payload['errors'], 'error')}, {counted(payload['warnings'], 'warning')}"
     if "nodes" not in payload:
         yield f"{name}: plan, {told}"
         return
-    yield f"{name}: plan ({payload['form']}, {_nodes(payload['nodes'])}), {told}"
+    yield f"{name}: plan ({payload['form']}, {counted(payload['nodes'], 'node')}), {told}"
     yield from scored(payload)
     for number, wave in enumerate(payload.get("waves", ()), 1):
         yield from _wave(number, wave)
@@ -64,21 +64,10 @@ def scored(payload: Payload) -> Iterator[str]:
     if "explained" in payload:
         yield from (f"   {printable(line)}" for line in payload["explained"])
         return
-    counts = ", ".join(_many(row["count"], row["what"]) for row in payload["breakdown"] if row["count"])
+    counts = ", ".join(counted(row["count"], row["what"]) for row in payload["breakdown"] if row["count"])
     yield f"   complexity {payload['complexity']:.2f} · {payload['strategy']} · model hint {payload['model_hint']}"
     own = "" if payload["auto_calculated"] else " (the plan's own word counts)"
-    yield f"   {payload['points']} points{f': {counts}' if counts else ''}{own}"
-
-
-def _nodes(count: int) -> str:
-    return _many(count, "node")
-
-
-def _many(count: int, what: str) -> str:
-    """`2 nodes`, `3 retries`, `2 edges between different agents`."""
-    first, blank, rest = what.partition(" between")
-    several = f"{first[:-1]}ies" if first.endswith("try") else f"{first}s"
-    return f"{count} {first if count == 1 else several}{blank}{rest}"
+    yield f"   {counted(payload['points'], 'point')}{f': {counts}' if counts else ''}{own}"
 
 
 def _wave(number: int, rows: list[Payload]) -> Iterator[str]:
@@ -100,7 +89,8 @@ def _limits(row: Payload) -> str:
 
 
 def _new(payload: Payload) -> Iterator[str]:
-    yield f"{printable(payload['file'])}  {_nodes(payload['nodes'])} · {payload['form']} · {payload['strategy']}"
+    facts = (counted(payload["nodes"], "node"), payload["form"], payload["strategy"])
+    yield f"{printable(payload['file'])}  {' · '.join(facts)}"
     why = f" ({printable(payload['why'])})" if payload["why"] else ""
     yield f"   {', '.join(payload['agents'])}{why}"
     if not payload["trusted"]:
@@ -109,7 +99,7 @@ def _new(payload: Payload) -> Iterator[str]:
 
 
 def _dry_run(payload: Payload) -> Iterator[str]:
-    yield f"{printable(payload['task'])} · {_nodes(payload['nodes'])} · nothing was run"
+    yield f"{printable(payload['task'])} · {counted(payload['nodes'], 'node')} · nothing was run"
     limits = payload["limits"]
     told = [f"at most {limits['max_parallel']} at once"] if limits["max_parallel"] else ["as dependencies allow"]
     told += [f"at most {say_duration(limits['timeout'])}"] if limits["timeout"] else []
@@ -125,7 +115,7 @@ def _dry_run(payload: Payload) -> Iterator[str]:
 
 def _run(payload: Payload) -> Iterator[str]:
     yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])}"
-    yield f"   plan · accepted · {_nodes(payload['nodes'])} · {payload['strategy']}"
+    yield f"   plan · accepted · {counted(payload['nodes'], 'node')} · {payload['strategy']}"
     for warning in payload["warnings"]:
         yield from folded(printable(warning["message"]), "note: ")
     yield f"   {payload['folder']}"
@@ -133,7 +123,7 @@ def _run(payload: Payload) -> Iterator[str]:
 
 
 def _graph(payload: Payload) -> Iterator[str]:
-    yield f"{printable(payload['out'])}  {payload['format']}, {_nodes(payload['nodes'])}"
+    yield f"{printable(payload['out'])}  {payload['format']}, {counted(payload['nodes'], 'node')}"
 
 
 def _show(payload: Payload) -> Iterator[str]:
@@ -154,7 +144,7 @@ def tree(payload: Payload, most: int = 0) -> Iterator[str]:
     for row in shown:
         yield from _row(row, wide)
     if len(shown) < len(rows):
-        yield colour(f"   … {len(rows) - len(shown)} more nodes", "dim")
+        yield colour(f"   … {counted(len(rows) - len(shown), 'more node')}", "dim")
 
 
 def _pressing(rows: list[Payload], most: int) -> list[Payload]:

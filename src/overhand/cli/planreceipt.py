@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import colour, one_line, printable
+from overhand.cli.words import colour, counted, one_line, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def checked(payload: Payload) -> Iterator[str]:
         if not checks and not row.get("unverified"):
             yield f"{colour('UNVERIFIED', 'yellow')}  {name}: {_counted(row)}"
     if len(rows) > _NODES:
-        yield f"… {len(rows) - _NODES} more nodes: overhand plan show {payload['handle']}"
+        yield f"… {counted(len(rows) - _NODES, 'more node')}: overhand plan show {payload['handle']}"
     if payload["nodes"] and not rows:
         yield "no node began"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.cli import planreceipt
-from overhand.cli.words import colour, folded, of_plan, one_line, printable, state_word
+from overhand.cli.words import colour, counted, folded, of_plan, one_line, printable, state_word
 from overhand.model import say_duration
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _first_lines(text: str, handle: object) -> Iterator[str]:
     rows = printable(text).splitlines()
     yield from (row[:_MOST_WIDE] + ("…" if len(row) > _MOST_WIDE else "") for row in rows[:_MOST_LINES])
     if len(rows) > _MOST_LINES:
-        yield f"… {len(rows) - _MOST_LINES} more lines: overhand show {handle} --output"
+        yield f"… {counted(len(rows) - _MOST_LINES, 'more line')}: overhand show {handle} --output"
 
 
 _MOST_LINES, _MOST_WIDE = 40, 1000

@@ -10,7 +10,7 @@ import termios
 
 from overhand.cli.cells import cut
 from overhand.cli.headline import columns, screen
-from overhand.cli.words import colour
+from overhand.cli.words import colour, counted
 from overhand.verbs.status import Headline
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def _fitted(lines: list[str]) -> list[str]:
     hint = colour(cut("q leaves; the work goes on without this screen", columns()), "dim")
     if len(lines) > height - 1:
         more = len(lines) - (height - 2)
-        return [*lines[: height - 2], colour(f"      … {more} more lines: overhand", "dim"), hint]
+        return [*lines[: height - 2], colour(f"      … {counted(more, 'more line')}: overhand", "dim"), hint]
     return [*lines, hint]
 
 

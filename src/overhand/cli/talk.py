@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import colour, one_line, printable, width
+from overhand.cli.words import colour, counted, one_line, printable, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ def doctor(payload: Payload) -> Iterator[str]:
     disk = f" on {payload['file_system']}" if payload["file_system"] else ""
     who = f"supervisor {payload['supervisor']}" if payload["supervisor"] else "no supervisor runs (none is needed yet)"
     who = "no supervisor runs" if payload["supervisor"] is None and payload["problems"] else who
-    yield f"{payload['tasks']} tasks, {payload['bytes'] / 1e6:.1f} MB{disk}; {who}; tools: {here}"
-    yield f"{payload['problems']} problems, {payload['notes']} notes" if payload["findings"] else "All is well."
+    yield f"{counted(payload['tasks'], 'task')}, {payload['bytes'] / 1e6:.1f} MB{disk}; {who}; tools: {here}"
+    told = f"{counted(payload['problems'], 'problem')}, {counted(payload['notes'], 'note')}"
+    yield told if payload["findings"] else "All is well."
 
 
 def window(payload: Payload) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import TONES, colour, folded, of_plan, one_line, printable, state_word, width
+from overhand.cli.words import TONES, colour, counted, folded, of_plan, one_line, printable, state_word, width
 from overhand.model import say_duration
 
 TYPE_CHECKING = False
@@ -206,7 +206,8 @@ def _check(payload: Payload) -> Iterator[str]:
         return
     yield from plan.problems(payload)
     name = printable(payload["file"])
-    yield f"{name}: {payload['document']}, {payload['errors']} errors, {payload['warnings']} warnings"
+    found = f"{counted(payload['errors'], 'error')}, {counted(payload['warnings'], 'warning')}"
+    yield f"{name}: {payload['document']}, {found}"
 
 
 def _step(payload: Payload) -> Iterator[str]:
@@ -234,7 +235,7 @@ def _clean(payload: Payload) -> Iterator[str]:
         if payload["dry_run"] or row["task_id"] in payload["removed"]:
             yield f"{verb}  {row['handle']}  {one_line(row['title'], 60)} ({row['status']})"
     count = len(payload["tasks"] if payload["dry_run"] else payload["removed"])
-    yield f"{count} {verb}, {payload['kept']} finished ones stay"
+    yield f"{count} {verb}; finished and kept: {payload['kept']}"
 
 
 def _agents(payload: Payload) -> Iterator[str]:

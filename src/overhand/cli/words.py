@@ -38,6 +38,13 @@ def one_line(text: object, width: int) -> str:
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
+def counted(count: int, what: str) -> str:
+    """`1 node`, `2 nodes`, `3 retries`, `2 edges between different agents`."""
+    first, blank, rest = what.partition(" between")
+    several = f"{first[:-1]}ies" if first.endswith("try") else f"{first}s"
+    return f"{count} {first if count == 1 else several}{blank}{rest}"
+
+
 def width() -> int:
     """Columns to write in."""
     try:

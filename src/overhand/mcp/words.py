@@ -31,7 +31,7 @@ def begun(made: Told) -> Told:
     """A plan that was handed over."""
     keys = (*_BRIEF[:4], "state", "nodes", "strategy", "timeout", "budget", "warnings", "folder")
     handle = made["handle"]
-    more = f"Plan {handle} is accepted with {made['nodes']} nodes; it goes on without you."
+    more = f"Plan {handle} is accepted (nodes: {made['nodes']}); it goes on without you."
     return {**_some(made, keys), "nodes": [], "next": f"{more} Wait for it: plan_run with again: {handle}."}
 
 
@@ -124,7 +124,7 @@ def _next(found: Told, questions: list[Told], tool: str) -> str:
 def answered(found: Told) -> Told:
     """An answer that was recorded."""
     told = "Its next run starts by itself." if found["resumed"] else "Whoever asked has it now."
-    left = f" {found['left']} questions are still open." if found["left"] else ""
+    left = f" Questions still open: {found['left']}." if found["left"] else ""
     return {**found, "next": f"{told}{left} Use wait for the result."}
 
 

@@ -143,7 +143,7 @@ def check_task(session: Session, task_id: str) -> Answer:
     trust.require_seal(state)
     if not state["checks"] and not _has_promises(session, state):
         raise Refused(f"Task {state['handle']} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
-    session.progress(f"Running {len(state['checks'])} checks …")
+    session.progress(f"Running its checks ({len(state['checks'])}) …")
     return _recheck(session, state, config)
 
 

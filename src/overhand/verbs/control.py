@@ -324,7 +324,7 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
         elif state["status"] is not None:
             kept += 1
     if found and not dry_run and not yes:
-        _confirm(session, f"Remove {len(found)} finished tasks?")
+        _confirm(session, f"Remove what is finished (tasks: {len(found)})?")
     removed = [] if dry_run else [s["task_id"] for s in found if _remove(session, s)]
     rows = [{"task_id": s["task_id"], "handle": s["handle"], "title": s["title"], "status": s["status"]} for s in found]
     return Answer({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})

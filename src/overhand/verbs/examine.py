@@ -12,6 +12,7 @@ from overhand import config as configs
 from overhand import items, log, machine, model, run, summon, trees, trust
 from overhand.errors import OverhandError
 from overhand.files import read_file
+from overhand.situations import situation
 from overhand.verbs.reconcile import looks_dead, needs_supervisor
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ PROBLEM, NOTE = "problem", "note"
 _LARGE = 1_000_000_000
 _OLD = 3600.0
 _DAY = 86400.0
+_SHOWN = 20  # tasks that one finding names
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p")
 TOOLS = {
     "git": "without it nobody can tell what a run changed",
@@ -50,6 +52,7 @@ CODES = {
     "elsewhere": "a run on another machine",
     "dead-run": "a run whose process is gone, and whose end is not recorded",
     "leftovers": "processes that outlived their run",
+    "lost-plan": "nodes of a plan whose own folder is gone",
     "open-job": "a job elsewhere that was neither fetched nor stopped",
     "tag-behind": "a tag that does not show yet what is recorded",
     "outside-claim": "an item that somebody claimed to work on it without a run, more than a day ago",
@@ -97,6 +100,7 @@ def everything(session: Session) -> Iterator[Finding]:
     yield from supervisor(session, states)
     for state in states:
         yield from task(session, state)
+    yield from lost_plans(states, set(session.store.ids()))
     yield from lying_about(session, {state["task_id"] for state in states})
     from overhand.verbs.examine_items import noted
 
@@ -222,14 +226,15 @@ def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
         yield Finding("supervisor-stopped", f"The supervisor (process {pid}) is stopped.", why, f"kill -CONT {pid}")
     elif pid is None and waiting:
         shown = ", ".join(str(state["handle"]) for state in waiting[:5])
-        what = f"No supervisor runs, and {len(waiting)} tasks wait for one ({shown})."
+        more = f", … {len(waiting)} in all" if len(waiting) > 5 else ""
+        what = f"No supervisor runs, and there is work that waits for one: {shown}{more}."
         why = "Any verb that acts starts one; until then nothing happens."
         yield Finding("no-supervisor", what, why, f"overhand show {waiting[0]['handle']}", fix="supervise")
 
 
 def task(session: Session, state: State) -> Iterator[Finding]:
     """A task whose record and whose processes disagree."""
-    handle = state["handle"] if state["handle"] is not None else state["task_id"]
+    handle = _handle(state)
     current = model.current_run(state)
     if current is not None and current["machine"] not in ("", machine.machine()):
         why = "Whether it lives can only be told there."
@@ -258,6 +263,28 @@ def task(session: Session, state: State) -> Iterator[Finding]:
         yield Finding("tag-behind", what, why, told, NOTE, task=state["task_id"], fix="tag")
 
 
+def lost_plans(states: list[State], there: set[str]) -> Iterator[Finding]:
+    """Nodes whose plan is gone: nobody begins what was to follow them, or merges what they return."""
+    lost: dict[str, list[State]] = {}
+    for state in states:
+        if state["node"] and state["parent"] and state["parent"]["task"] not in there:
+            lost.setdefault(state["parent"]["task"], []).append(state)
+    for plan, left in lost.items():
+        live = [_handle(state) for state in left if situation(state) != "ended"][:_SHOWN]
+        shown = ", ".join(map(_handle, left[:_SHOWN]))
+        what = f"The folder of plan {plan} is gone; tasks of its nodes are there: {shown}."
+        why = "Nobody begins what was to follow them, or merges what they return."
+        if live:
+            what = f"{what} Not ended: {', '.join(live)}."
+            yield Finding("lost-plan", what, why, f"overhand stop {' '.join(live)}")
+        else:
+            yield Finding("lost-plan", what, why, f"overhand show {_handle(left[0])}", NOTE)
+
+
+def _handle(state: State) -> str:
+    return str(state["handle"] or state["task_id"])
+
+
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
     """Worktrees without a task, files of killed writers, and how much room all of it takes."""
     ours = session.store.workspaces
@@ -273,7 +300,7 @@ def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
             yield Finding("orphan-worktree", what, why, f"git -C {session.root} worktree list", NOTE)
     size, stray = _sizes(ours)
     if stray:
-        what = f"{len(stray)} temporary files of killed writers, such as {session.store.relative(stray[0])}."
+        what = f"Temporary files of killed writers: {len(stray)}, such as {session.store.relative(stray[0])}."
         yield Finding(
             "stray-files", what, "They take room and do no harm.", f"ls -la {os.path.dirname(stray[0])}", NOTE
         )

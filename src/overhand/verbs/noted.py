@@ -29,7 +29,7 @@ NOTED = (
             ),
         ),
         options=(
-            Arg("--context", "so many lines around each hit (2)", value="N", bare="2"),
+            Arg("--context", "so many lines around each hit; without N, 2", value="N", bare="2"),
             Arg("--tags-only", "only tags on a Tags line, not those in the text"),
             Arg("--files", "only the names of the files"),
             Arg("--no-ignore", "also what .gitignore leaves out"),

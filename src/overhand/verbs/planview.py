@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand import log, model
-from overhand.errors import NotFound
+from overhand.errors import NotFound, OverhandError
 from overhand.plans import progress
 from overhand.plans.advance import advance, new_state
 from overhand.verbs import Session
@@ -33,6 +33,7 @@ _SAID = {  # of states whose name says too little
 
 
 _SHORT = (progress.FAILED, progress.SKIPPED, progress.STOPPED)
+_LIVE = (progress.STARTING, progress.RUNNING, progress.WAITING)
 _WHYS = {
     "won": "another node was first",
     "failed": "another node failed",
@@ -112,6 +113,7 @@ class View:
         asked = self._asked(own)
         now = time.time()
         rows = [self._row(name, now, asked, handles=handles) for name in self._indents]
+        self._say_paused(rows)
         over = own["status"] is not None and not own["queued"]
         return {
             "schema": SCHEMA,
@@ -163,6 +165,22 @@ class View:
             "why": _WHYS.get(known.why, known.why) if known.state in _SHORT else "",
         }
 
+    def _say_paused(self, rows: list[Row]) -> None:
+        """Of nodes that a provider's limit keeps from going on, until when."""
+        from overhand import config, quota
+
+        if not (paused := quota.pauses(self.store)):
+            return
+        try:
+            settings = config.load(self.store.root)
+        except OverhandError:
+            settings = config.Config()  # broken ones are told where they matter
+        for row in rows:
+            if row["task_id"] and row["state"] in _LIVE:
+                child = self._child(row["task_id"])
+                driver = quota.driver_of(self.store.root, child, settings) if child and child["queued"] else ""
+                row["said"] = quota.say(driver, paused[driver]) if driver in paused else row["said"]
+
     def _how(self, name: str, task_id: str | None, asked: dict[str, str]) -> str:
         whom = self._handle(self.task_id if name in asked else task_id or self.task_id)
         return f"overhand answer {whom} {'yes' if name in asked else 'TEXT'}"
@@ -172,11 +190,16 @@ class View:
 
     def _handle(self, task_id: str) -> int | None:
         if task_id not in self._handles:
-            try:
-                self._handles[task_id] = self.store.state(task_id)["handle"]
-            except NotFound:
-                self._handles[task_id] = None  # it was cleaned away
+            child = self._child(task_id)
+            self._handles[task_id] = child["handle"] if child else None
         return self._handles[task_id]
+
+    def _child(self, task_id: str) -> State | None:
+        """A node's task, unless it was cleaned away."""
+        try:
+            return self.store.state(task_id)
+        except NotFound:
+            return None
 
     def _asked(self, own: State) -> dict[str, str]:
         """By node, what a person is asked before it may begin."""
@@ -191,11 +214,8 @@ class View:
     def _question(self, task_id: str) -> str | None:
         from overhand import questions
 
-        try:
-            state = self.store.state(task_id)
-        except NotFound:
-            return None
-        asked = model.open_questions(state)
+        state = self._child(task_id)
+        asked = model.open_questions(state) if state else []
         return questions.text_of(self.store, task_id, asked[0]) if asked else None
 
 

@@ -80,7 +80,7 @@ def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
             "n": state["messages"][-1]["n"],
             "state": "delivered" if current else "queued",
             "how": "to its nodes",
-            "message": f"{len(told)} nodes at work get it now, and every node that begins later.",
+            "message": f"Nodes at work that get it now: {len(told)}; every node that begins later gets it too.",
             "reason": None,
             "nodes": [{"task_id": one["task_id"], "handle": one["handle"], "how": one["how"]} for one in told],
             "next": [f"overhand wait {handle}", f"overhand show {handle}"],

@@ -40,7 +40,7 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
     if wrong := given - _OPTIONS[do]:
         raise BadInput(f"--{min(wrong).replace('_', '-')} is not for tag {do}.", USAGE[do])
     if do == "find":
-        return _find(session, words, **options)
+        return _undisturbed(session, words, **options)
     from overhand.verbs import retag
 
     answer: Answer = getattr(retag, f"{do}_tag")(session, *words, **options)
@@ -67,6 +67,19 @@ def row(path: str, raw: bytes, found: Tag) -> dict[str, Any]:
     return tags.row(path, found.line, found.name, found.on_tags_line, weights, found.task, text)
 
 
+def _undisturbed(session: Session, words: list[str], **options: Any) -> Answer:
+    """Find without collecting garbage: none is made, and looking for it among all that is found takes a while."""
+    import gc
+
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return _find(session, words, **options)
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _find(
     session: Session,
     words: list[str],
@@ -77,7 +90,7 @@ def _find(
     **_: Any,
 ) -> Answer:
     name, where = (*words, ".")[:2]
-    around = _number(context)
+    around = _number(context, where)
     warnings: list[str] = []
     if not around and not no_ignore and (told := _from_daemon(session, where, name, tags_only, files)) is not None:
         return told
@@ -127,9 +140,15 @@ def _relative(where: str) -> str:
     return os.path.relpath(where) if os.path.isabs(where) else os.path.normpath(where)
 
 
-def _number(context: str | None) -> int:
+def _number(context: str | None, where: str) -> int:
+    """Lines around each hit; the word behind a bare `--context` is a path, or was meant as a number."""
     if context is None:
         return 0
+    if context == "2" and not os.path.lexists(where):
+        raise BadInput(
+            f"{where!r} is no number of lines for --context, and there is no such file or folder.",
+            "Write it as: overhand tag find '#needs-*' [PATH] --context 2",
+        )
     if not (context.isascii() and context.isdigit() and len(context) < 7):
         raise BadInput(f"--context cannot be {context!r}.", "Write how many lines: --context 2")
     return int(context)

@@ -115,7 +115,7 @@ class Executor:
             self.limits = self.limits._replace(**{key: facts[key] for key in Limits._fields if key in facts})
         elif what == "PlanStarted" and self.state.run > self.runs:
             self.runs, self.cancelled = self.state.run, False
-            if self.runs > 1:
+            if self.runs > 1 or 0 in self.finished:
                 self.tried = dict.fromkeys(self.plan.nodes, 0)
         elif what == "Found" and self.state.phase == "new":
             failure = self.plan.failure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plans.running.stage import COPY, FAILED, SKIPPED, VERIFIED, node, states
+from plans.running.stage import COPY, FAILED, SKIPPED, STOPPED, VERIFIED, node, states
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -100,6 +100,88 @@ def test_a_node_whose_task_was_removed_while_nobody_looked(begun: tuple[Stage, s
     shutil.rmtree(folder(stage, stage.child(task, "a")["task_id"]))
     (stage.path / "go").touch()
     assert states(stage.result(task)) == {"a": FAILED, "b": SKIPPED}
+
+
+def test_a_plan_whose_own_folder_was_removed_begins_nothing_more_and_the_doctor_says_so(stage: Stage) -> None:
+    stage.project.config('[limits]\nidle = "0.2s"\n')
+    stage.gives("slow", {"n": 1}, before=WAIT)
+    stage.gives("quick", {"m": 2})
+    task = stage.plan(NODES)
+    stage.appears("up")
+    child = stage.child(task, "a")
+    shutil.rmtree(folder(stage, task))
+    lost = finding(stage, "lost-plan")
+    assert task in lost["what"]
+    assert (lost["level"], lost["next"]) == ("problem", f"overhand stop {child['handle']}")
+    (stage.path / "go").touch()
+    assert stage.judged(child["task_id"])["status"] == "completed"
+    until(lambda: stage.supervisor() is None, "the end of its supervisor, which has nothing left to do")
+    assert stage.ids() == [child["task_id"]], "nobody begins the next node of a plan that is gone"
+    lost = finding(stage, "lost-plan")
+    assert (lost["level"], lost["next"]) == ("note", f"overhand show {child['handle']}")
+
+
+def test_what_the_doctor_says_of_a_lost_plan_stops_its_nodes(begun: tuple[Stage, str]) -> None:
+    stage, task = begun
+    child = stage.child(task, "a")
+    stage.kill_supervisor()
+    shutil.rmtree(folder(stage, task))
+    stage.json(*finding(stage, "lost-plan")["next"].split()[1:])
+    assert stage.state(child["task_id"])["status"] == "cancelled"
+    assert finding(stage, "lost-plan")["level"] == "note"
+
+
+def finding(stage: Stage, code: str) -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = [one for one in stage.json("doctor", code=None)["findings"] if one["code"] == code]
+    return found
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "alive"])
+def test_events_that_were_removed_are_told_by_the_nodes_and_nothing_runs_twice(stage: Stage, killed: bool) -> None:
+    stage.gives("quick", {"n": 1})
+    stage.gives("slow", {"m": 2}, before=WAIT)
+    stage.gives("last", {"k": 3})
+    task = stage.plan({"a": node("quick"), "b": node("slow", "a"), "c": node("last", "b")})
+    stage.appears("up")
+    if killed:
+        stage.kill_supervisor()
+    (folder(stage, task) / "plan.jsonl").unlink()
+    stage.json("list")
+    (stage.path / "go").touch()
+    result = stage.result(task)
+    assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2, "k": 3})
+    assert stage.began(task) == {"a": 1, "b": 1, "c": 1}
+    assert len(stage.ids()) == 4
+    assert stage.json("plan", "show", task)["counts"] == {"completed": 3}
+
+
+def test_lost_events_of_a_node_that_was_tried_again(stage: Stage) -> None:
+    stage.shell("shaky", f"if [ -e tried ]; then {WAIT}; else touch tried; exit 1; fi\n{COPY}")
+    policy = {"policy": "retry", "max_retries": 1}
+    task = stage.plan({"a": node("shaky", inputs={"x": 1})}, on_failure=policy, merge="sequential")
+    stage.appears("up")
+    stage.kill_supervisor()
+    (folder(stage, task) / "plan.jsonl").unlink()
+    (stage.path / "go").touch()
+    result = stage.result(task)
+    assert (result["status"], result["nodes"][0]["attempts"]) == ("completed", 2)
+    assert stage.began(task) == {"a": 2}
+
+
+def test_lost_events_of_a_plan_that_one_of_its_nodes_won(stage: Stage) -> None:
+    """Those that it stopped ended later, and are taken for no failures."""
+    stage.gives("quick", {"n": 1}, before="until [ -e up ]; do sleep 0.02; done")
+    stage.shell("slow", "trap '' TERM; touch up; until [ -e go ]; do sleep 0.02; done")
+    task = stage.plan({"a": node("slow"), "b": node("quick")}, merge="first_wins")
+    until(lambda: stage.is_there(task, "a") and stage.child(task, "a")["stop"], "the other one is to stop")
+    stage.kill_supervisor()
+    (folder(stage, task) / "plan.jsonl").unlink()
+    (stage.path / "go").touch()
+    result = stage.result(task)
+    assert (result["status"], result["data"]) == ("completed", {"n": 1})
+    assert states(result) == {"a": STOPPED, "b": VERIFIED}
+    assert stage.began(task) == {"a": 1, "b": 1}
 
 
 def test_settings_that_cannot_be_read_any_more(stage: Stage) -> None:

@@ -53,6 +53,15 @@ def test_all_problems_at_once_each_with_its_line(shared: ProjectDir) -> None:
     assert f"{len(codes)} errors" in text
 
 
+@pytest.mark.parametrize("verb", [("plan", "check"), ("check",)], ids=" ".join)
+def test_one_is_no_plural(shared: ProjectDir, verb: tuple[str, ...]) -> None:
+    text = TWO.replace("agent: echo", "agent: ecko", 1)
+    put(shared, "one-error.yaml", text, trusted=False)
+    assert "plan (short, 2 nodes), 1 error, 0 warnings\n" in shared.run(*verb, "one-error.yaml").out
+    put(shared, "one-node.yaml", text.partition("  second:")[0], trusted=False)
+    assert "plan (short, 1 node), 1 error, 0 warnings\n" in shared.run(*verb, "one-node.yaml").out
+
+
 def test_strict_makes_errors_of_warnings(shared: ProjectDir) -> None:
     put(shared, "vague.yaml", "plan: x\nnodes:\n  a: {agent: echo, task: fix it}\n", trusted=False)
     soft = shared.run("plan", "check", "vague.yaml", "--json")
