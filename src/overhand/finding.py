@@ -30,8 +30,31 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _START = 8000  # bytes; where a NUL among these says that a file is no text, as git has it
 
 
+_begun: list[float] = []  # when ripgrep was, before it was asked for
+
+
 def _silent(_text: str) -> None:
     pass
+
+
+def relative(where: str) -> str:
+    """A path as it is shown: from the folder we are in."""
+    return os.path.relpath(where) if os.path.isabs(where) else os.path.normpath(where)
+
+
+def hashed(word: str) -> str:
+    """A tag with its `#`, which may be left out."""
+    return word if word.startswith("#") else f"#{word}"
+
+
+def begin(where: str, pattern: str) -> None:
+    """Have ripgrep begin with what `lines` will soon be asked for, if it is installed and there is something to search."""
+    program = installed()
+    if program and os.path.isdir(where) and not _is_ours(where):
+        from overhand import ripgrep
+
+        _begun.append(time.time())
+        ripgrep.begin(program, where, [literal(pattern)])
 
 
 def search(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> list[Hit]:
@@ -73,7 +96,7 @@ def _texts(
 ) -> Iterator[tuple[str, bytes, Spots | None]]:
     """The files to look at, what is in them, and where ripgrep saw it, unless they may have changed since."""
     prefix = literal(pattern).encode()
-    before = time.time() - _COARSE
+    before = (_begun.pop() if _begun else time.time()) - _COARSE
     for path, seen in _spotted(where, pattern, all=all, warn=warn, first=not spots):
         raw, changed = load(path, warn)
         if raw is None:
@@ -170,7 +193,7 @@ def _spotted(
         raise NotFound(
             f"There is no file or folder {where}.", "Name one that exists, or leave it out: the folder you are in."
         )
-    if _OURS in os.path.realpath(where).split("/"):
+    if _is_ours(where):
         warn(f"{where} is Overhand's own; it is not searched.")
         return
     program = installed()
@@ -185,6 +208,10 @@ def _spotted(
             return
     for path in documents(where, all=all, warn=warn):
         yield path, None
+
+
+def _is_ours(where: str) -> bool:
+    return _OURS in os.path.realpath(where).split("/")
 
 
 def installed() -> str:

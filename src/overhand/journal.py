@@ -11,7 +11,7 @@ import os
 
 from overhand import log, machine
 from overhand.errors import OverhandError, storage_failed
-from overhand.jsonline import dumps, loads
+from overhand.jsonline import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ _ALL = 256 * 1024 * 1024
 
 def keep(own: str, workspaces: str, pieces: Collection[Piece]) -> None:
     """Bring these pieces of logs to the disk, and with the first of a task the name of its folder."""
-    lines = [_line(workspaces, *piece) for piece in pieces]
+    entries = b"".join([_entry(workspaces, *piece) for piece in pieces])
     is_new = any(start == 0 for _, start, _ in pieces)
     with _locked(own) as lock:
         size = lock.size
         # a kill in the middle of a write leaves a torn line: ours begins on its own
         start = f"{machine.boot()}\n" if size == 0 else "" if os.pread(lock.fd, 1, size - 1) == b"\n" else "\n"
-        data = (start + "".join(lines)).encode()
+        data = start.encode() + entries
         try:
             if os.write(lock.fd, data) != len(data):
                 raise OSError(28, "No space left on device")
@@ -58,10 +58,11 @@ def _locked(own: str) -> log.Lock:
     return log.Lock(f"{own}/{NAME}", "The journal of batches", signed=False)
 
 
-def _line(workspaces: str, task_id: str, start: int, text: bytes | None) -> str:
+def _entry(workspaces: str, task_id: str, start: int, text: bytes | None) -> bytes:
+    """A line that says what follows, then the piece as it is."""
     if text is None:
         text = log.raw(f"{workspaces}/{task_id}")[0][start:]
-    return dumps([task_id, start, text.decode("latin-1")]) + "\n"  # any byte comes back as it was
+    return b'["%s",%d,%d]\n%s\n' % (task_id.encode(), start, len(text), text)
 
 
 def _bring_folder(path: str) -> None:
@@ -109,13 +110,14 @@ def _entries(raw: bytes) -> dict[str, list[tuple[int, bytes]]]:
     from overhand.model import is_task_id
 
     found: dict[str, list[tuple[int, bytes]]] = {}
-    for line in raw.decode("utf-8", "replace").split("\n")[1:-1]:
+    for entry in raw.removesuffix(b"\n").split(b'\n["')[1:]:  # no line of a log begins like this
+        head, _, text = entry.partition(b"\n")
         try:
-            task_id, start, text = loads(line)
+            task_id, start, length = loads('["' + head.decode())
         except (ValueError, TypeError):
             continue  # torn
-        if isinstance(task_id, str) and isinstance(start, int) and isinstance(text, str) and is_task_id(task_id):
-            found.setdefault(task_id, []).append((start, text.encode("latin-1")))
+        if len(text) == length and isinstance(start, int) and is_task_id(str(task_id)):
+            found.setdefault(task_id, []).append((start, text))
     return found
 
 

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    Running = tuple[int, int, int]  # its process, and what it prints and complains of
     Spots = list[tuple[int, int]]  # of each match the number of its line, from 1, and its offset in the file
 
 # The user's own settings and ignore files stay out of it, so that the answer is the same with and without ripgrep.
@@ -24,26 +25,37 @@ _PIPE = 65536  # bytes it holds
 _PAUSE = 0.001  # seconds; being woken for each of a thousand files takes longer than reading them
 
 
+_begun: dict[tuple[str, ...], Running] = {}  # by their words, those that nobody has asked for yet
+
+
+def begin(program: str, where: str, texts: list[str]) -> None:
+    """Start what will soon be asked for."""
+    words = _words(program, where, texts, all=False, first=False)
+    running = _start(words)
+    if running is not None:
+        _begun[words] = running
+
+
+def give_up() -> None:
+    """End what was started and never asked for."""
+    while _begun:
+        pid, out, err = _begun.popitem()[1]
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+        os.close(out)
+        os.close(err)
+
+
 def holding(
     program: str, where: str, texts: list[str], *, all: bool, warn: Callable[[str, str], None], first: bool = False
 ) -> Generator[tuple[str, Spots], None, bool]:
     """The files below a folder that hold one of these texts, as they are found, and where in them (or only the first
     place); in the end, whether these are all."""
-    wanted = ["--regexp", _LETTER] if "#" in texts else ["--fixed-strings", *(f"--regexp={text}" for text in texts)]
-    how = [*(["--max-count=1"] if first else []), *(["--no-ignore"] if all else [])]
-    words = [program, *_FLAGS, f"--threads={_threads()}", *how, *wanted, "--", where]
-    out, out_end = os.pipe()
-    err, err_end = os.pipe()
-    actions = [(os.POSIX_SPAWN_DUP2, out_end, 1), (os.POSIX_SPAWN_DUP2, err_end, 2)]
-    try:
-        pid = os.posix_spawn(program, words, os.environ, file_actions=actions)
-    except OSError:
-        os.close(out)
-        os.close(err)
+    words = _words(program, where, texts, all=all, first=first)
+    running = _begun.pop(words, None) or _start(words)
+    if running is None:
         return False
-    finally:
-        os.close(out_end)
-        os.close(err_end)
+    pid, out, err = running
     said: list[bytes] = []
     code = -1
     try:
@@ -55,6 +67,28 @@ def holding(
         os.close(err)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return (code in (0, 1) and b"?" not in said) or (code == 2 and _explained(b"".join(said), warn))
+
+
+def _words(program: str, where: str, texts: list[str], *, all: bool, first: bool) -> tuple[str, ...]:
+    wanted = ["--regexp", _LETTER] if "#" in texts else ["--fixed-strings", *(f"--regexp={text}" for text in texts)]
+    how = [*(["--max-count=1"] if first else []), *(["--no-ignore"] if all else [])]
+    return (program, *_FLAGS, f"--threads={_threads()}", *how, *wanted, "--", where)
+
+
+def _start(words: tuple[str, ...]) -> Running | None:
+    """None if it cannot be started."""
+    out, out_end = os.pipe()
+    err, err_end = os.pipe()
+    actions = [(os.POSIX_SPAWN_DUP2, out_end, 1), (os.POSIX_SPAWN_DUP2, err_end, 2)]
+    try:
+        return os.posix_spawn(words[0], words, os.environ, file_actions=actions), out, err
+    except OSError:
+        os.close(out)
+        os.close(err)
+        return None
+    finally:
+        os.close(out_end)
+        os.close(err_end)
 
 
 def _threads() -> int:

@@ -340,6 +340,15 @@ def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) ->
     assert house.items() == [done, again]
 
 
+def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: str) -> None:
+    with house.store.locked(done, BY) as task:
+        task.append(*({"e": "notice", "text": f"{number} {'x' * 900}"} for number in range(80)))
+        task.append({"e": "tagged", "stage": "done", "path": "moved.md"})
+    assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16
+    past = places.Past(house.store)
+    assert [past.names(path) for path in (AT, "moved.md", "other.md")] == [True, True, False]
+
+
 def test_many_at_once_take_an_old_text_only_again(house: House, done: str) -> None:
     house.write()
     (row,) = house.json("item", "approve", "--all", "--again")["approved"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import threading
@@ -40,6 +39,12 @@ def three(project: Project) -> list[Path]:
 
 def journal_of(project: Project) -> Path:
     return project.root / ".agent-workspaces/.supervisor/journal"
+
+
+def entries(project: Project) -> list[tuple[str, str]]:
+    """Task and piece of each entry."""
+    parts = journal_of(project).read_text().split('\n["')[1:]
+    return [(part.partition('"')[0], part.partition("\n")[2]) for part in parts]
 
 
 def cut_power(project: Project) -> None:
@@ -111,7 +116,7 @@ def test_what_went_on_or_was_cleaned_away_stays_as_it_is(project: Project, tmp_p
 def test_a_torn_line_costs_only_itself(project: Project) -> None:
     first = three(project)
     with journal_of(project).open("ab") as file:
-        file.write(b'["torn')
+        file.write(b'["torn-20260101-000000",0,9999]\n{"e":"created"')
     second = three(project)
     whole = [path.read_bytes() for path in (*first, *second)]
     for path in (*first, *second):
@@ -126,8 +131,7 @@ def test_everything_is_on_record_before_the_first_starts_and_before_results_are_
     gate = threading.Event()
 
     def looks(call: Call) -> str:
-        rows = [json.loads(line) for line in journal_of(project).read_text().splitlines()[1:]]
-        known.append({task_id for task_id, _, text in rows if '"created"' in text})
+        known.append({task_id for task_id, text in entries(project) if '"created"' in text})
         gate.wait(20)
         return "Looked."
 
@@ -136,8 +140,7 @@ def test_everything_is_on_record_before_the_first_starts_and_before_results_are_
     gate.set()
     assert all(task.wait().ok for task in tasks)
     assert known == [{task.id for task in tasks}] * 3
-    rows = [json.loads(line) for line in journal_of(project).read_text().splitlines()[1:]]
-    assert {task_id for task_id, _, text in rows if '"judged"' in text} == {task.id for task in tasks}
+    assert {task_id for task_id, text in entries(project) if '"judged"' in text} == {task.id for task in tasks}
 
 
 def test_it_begins_afresh_when_it_is_long(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,8 +150,7 @@ def test_it_begins_afresh_when_it_is_long(project: Project, monkeypatch: pytest.
         three(project)
     assert journal_of(project).read_bytes() == b""
     last = three(project)
-    rows = [json.loads(line) for line in journal_of(project).read_text().splitlines()[1:]]
-    assert {task_id for task_id, *_ in rows} == {path.parent.name for path in last}
+    assert {task_id for task_id, _ in entries(project)} == {path.parent.name for path in last}
 
 
 def test_something_else_in_its_place_is_told_and_waits_for_nobody(project: Project) -> None:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand import verbs
-from overhand.cli.parse import parse
-from overhand.errors import OverhandError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from overhand.errors import OverhandError
     from overhand.verbs import Answer, Verb
 
 
 def program() -> NoReturn:
     """`overhand` itself: run the command, and end at once, since taking an interpreter apart takes milliseconds."""
-    code = main()
+    words = sys.argv[1:]
+    if words[:2] == ["tag", "find"]:
+        from overhand.cli import ahead
+
+        ahead.start(words[2:])
+        code = main(words)
+        ahead.stop()
+    else:
+        code = main(words)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -32,6 +37,8 @@ def program() -> NoReturn:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    from overhand.errors import OverhandError
+
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
     for stream in (sys.stdout, sys.stderr):
@@ -59,6 +66,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str], *, as_json: bool) -> int:
+    from overhand import verbs
+    from overhand.cli.parse import parse
+
     parsed = parse(words)
     if parsed.help:
         from overhand.cli import helps
@@ -169,6 +179,11 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
             print(_as_json({"schema": answer.payload["schema"], **item}), flush=True)
         if answer.stream is None:
             print(_as_json(answer.payload, indent=1 if sys.stdout.isatty() else None))
+    elif verb.name == "tag" and answer.payload.get("raw"):
+        from overhand.cli.words import verbatim  # and nothing else: the search was quick
+
+        for line in verbatim(verb.name, answer.payload["text"]):
+            print(line)
     else:
         render = __import__("overhand.cli.text", fromlist=["lines"])
         for line in render.lines(verb.name, answer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import TONES, colour, counted, folded, of_plan, one_line, printable, state_word, width
+from overhand.cli.words import TONES, colour, counted, folded, of_plan, one_line, printable, state_word, verbatim, width
 from overhand.model import say_duration
 
 TYPE_CHECKING = False
@@ -29,8 +29,7 @@ def lines(verb: str, answer: Answer) -> Iterable[str]:
     if answer.stream is not None:
         return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
     if payload.get("raw"):
-        text = printable(payload["text"]).rstrip("\n")
-        return [text] if text or verb != "tag" else []  # what is not found takes no line
+        return verbatim(verb, payload["text"])
     if verb == "show" or "headline" in payload or (verb in ("wait", "delegate", "run") and "tasks" in payload):
         from overhand.cli import receipt
 

@@ -32,6 +32,12 @@ def printable(text: object) -> str:
     return str(text).replace("\r\n", "\n").translate(_SEEN)
 
 
+def verbatim(verb: str, text: str) -> list[str]:
+    """What a verb has to say as it stands; what is not found takes no line."""
+    shown = printable(text).rstrip("\n")
+    return [shown] if shown or verb != "tag" else []
+
+
 def one_line(text: object, width: int) -> str:
     """Printable, in one line, cut to this many characters."""
     flat = " ".join(printable(text).split())

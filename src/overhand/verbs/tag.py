@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from overhand import finding
 from overhand.errors import BadInput
 from overhand.verbs import Answer, Session
@@ -49,7 +47,7 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
 
 def named(word: str, *, wild: bool = False) -> str:
     """A tag as it is written; the `#` may be left out."""
-    name = word if word.startswith("#") else f"#{word}"
+    name = finding.hashed(word)
     if wild and any(sign in name for sign in "*?["):
         return name
     from overhand.tags import is_tag
@@ -99,7 +97,7 @@ def _find(
         warnings.append(text)
         session.tell(text)
 
-    place, pattern = _relative(where), named(name, wild=True)
+    place, pattern = finding.relative(where), named(name, wild=True)
     if session.plain and not (around or tags_only):
         texts = finding.lines(place, pattern, all=no_ignore, warn=warn)
         return _text(texts if files else [line for lines in texts.values() for line in lines])
@@ -123,7 +121,7 @@ def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files
     from overhand import indexed
 
     form = "files" if files else "text" if session.plain else "rows"
-    told = indexed.find(session.store, _relative(where), named(name, wild=True), tags_only=tags_only, form=form)
+    told = indexed.find(session.store, finding.relative(where), named(name, wild=True), tags_only=tags_only, form=form)
     if told is None:
         return None
     if session.plain:
@@ -135,15 +133,12 @@ def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files
     return Answer({"schema": SCHEMA, "do": "find", **found, "warnings": []})
 
 
-def _relative(where: str) -> str:
-    """The path as it is shown: from the folder we are in."""
-    return os.path.relpath(where) if os.path.isabs(where) else os.path.normpath(where)
-
-
 def _number(context: str | None, where: str) -> int:
     """Lines around each hit; the word behind a bare `--context` is a path, or was meant as a number."""
     if context is None:
         return 0
+    import os
+
     if context == "2" and not os.path.lexists(where):
         raise BadInput(
             f"{where!r} is no number of lines for --context, and there is no such file or folder.",
