@@ -36,7 +36,7 @@ def prepare(store: Store, count: int) -> list[str]:
     for number in range(count):
         created = {"title": f"task {number}", "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
         handoff = f"# Task Handoff\n\n## Task\ntask {number}\n"
-        made.append(store.new_tasks([("worker", handoff, created, b"")], BY, start=True, sync=False)[0]["task_id"])
+        made.append(store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0]["task_id"])
     return made
 
 

@@ -142,7 +142,14 @@ def _events(name: str, number: int, run: str, *, live: bool) -> list[dict[str, A
     steps = [{"e": "step", "n": n, "text": f"Step {n} of it", "marker": "x", "run": run} for n in range(1, 5)]
     usage = {"e": "usage", "run": run, "input": 12000, "output": 900, "usd": 0.12, "turns": 7, "context": 9000,
              "window": 200000, "estimated": False}  # fmt: skip
-    common = [created, {"e": "accepted"}, begun, {"e": "run.started", "run": run, "shim": 4711}, *steps, usage]
+    common: list[dict[str, Any]] = [
+        created,
+        {"e": "accepted"},
+        begun,
+        {"e": "run.started", "run": run, "shim": 4711},
+        *steps,
+        usage,
+    ]
     if live:
         asked = {"e": "asked", "seq": 1, "stem": "001", "question": "Which one?", "options": ["a", "b"], "via": "ask",
                  "run": run}  # fmt: skip

@@ -51,7 +51,7 @@ def accept(work: run.Work, title: str) -> str:
     created = {"title": title, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
     created["seal"] = trust.seal(created)
     handoff = f"# Task Handoff\n\n## Task\n{title}\n"
-    return work.store.new_tasks([("worker", handoff, created, b"")], BY, start=True, sync=False)[0]["task_id"]
+    return work.store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0]["task_id"]
 
 
 def adopt(work: run.Work, task: str) -> None:

@@ -66,7 +66,7 @@ def _in_process(*, quick: bool) -> list[Row]:
 def _makespan(*, quick: bool) -> list[Row]:
     """From the moment a plan's run begins to its verdict, and the least that dependencies and slots allow."""
     rounds = 3 if quick else 7
-    shapes = {
+    shapes: dict[str, tuple[dict[str, tuple[str, ...]], int]] = {
         "diamond": ({"top": (), "left": ("top",), "right": ("top",), "foot": ("left", "right")}, 3),
         "three diamonds in a row": (_diamonds(3), 7),
         f"wide, 16 nodes on {_SLOTS} slots": ({f"n{i}": () for i in range(16)}, 16 // _SLOTS),

@@ -19,7 +19,7 @@ from overhand.store import Store
 from overhand.testing import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _BY = {"kind": "person", "via": "bench"}
 _CONFIG = '[limits]\nmax_parallel = 0\nanswer_wait = "0"\nmax_block = "30m"\nidle = "5m"\n'
@@ -99,7 +99,7 @@ def _light(rounds: int) -> list[Row]:
     return [_light_row(name, s / bare, bare) for name, s in zip(("step", "answer"), verbs, strict=True)]
 
 
-def _many_questions(store: Store, task_id: str, count: int) -> object:
+def _many_questions(store: Store, task_id: str, count: int) -> Iterator[int]:
     run = store.state(task_id)["runs"][-1]["id"]
     by = {"kind": "run", "run": run, "via": "bench"}
     return iter([questions.ask(store, task_id, run, by, f"number {n}")["seq"] for n in range(count)])

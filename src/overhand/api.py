@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from overhand import callers, inprocess, model, performing, starting, trust
 from overhand import config as configs
@@ -224,6 +224,26 @@ class Project:
     def _detached(self, one: dict[str, Any]) -> Task:
         answer = delegating.delegate(self.session, **{**one, "wait": False})
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    @overload
+    def plan(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        *,
+        wait: Literal[True] = True,
+        budget: str | None = None,
+        after: str | int | None = None,
+    ) -> Result: ...
+
+    @overload
+    def plan(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        *,
+        wait: Literal[False],
+        budget: str | None = None,
+        after: str | int | None = None,
+    ) -> Task: ...
 
     def plan(
         self,
