@@ -7,6 +7,7 @@ import fcntl
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from overhand.channels import SCREEN
+from overhand.testing import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +74,13 @@ def folder() -> Iterator[Path]:
     places = [around / f"project{os.urandom(4).hex()}" for _ in range(12)]  # ext4 goes by the name
     for place in places:
         place.mkdir()
-    yield min(places, key=_new_folders)
+    place = min(places, key=_new_folders)
+    try:
+        yield place
+    finally:
+        for project in (place, place / "project"):  # their supervisors would go on until they have nothing to do
+            for pid in processes.supervisors(project):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _new_folders(place: Path) -> float:
