@@ -37,10 +37,10 @@ def watch(boss: Supervisor, state: State) -> None:
     boss.watches.keep(task_id, current, place, limits if limits is not boss.config else None)
     if state["stop"]:
         grace = 0.0 if state["stop"] == "now" else limits.stop_grace
-        boss.jobs.start(task_id, lambda: boss.end(task_id, "cancelled", grace))
+        boss.jobs.start(task_id, lambda: boss.end(task_id, "cancelled", grace), waits=True)
         return
     if effects.escalation(state, current["id"]):
-        boss.jobs.start(task_id, partial(boss.end, task_id, "exit", limits.stop_grace))
+        boss.jobs.start(task_id, partial(boss.end, task_id, "exit", limits.stop_grace), waits=True)
         return
     known = boss.watches.live[task_id]
     if known.pidfd is None and handles.exit_code(place) is not None:  # it ended before we could listen

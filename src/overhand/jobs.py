@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import ThreadPoolExecutor
+
+_WAITING = 48  # threads, begun as they are needed: with fewer, stopping five hundred runs takes twice as long
 
 
 @dataclass(slots=True)
@@ -18,10 +20,11 @@ class Jobs:
     pool: ThreadPoolExecutor
     ring: Callable[[], None]  # wakes the loop, from any thread
     busy: set[str] = field(default_factory=set)
+    _waiting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WAITING, "waiting"))
     _done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
 
-    def start(self, task_id: str, do: Callable[[], object]) -> None:
-        """Do something for a task, unless something is being done for it."""
+    def start(self, task_id: str, do: Callable[[], object], *, waits: bool = False) -> None:
+        """Do something for a task, unless something is being done for it; what mostly waits takes nobody's thread."""
         if task_id in self.busy:
             return
         self.busy.add(task_id)
@@ -35,7 +38,7 @@ class Jobs:
             self._done.append((task_id, error))
             self.ring()
 
-        self.pool.submit(whole)
+        (self._waiting if waits else self.pool).submit(whole)
 
     def finished(self) -> Iterator[tuple[str, BaseException | None]]:
         """Tasks whose job is done, with what went wrong."""

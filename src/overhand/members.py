@@ -29,39 +29,59 @@ from overhand.proc import (
 _PAUSE = b"sleep\x001\x00"
 
 
-class SharedTable:
-    """One reading of the process table for all who asked before it began: hundreds of runs may be stopped at once."""
+class Sight:
+    """The process table at one moment, and by what a member of a run can be known in it."""
 
-    def __init__(self) -> None:
+    __slots__ = ("children", "holders", "marked", "rows", "sessions")
+
+    def __init__(self, rows: dict[int, Process], name: str) -> None:
+        self.rows = rows
+        self.children: dict[int, list[int]] = {}
+        self.sessions: dict[int, list[int]] = {}
+        self.marked: dict[str, list[int]] = {}  # by what their environment has under this name
+        self.holders: dict[str, list[int]] = {}  # of those that have nothing there, by the `life` whose lock they hold
+        for pid, row in rows.items():
+            self.children.setdefault(row.parent, []).append(pid)
+            self.sessions.setdefault(row.session, []).append(pid)
+            marker = _marker(pid, row.started, name)
+            if marker is not None:
+                self.marked.setdefault(marker, []).append(pid)
+            for path in _held(pid) if marker is None else ():
+                self.holders.setdefault(path, []).append(pid)
+
+
+class SharedSight:
+    """One look at all processes for all who asked before it began: hundreds of runs may be stopped at once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._changed = threading.Condition()
         self._begun = self._done = 0
-        self._rows: dict[int, Process] = {}
+        self._sight = Sight({}, name)
 
-    def read(self) -> dict[int, Process]:
+    def read(self) -> Sight:
         """Every process that is not a zombie, as of some moment after this call."""
         with self._changed:
             wanted = self._begun + 1
             while self._begun > self._done and self._done < wanted:
                 self._changed.wait()
             if self._done >= wanted:
-                return self._rows
+                return self._sight
             self._begun += 1
-        rows = _read_table() if LINUX else _table_from_psutil()
+        sight = Sight(table(), self._name)
         with self._changed:
-            self._rows, self._done = rows, self._begun
+            self._sight, self._done = sight, self._begun
             self._changed.notify_all()
-        return rows
+        return sight
 
 
-_shared = SharedTable()
+_shared: dict[str, SharedSight] = {}  # by the name of the marker
 
 
 def table() -> dict[int, Process]:
-    """Every process that is not a zombie; not to be changed."""
-    return _shared.read()
-
-
-def _read_table() -> dict[int, Process]:
+    """Every process that is not a zombie."""
+    if not LINUX:
+        return _table_from_psutil()
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (row := stat(int(name))):
@@ -100,20 +120,23 @@ _markers: dict[int, tuple[tuple[float, str], str]] = {}
 _MOST_MARKERS = 100_000
 
 
-def _holds(pid: int, path: str) -> bool:
+def _held(pid: int) -> list[str]:
+    """The locks of runs that a process holds."""
     if not LINUX:
-        return False  # open files of other processes are not readable for us there
+        return []  # open files of other processes are not readable for us there
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return False
+        return []
+    found = []
     for name in names:
         try:
-            if os.readlink(f"/proc/{pid}/fd/{name}") == path and _has_lock(pid, name):
-                return True
+            path = os.readlink(f"/proc/{pid}/fd/{name}")
+            if path.endswith("/life") and _has_lock(pid, name):
+                found.append(path)
         except OSError:
             continue
-    return False
+    return found
 
 
 def _has_lock(pid: int, fd: str) -> bool:
@@ -156,25 +179,21 @@ class Members:
 
     def scan(self) -> dict[int, float]:
         """Living members without the shim: pid and start time."""
-        rows = table()
+        name, _, value = self.marker.partition("=")
+        sight = _shared.setdefault(name, SharedSight(name)).read()
+        rows = sight.rows
         shim = next((pid for pid in self._shim_candidates() if pid in rows), None)
         spared = {os.getpid(), *self.spare}
-        children: dict[int, list[int]] = {}
-        for pid, row in rows.items():
-            children.setdefault(row.parent, []).append(pid)
         found = {pid for pid, started in self.seen.items() if pid in rows and rows[pid].started == started}
         if shim is not None:
-            found.update(children.get(shim, []))
+            found.update(sight.children.get(shim, []))
             self._remember({shim: rows[shim].started})
-        life = os.path.realpath(f"{self.place}/life")
-        name, _, value = self.marker.partition("=")
-        for pid, row in rows.items():
-            if pid in found:
-                continue
-            marker = _marker(pid, row.started, name)
-            if marker == value or self._in_known_session(row, rows) or (marker is None and _holds(pid, life)):
-                found.add(pid)
-        found = self._with_descendants(found, children, spared)
+        found.update(sight.marked.get(value, ()))
+        found.update(sight.holders.get(os.path.realpath(f"{self.place}/life"), ()))
+        for session in self.sessions:
+            if self._is_same_session(session, rows):
+                found.update(sight.sessions.get(session, ()))
+        found = self._with_descendants(found, sight.children, spared)
         found -= {pid for pid in found if pid == shim or _is_shims_pause(pid, rows[pid], shim)}
         self.seen = {pid: rows[pid].started for pid in found}
         self._remember({rows[pid].session: _leader_start(rows, rows[pid].session) for pid in found})
@@ -204,10 +223,9 @@ class Members:
         place = shim_place(pid)
         return place is not None and place != self.place
 
-    def _in_known_session(self, row: Process, rows: dict[int, Process]) -> bool:
+    def _is_same_session(self, session: int, rows: dict[int, Process]) -> bool:
         """A number is free for reuse only when its session is empty: a leader with another start time is a stranger."""
-        leader = self.sessions.get(row.session)
-        return leader is not None and (row.session not in rows or rows[row.session].started == leader)
+        return session not in rows or rows[session].started == self.sessions[session]
 
     def note(self, shim: int) -> int:
         """Remember the sessions below a living shim; returns the CPU ticks its members have used."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from overhand import checks, handles, items, machine, model, preparing, prompts, spending
 from overhand import config as configs
 from overhand.agents import driver
+from overhand.children import Children
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.files import read_file, write_file, write_new
 from overhand.store import Locked, Store, new_run_id, open_states
@@ -33,6 +34,7 @@ class Work:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sync_results: bool = True  # False in a batch, which brings its results to the disk together
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
+    children: Children | None = None  # what is known of who delegated whom, where much is stopped
 
     def config_of(self, state: State) -> Config:
         """The settings in force for this task."""
@@ -202,8 +204,8 @@ def stop_children(work: Work, state: State) -> list[str]:
     if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state, ended):
         return []
     asked = []
-    for child in open_states(work.store.states()):
-        if child["parent"] and child["parent"]["run"] == ended["id"] and not child["stop"]:
+    for child in open_states(work.store.states((work.children or Children(work.store)).of(ended["id"]))):
+        if not child["stop"]:
             with work.store.locked(child["task_id"], work.by) as task:
                 if task.state["queued"] or model.current_run(task.state):
                     task.append({"e": "stop", "why": "its parent ended"})

@@ -39,6 +39,7 @@ from overhand import (
     trust,
 )
 from overhand import config as configs
+from overhand.children import Children
 from overhand.desk import Desk
 from overhand.dispatch import Dispatch
 from overhand.errors import Busy, OverhandError
@@ -86,10 +87,12 @@ class Supervisor:
     idle_since: float = field(default_factory=time.monotonic)
     looked: float = 0.0
     daemon: Dispatch = field(init=False)
+    children: Children = field(init=False)
 
     def __post_init__(self) -> None:
         self.watches = Watches(self.poll)
         self.daemon = Dispatch(self)
+        self.children = Children(self.store)
         self.notifier = Notifier(self.config, self.env, say, memory=f"{self.store.own}/told")
 
     def serve(self) -> None:
@@ -205,7 +208,8 @@ class Supervisor:
         """What a job needs."""
         by = {"kind": "overhand", "via": "supervisor"}
         env = self.envs.get(task_id, self.env)
-        return run.Work(self.store, self.config, by, env, spare=frozenset({os.getpid()}))
+        spare = frozenset({os.getpid()})
+        return run.Work(self.store, self.config, by, env, spare=spare, children=self.children)
 
     def after_jobs(self) -> None:
         """Look at each task again whose job is done; who has left its place makes room at once."""
@@ -283,7 +287,7 @@ class Supervisor:
             if late and known.ours and task_id not in self.jobs.busy:
                 known.deadline = now + _AGAIN
                 grace = (known.own or self.config).stop_grace
-                self.jobs.start(task_id, partial(self.end, task_id, "timeout", grace))
+                self.jobs.start(task_id, partial(self.end, task_id, "timeout", grace), waits=True)
             if now >= known.park_at and known.ours and task_id not in self.jobs.busy:
                 known.park_at = now + _AGAIN
                 attending.park(self, task_id, known, now)
@@ -378,7 +382,8 @@ def main(argv: list[str]) -> int:
     members.become_subreaper()
     try:
         with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
-            _shorten_log(f"{store.own}/log")
+            if size_of(f"{store.own}/log") > 1_000_000:
+                os.truncate(f"{store.own}/log", 0)
             projects.remember(store.root)
             with (
                 Desk(summon.address(store, summon.own_folder(store)), f"{store.own}/sock") as desk,
@@ -389,11 +394,6 @@ def main(argv: list[str]) -> int:
         say(error.message)
         return error.exit_status
     return 0
-
-
-def _shorten_log(path: str) -> None:
-    if size_of(path) > 1_000_000:
-        os.truncate(path, 0)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from overhand import members, proc
+from overhand.children import Children
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")
 EVERYTHING = ("ignore-term", *(f"spawn:{kind}" for kind in KINDS))
+BY = {"kind": "overhand", "via": "test"}
 QUICKLY = '[limits]\nstop_grace = "0.3s"\n'
 
 
@@ -73,6 +76,50 @@ def test_sigterm_is_heard_and_a_return_counts(scene: Scene) -> None:
     shown = scene.json("wait", task)
     assert (shown["status"], shown["cause"], shown["runs"][0]["exit"]) == ("completed", "timeout", 143)
     nothing_left(scene, task)
+
+
+def hiding(number: str) -> str:
+    """A worker that leaves two who sleep in sessions of their own, one of them without any sign of its run."""
+    return f"setsid sleep {number} & setsid env -i /bin/sleep {number} & exec sleep {number}"
+
+
+def sleepers(number: str) -> int:
+    return sum(proc.command_line_has(pid, number) for pid in members.table())
+
+
+def test_many_runs_are_stopped_at_once_and_nobody_of_another_one(scene: Scene) -> None:
+    scene.project.config("[limits]\nmax_parallel = 0\n")
+    scene.shell("worker", hiding("2147480918"))
+    scene.shell("keeper", hiding("2147480919"))
+    tasks = [scene.accepted() for _ in range(60)]
+    kept = scene.delegate("stay", "--agent", "keeper")
+    until(lambda: sleepers("2147480918") == 3 * 60, "all of them at work")
+    until(lambda: sleepers("2147480919") == 3, "this one, too")
+    stopped = scene.json("stop", *tasks, "--now")["tasks"]
+    assert {(one["status"], one["cause"]) for one in stopped} == {("cancelled", "cancelled")}
+    assert [run["leftovers"] for task in tasks for run in scene.state(task)["runs"]] == [[]] * 60
+    assert (sleepers("2147480918"), sleepers("2147480919")) == (0, 3)
+    assert scene.running(kept)["status"] is None
+    scene.json("stop", kept, "--now")
+    nothing_left(scene, *tasks, kept)
+
+
+def test_who_delegated_whom_is_known_of_tasks_that_come_later(scene: Scene) -> None:
+    known = Children(scene.store)
+    made = scene.store.new_tasks([child_of("run-1"), child_of("run-2")], BY, start=False)
+    assert known.of("run-1") == [made[0]["task_id"]]
+    later = scene.store.new_tasks([child_of("run-1")], BY, start=False)
+    assert sorted(known.of("run-1")) == [made[0]["task_id"], later[0]["task_id"]]
+    shutil.rmtree(scene.store.folder(made[0]["task_id"]))
+    empty = scene.path / ".agent-workspaces/worker-20260101-000000"
+    empty.mkdir()  # it is being made: its log is not there yet
+    assert known.of("run-1") == [later[0]["task_id"]]
+    shutil.copy(f"{scene.store.folder(later[0]['task_id'])}/log.jsonl", empty)
+    assert sorted(known.of("run-1")) == sorted([empty.name, later[0]["task_id"]])
+
+
+def child_of(run: str) -> tuple[str, str, dict[str, Any], bytes]:
+    return "worker", "# Task Handoff\n\n## Task\nx\n", {"title": "x", "parent": {"task": "above", "run": run}}, b""
 
 
 PARENT = "$OVERHAND delegate --agent child below --json >/dev/null; touch parent-up; exec sleep 2147480917"

@@ -136,7 +136,8 @@ project.plan(sys.argv[2])
 """
 
 
-def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(stage: Stage) -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["", "events-lost"])
+def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(stage: Stage, lost: bool) -> None:
     stage.gives("worker", {"n": 5})
     stage.json("list")
     nodes = {"a": node("worker"), "b": node("mine", "a"), "c": node("worker")}
@@ -146,6 +147,8 @@ def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(sta
     os.kill(program.pid, signal.SIGKILL)
     program.wait()
     (task,) = [s["task_id"] for s in stage.store.states() if s["agent"] == "plan"]
+    if lost:
+        (stage.path / ".agent-workspaces" / task / "plan.jsonl").unlink()
     result = stage.result(task)
     assert (result["status"], states(result)) == ("partial", {"a": VERIFIED, "b": "failed", "c": VERIFIED})
     assert "mine" in result["nodes"][1]["why"]

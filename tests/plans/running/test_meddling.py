@@ -144,10 +144,14 @@ def test_events_that_were_removed_are_told_by_the_nodes_and_nothing_runs_twice(s
     stage.gives("last", {"k": 3})
     task = stage.plan({"a": node("quick"), "b": node("slow", "a"), "c": node("last", "b")})
     stage.appears("up")
+    events = folder(stage, task) / "plan.jsonl"
     if killed:
         stage.kill_supervisor()
-    (folder(stage, task) / "plan.jsonl").unlink()
+    events.unlink()
     stage.json("list")
+    if killed:  # and once more, when the plan has begun again over what was found
+        until(lambda: events.exists() and '"PlanStarted"' in events.read_text(), "its second beginning")
+        stage.kill_supervisor()
     (stage.path / "go").touch()
     result = stage.result(task)
     assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2, "k": 3})
@@ -167,6 +171,27 @@ def test_lost_events_of_a_node_that_was_tried_again(stage: Stage) -> None:
     result = stage.result(task)
     assert (result["status"], result["nodes"][0]["attempts"]) == ("completed", 2)
     assert stage.began(task) == {"a": 2}
+
+
+def test_lost_events_of_a_node_that_a_person_approved(stage: Stage) -> None:
+    stage.gives("slow", {"n": 1}, before=WAIT)
+    stage.gives("quick", {"m": 2})
+    task = stage.plan({"a": node("slow", requires_approval=True), "b": node("quick", requires_approval=True)})
+    first, second = until(
+        lambda: two if len(two := stage.state(task)["questions"]) == 2 else None, "both are asked for"
+    )
+    assert (first["step"], second["step"]) == ("a.1", "b.1")
+    stage.json("answer", task, str(first["seq"]), "yes")
+    stage.appears("up")
+    stage.kill_supervisor()
+    (folder(stage, task) / "plan.jsonl").unlink()
+    stage.json("list")
+    stage.json("answer", task, str(second["seq"]), "yes")
+    (stage.path / "go").touch()
+    result = stage.result(task)
+    assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2})
+    assert stage.began(task) == {"a": 1, "b": 1}
+    assert len(stage.state(task)["questions"]) == 2, "nobody is asked twice"
 
 
 def test_lost_events_of_a_plan_that_one_of_its_nodes_won(stage: Stage) -> None:
