@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import measure
 from measure import Row
-from sides import side
+from sides import Side, side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _FAN = 100
 
 
 def rows(*, quick: bool) -> list[Row]:
     """One after the other, then a hundred at once."""
-    with measure.folder() as place:
-        env = measure.environment(place)
-        with side("ours:Ours", place / "ours", env) as ours, side("peers:Graphs", place / "theirs", env) as theirs:
-            one = _compare(lambda: ours("one"), lambda: theirs("one"), 60 if quick else 200, 1)
-            many = _compare(lambda: ours("many", _FAN), lambda: theirs("many", _FAN), 9 if quick else 21, _FAN)
+
+    def one(place: Path) -> tuple[float, str]:
+        with _both(place) as (ours, theirs):
+            return _compare(lambda: ours("one"), lambda: theirs("one"), 60 if quick else 200, 1)
+
+    def many(place: Path) -> tuple[float, str]:
+        with _both(place) as (ours, theirs):
+            return _compare(lambda: ours("many", _FAN), lambda: theirs("many", _FAN), 9 if quick else 21, _FAN)
+
+    what = "no-op delegation, in-process function agent, sequential, vs LangGraph + SqliteSaver"
     return [
-        _row("no-op delegation, in-process function agent, sequential, vs LangGraph + SqliteSaver", one, 0.5, 0.2),
-        _row(f"the same, fan-out of {_FAN}, per node", many, 1.0, 0.5),
+        _row(what, measure.steady(one), 0.5, 0.2),
+        _row(f"the same, fan-out of {_FAN}, per node", measure.steady(many), 1.0, 0.5),
     ]
+
+
+@contextmanager
+def _both(place: Path) -> Iterator[tuple[Side, Side]]:
+    env = measure.environment(place)
+    with side("ours:Ours", place / "ours", env) as ours, side("peers:Graphs", place / "theirs", env) as theirs:
+        yield ours, theirs
 
 
 def _compare(ours: Callable[[], float], theirs: Callable[[], float], rounds: int, size: int) -> tuple[float, str]:

@@ -36,13 +36,17 @@ def rows(*, quick: bool) -> list[Row]:
 
 def _in_process(*, quick: bool) -> list[Row]:
     few, many = 100, 2_000 if quick else 10_000
-    with measure.folder() as place:
+
+    def against(place: Path) -> list[list[float]]:
         env = measure.environment(place)
         with side("ours:Ours", place / "ours", env) as we, side("peers:Graphs", place / "theirs", env) as they:
             we("plan", _NODES)
             they("many", _NODES)
-            rounds = 3 if quick else 7
-            ours, theirs = measure.in_turn(rounds, lambda: we("plan", _NODES), lambda: they("many", _NODES))
+            return measure.in_turn(3 if quick else 7, lambda: we("plan", _NODES), lambda: they("many", _NODES))
+
+    ours, theirs = measure.steady(against)
+    with measure.folder() as place:
+        env = measure.environment(place)
         with side("ours:Ours", place / "small", env) as small, side("ours:Ours", place / "big", env) as big:
             small("plan", few)
             rounds = 1 if quick else 3
