@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 
 _OURS = ".agent-workspaces"
 _WILD = "*?["
-_COARSE = 2.0  # seconds: how far the clock of a file system may be behind
+_COARSE, _FINE = 2.0, 0.1  # seconds: how far the clock of a file system may be behind; one that knows parts of a second
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _START = 8000  # bytes; where a NUL among these says that a file is no text, as git has it
-
-
-_begun: list[float] = []  # when ripgrep was, before it was asked for
 
 
 def _silent(_text: str) -> None:
@@ -45,16 +42,6 @@ def relative(where: str) -> str:
 def hashed(word: str) -> str:
     """A tag with its `#`, which may be left out."""
     return word if word.startswith("#") else f"#{word}"
-
-
-def begin(where: str, pattern: str) -> None:
-    """Have ripgrep begin with what `lines` will soon be asked for, if it is installed and there is something to search."""
-    program = installed()
-    if program and os.path.isdir(where) and not _is_ours(where):
-        from overhand import ripgrep
-
-        _begun.append(time.time())
-        ripgrep.begin(program, where, [literal(pattern)])
 
 
 def search(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) -> list[Hit]:
@@ -87,7 +74,7 @@ def lines(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent) 
         hits = look(raw, spots)
         if hits:
             shown = [f"{path}:{number}: {line.decode('utf-8', 'replace')}" for number, line in hits.items()]
-            found[_by_folder(path)] = path, shown  # sorted below, where nobody else is at work: as little as possible
+            found[_by_folder(path)] = path, shown  # what sorting needs is made now, while ripgrep is at work
     return dict(found[key] for key in sorted(found))
 
 
@@ -96,13 +83,13 @@ def _texts(
 ) -> Iterator[tuple[str, bytes, Spots | None]]:
     """The files to look at, what is in them, and where ripgrep saw it, unless they may have changed since."""
     prefix = literal(pattern).encode()
-    before = (_begun.pop() if _begun else time.time()) - _COARSE
+    began = time.time()
     for path, seen in _spotted(where, pattern, all=all, warn=warn, first=not spots):
         raw, changed = load(path, warn)
         if raw is None:
             continue
         if is_text(raw):
-            yield path, raw, seen if changed < before else None
+            yield path, raw, seen if changed < began - (_FINE if changed % 1 else _COARSE) else None
         elif prefix in raw:
             warn(f"{path} is not text; it was not searched.")
 
@@ -143,7 +130,10 @@ def read(path: str, warn: Warn = _silent) -> bytes | None:
 def load(path: str, warn: Warn = _silent) -> tuple[bytes | None, float]:
     """The same, and when the file was changed, by the file system's clock."""
     try:
-        fd = _open(path)
+        try:
+            fd = os.open(path, _READ)
+        except BlockingIOError:
+            fd = _open_later(path)
         try:
             stat = os.fstat(fd)
             size = stat.st_size
@@ -160,17 +150,15 @@ def load(path: str, warn: Warn = _silent) -> tuple[bytes | None, float]:
         return None, 0.0
 
 
-def _open(path: str) -> int:
-    try:
-        return os.open(path, _READ)
-    except BlockingIOError:  # it is just being edited (edits.py)
-        for _ in range(200):
-            time.sleep(0.001)
-            try:
-                return os.open(path, _READ)
-            except BlockingIOError:
-                pass
-        raise
+def _open_later(path: str) -> int:
+    """Open a file that is just being edited (edits.py)."""
+    for _ in range(200):
+        time.sleep(0.001)
+        try:
+            return os.open(path, _READ)
+        except BlockingIOError:
+            pass
+    return os.open(path, _READ)
 
 
 def _unreadable(path: str, why: str) -> str:
@@ -193,7 +181,7 @@ def _spotted(
         raise NotFound(
             f"There is no file or folder {where}.", "Name one that exists, or leave it out: the folder you are in."
         )
-    if _is_ours(where):
+    if _OURS in os.path.realpath(where).split("/"):
         warn(f"{where} is Overhand's own; it is not searched.")
         return
     program = installed()
@@ -208,10 +196,6 @@ def _spotted(
             return
     for path in documents(where, all=all, warn=warn):
         yield path, None
-
-
-def _is_ours(where: str) -> bool:
-    return _OURS in os.path.realpath(where).split("/")
 
 
 def installed() -> str:

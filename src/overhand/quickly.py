@@ -6,10 +6,16 @@ place is inert only inside of a fence, or inside of the few lines around it up t
 
 from __future__ import annotations
 
+from _codecs import utf_16_le_decode
+
 from overhand import mentions
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _PREFIX = b" \t>-+*0123456789.)"  # what containers and indents are made of
-_BLANK = b" \t"
+_PAIR = "\u6060"  # two backticks
 _FAR = 200  # bytes: no container begins that far to the right
 
 
@@ -29,11 +35,9 @@ def guess(raw: bytes, places: list[int]) -> list[int] | None:
         return [place for place in places if place >= start] if start else places
     if raw.find(b"\r") >= 0 or _has_html(raw, start, last):
         return None
-    if not has_tildes and raw.find(b"````", start, last) < 0:
-        found = _outside_simple(raw, places, start)
-        if found is not None:
-            return found
-    fences = _fences(raw, start, last)
+    fences = None if has_tildes else _simple_fences(raw, start, last)
+    if fences is None:
+        fences = _fences(raw, start, last)
     return None if fences is None else _outside(raw, places, fences, start)
 
 
@@ -51,6 +55,51 @@ def _has_html(raw: bytes, start: int, last: int) -> bool:
             return True
         at = raw.find(b"<", at + 1, last)
     return False
+
+
+def _simple_fences(raw: bytes, start: int, last: int) -> list[tuple[int, int]] | None:
+    """The fences that begin before the last place, if all are of three backticks, at the margin, and nothing else is
+    like them."""
+    found: list[tuple[int, int]] = []
+    begin = -1
+    for at in _marks(raw, start, last):
+        follows = raw[at + 3]  # at least the place itself
+        if (raw[at - 1] != 0x0A and at > start) or follows in b"` \t":
+            return None
+        if begin < 0:
+            if follows != 0x0A and raw.find(b"`", at + 3, _line_end(raw, at)) >= 0:
+                return None
+            begin = at
+        elif follows == 0x0A:
+            found.append((begin, at + 3))
+            begin = -1
+    return [*found, (begin, len(raw))] if begin >= 0 else found
+
+
+def _marks(raw: bytes, start: int, last: int) -> Iterator[int]:
+    """Where three backticks stand; of more in a row, at least where the first three do."""
+    # Two bytes at a time are read as one character: of three backticks, two always make one, and one character is found
+    # several times faster than three bytes.
+    head = raw if len(raw) < 2 * last else raw[:last]
+    try:
+        pairs = utf_16_le_decode(head, "strict", False)[0]
+    except UnicodeDecodeError:
+        pairs = ""
+    if len(pairs) != len(head) // 2:  # four of the bytes would be one character
+        at = raw.find(b"```", start, last)
+        while at >= 0:
+            yield at
+            at = raw.find(b"```", at + 3, last)
+        return
+    stop = (last + 1) // 2
+    half = pairs.find(_PAIR, start // 2, stop)
+    while half >= 0:
+        at = half + half
+        if at and raw[at - 1] == 0x60:
+            at -= 1
+        if raw[at + 2] == 0x60:
+            yield at
+        half = pairs.find(_PAIR, half + 1, stop)
 
 
 def _fences(raw: bytes, start: int, last: int) -> list[tuple[int, int]] | None:
@@ -96,56 +145,9 @@ def _run(raw: bytes, at: int) -> bytes:
     return raw[at:end]
 
 
-def _outside_simple(raw: bytes, places: list[int], start: int) -> list[int] | None:
-    """The live ones, if all fences are of three backticks and at the margin: then the nearest ones before a place tell
-    whether it is in one."""
-    found: list[int] = []
-    seen = floor = high = start
-    inside, clear = False, True
-    for index, place in enumerate(places):
-        if place < start:
-            continue
-        if (mark := raw.rfind(b"```", seen, place)) >= 0:
-            told = _is_inside(raw, start, seen, mark, inside)
-            if told is None:
-                return None
-            inside, floor, high = told, mark + 4, mark + 4
-        seen = place
-        if inside:
-            continue
-        if place >= high:
-            low, high = _around(raw, place, floor)
-            clear = raw.find(b"`", low, high) < 0 and raw.find(b"<!--", low, high) < 0
-            if not clear:
-                shown = None if raw.find(b"```", low, high) >= 0 else _among(raw, low, high, _below(places, index, high))
-                if shown is None:
-                    return None
-                found += shown
-        if clear:
-            found.append(place)
-    return found
-
-
-def _is_inside(raw: bytes, start: int, seen: int, mark: int, was: bool) -> bool | None:
-    """Whether a fence is open behind this mark of one, if it was before what was seen; None if that is hard to tell.
-
-    A mark with a word behind it never closes one, so there one is open in any case. One without opens or closes.
-    """
-    turns = False
-    while mark >= 0:
-        follows = raw[mark + 3]
-        if follows in _BLANK or (mark > start and raw[mark - 1] != 0x0A):
-            return None
-        if follows != 0x0A:
-            return None if raw.find(b"`", mark + 3, _line_end(raw, mark)) >= 0 else not turns
-        turns = not turns
-        mark = raw.rfind(b"```", seen, mark)
-    return was != turns
-
-
 def _outside(raw: bytes, places: list[int], fences: list[tuple[int, int]], start: int) -> list[int] | None:
     found: list[int] = []
-    high = start  # the end of the lines that the last place stood among
+    low = high = start  # the lines that the last place stood among
     clear = True  # nothing in them hides anything
     inside = iter([*fences, (len(raw), len(raw))])
     fence, floor = next(inside), start
@@ -155,58 +157,43 @@ def _outside(raw: bytes, places: list[int], fences: list[tuple[int, int]], start
             fence = next(inside)
         if place < start or place >= fence[0]:
             continue
-        if place >= high:
-            low, high = _around(raw, place, floor)
+        if place >= high:  # now those from the blank line before it to the one behind it
+            low, high = raw.rfind(b"\n\n", floor, place) + 2, raw.find(b"\n\n", place)
+            low, high = (low if low > 1 else floor), (high if high >= 0 else len(raw))
             clear = raw.find(b"`", low, high) < 0 and raw.find(b"<!--", low, high) < 0
             if not clear:
-                shown = _among(raw, low, high, _below(places, index, min(high, fence[0])))
-                if shown is None:
-                    return None
-                found += shown
+                among = _below(places, index, min(high, fence[0]))
+                shown = _by_lines(raw, low, high, among)
+                if shown is None and raw[low] in b" \t":
+                    return None  # it may belong to a list that began earlier
+                found += mentions.live_among(mentions.blocks(raw, low, high), raw, among) if shown is None else shown
         if clear:
             found.append(place)
     return found
 
 
-def _around(raw: bytes, place: int, floor: int) -> tuple[int, int]:
-    """The lines around a place, from the blank line before it to the one behind it."""
-    low, high = raw.rfind(b"\n\n", floor, place) + 2, raw.find(b"\n\n", place)
-    return (low if low > 1 else floor), (high if high >= 0 else len(raw))
-
-
-def _among(raw: bytes, low: int, high: int, places: list[int]) -> list[int] | None:
-    """The live ones of the places in these lines; None if the lines may belong to a list that began earlier."""
-    shown = _by_lines(raw, low, high, places)
-    if shown is not None or raw[low] in _BLANK:
-        return shown
-    return mentions.live_among(mentions.blocks(raw, low, high), raw, places)
-
-
 def _by_lines(raw: bytes, low: int, high: int, places: list[int]) -> list[int] | None:
     """The live ones, if each line opens and closes its own code spans: then it does not matter what kind it is."""
     text = raw[low:high]
-    if b"\\" in text or b"``" in text or b"<!--" in text:
+    if text.find(b"\\") >= 0 or text.find(b"``") >= 0 or text.find(b"<!--") >= 0:  # `in` takes longer
         return None
-    found: list[int] = []
-    at, index = low, 0
     for line in text.split(b"\n"):
-        count = line.count(b"`")
-        if count % 2:
+        if line.count(b"`") % 2:
             return None
-        end, seen, odd = at + len(line), at, 0
-        while index < len(places) and places[index] < end:
-            if count:
-                odd ^= raw.count(b"`", seen, places[index]) & 1
-                seen = places[index]
-            if not odd:
-                found.append(places[index])
-            index += 1
-        at = end + 1
+    found: list[int] = []
+    odd, seen = 0, low
+    for place in places:
+        odd ^= raw.count(b"`", seen, place) & 1
+        seen = place
+        if not odd:
+            found.append(place)
     return found
 
 
 def _below(places: list[int], index: int, end: int) -> list[int]:
     """The places from this one up to an offset."""
+    if places[-1] < end:
+        return places[index:]
     stop = index
     while stop < len(places) and places[stop] < end:
         stop += 1

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     Spots = list[tuple[int, int]]  # of each match the number of its line, from 1, and its offset in the file
 
 # The user's own settings and ignore files stay out of it, so that the answer is the same with and without ripgrep.
-# It prints `path NUL line:offset:match newline` for each match; names alone it would keep back until the end.
+# It prints `path NUL line:offset:match newline` for each match; names alone it would keep back until the end, and
+# headings it writes one by one.
 _FLAGS = (
     "--no-config", "--only-matching", "--line-number", "--byte-offset", "--with-filename", "--no-heading", "--null",
     "--line-buffered", "--text", "--encoding=none", "--color=never", "--no-require-git", "--no-ignore-dot",
@@ -22,28 +23,7 @@ _FLAGS = (
 _LETTER = r"(?-u)#[A-Za-z\x80-\xff]"
 _OURS = b"/.agent-workspaces/"
 _PIPE = 65536  # bytes it holds
-_PAUSE = 0.001  # seconds; being woken for each of a thousand files takes longer than reading them
-
-
-_begun: dict[tuple[str, ...], Running] = {}  # by their words, those that nobody has asked for yet
-
-
-def begin(program: str, where: str, texts: list[str]) -> None:
-    """Start what will soon be asked for."""
-    words = _words(program, where, texts, all=False, first=False)
-    running = _start(words)
-    if running is not None:
-        _begun[words] = running
-
-
-def give_up() -> None:
-    """End what was started and never asked for."""
-    while _begun:
-        pid, out, err = _begun.popitem()[1]
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
-        os.close(out)
-        os.close(err)
+_PAUSE = 0.0004  # seconds; being woken for each of a thousand files takes longer than reading them
 
 
 def holding(
@@ -51,8 +31,7 @@ def holding(
 ) -> Generator[tuple[str, Spots], None, bool]:
     """The files below a folder that hold one of these texts, as they are found, and where in them (or only the first
     place); in the end, whether these are all."""
-    words = _words(program, where, texts, all=all, first=first)
-    running = _begun.pop(words, None) or _start(words)
+    running = _start(_words(program, where, texts, all=all, first=first))
     if running is None:
         return False
     pid, out, err = running
@@ -98,8 +77,7 @@ def _threads() -> int:
 
 
 def _files(chunks: Iterator[bytes]) -> Iterator[tuple[str, Spots]]:
-    """File by file what comes out: between the NULs stands `line:offset:match newline path`, the path being the next
-    one's."""
+    """File by file what comes out: between two NULs stand a match and the path of the next one."""
     encoding = sys.getfilesystemencoding()
     path = rest = b""
     spots: Spots = []
@@ -113,7 +91,7 @@ def _files(chunks: Iterator[bytes]) -> Iterator[tuple[str, Spots]]:
             spots.append((int(line), int(offset)))
             following = said[said.index(b"\n") + 1 :]
             if following != path:
-                if _OURS not in path:  # a rule of `.gitignore` may take it back
+                if path.find(_OURS) < 0:  # a rule of `.gitignore` may take it back
                     yield path.removeprefix(b"./").decode(encoding, "surrogateescape"), spots
                 path, spots = following, []
 
@@ -126,7 +104,7 @@ def _chunks(out: int, err: int, said: list[bytes]) -> Iterator[bytes]:
     waiting = select.poll()
     for fd in (out, err):
         waiting.register(fd, select.POLLIN)
-    open_ends, began = 2, time.monotonic()
+    open_ends, began = {out, err}, time.monotonic()
     while open_ends:
         length = 0
         for fd, _ in waiting.poll():
@@ -134,12 +112,12 @@ def _chunks(out: int, err: int, said: list[bytes]) -> Iterator[bytes]:
             length += len(part)
             if not part:
                 waiting.unregister(fd)
-                open_ends -= 1
+                open_ends.remove(fd)
             elif fd == err:
                 said.append(part)
             else:
                 yield part
-        if open_ends and length < _PIPE // 2:
+        if out in open_ends and length < _PIPE // 2:
             time.sleep(min(_PAUSE, (time.monotonic() - began) / 20))
     yield b"\0"
 

@@ -26,7 +26,7 @@ def looking(
         """The lines with tags at these places; None if something else stands there now."""
         numbers: dict[int, int] = {}
         for number, place in spots:
-            if not raw.startswith(prefix, place):
+            if raw[place : place + size] != prefix:
                 return None
             if (is_plain and place and raw[place - 1] == 0x20) or tags.begins(raw, place):
                 numbers[place] = number
@@ -36,14 +36,27 @@ def looking(
             if number in found:
                 continue
             if (is_open and raw[place + size : place + size + 1].isalnum()) or fits(tags.name_at(raw, place)):
-                start, end = tags.line_around(raw, place)
+                start, end = raw.rfind(b"\n", 0, place) + 1, raw.find(b"\n", place)
+                if not start or end < 0 or raw[end - 1] == 0x0D:
+                    start, end = tags.line_around(raw, place)
                 found[number] = raw[start:end]
         return found
 
     def lines(raw: bytes, spots: Spots | None) -> dict[int, bytes]:
         found = None if spots is None else at(raw, spots)
-        if found is not None:
-            return found
-        return {tag.line: raw[tag.on.start : tag.on.end] for tag in tags.scan(raw, prefix) if fits(tag.name)}
+        return found if found is not None else at(raw, _everywhere(raw, prefix)) or {}
 
     return lines
+
+
+def _everywhere(raw: bytes, prefix: bytes) -> Spots:
+    """Each place with this text, and the number of its line."""
+    found: Spots = []
+    number, counted = 1, 0
+    place = raw.find(prefix)
+    while place >= 0:
+        number += raw.count(b"\n", counted, place)
+        counted = place
+        found.append((number, place))
+        place = raw.find(prefix, place + 1)
+    return found

@@ -250,7 +250,9 @@ LINES = [
 ]  # fmt: skip
 
 
-SIMPLE = [b"", b"#needs-fix", b"a `#needs-fix` b", b"a", b"```", b"```py", b"```#needs-fix"]
+SIMPLE = [
+    b"", b"#needs-fix", b"a `#needs-fix` b", b"a", b"```", b"```py", b"```#needs-fix", b"\xc3\xbc", b"\xd8\xa7\xdc\x90",
+]  # fmt: skip
 
 
 @settings(max_examples=3000, deadline=None)

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 
 def program() -> NoReturn:
     """`overhand` itself: run the command, and end at once, since taking an interpreter apart takes milliseconds."""
-    words = sys.argv[1:]
-    if words[:2] == ["tag", "find"]:
-        from overhand.cli import ahead
+    if sys.argv[1:3] == ["tag", "find"]:
+        import gc
 
-        ahead.start(words[2:])
-        code = main(words)
-        ahead.stop()
-    else:
-        code = main(words)
+        gc.disable()  # it ends soon, and looking through all that is found, again and again, takes a while
+    code = main()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -66,6 +62,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str], *, as_json: bool) -> int:
+    if words[:2] == ["tag", "find"]:
+        from overhand.cli import find
+
+        if find.at_once(words[2:], _tell):
+            return 0
     from overhand import verbs
     from overhand.cli.parse import parse
 
@@ -180,7 +181,7 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
         if answer.stream is None:
             print(_as_json(answer.payload, indent=1 if sys.stdout.isatty() else None))
     elif verb.name == "tag" and answer.payload.get("raw"):
-        from overhand.cli.words import verbatim  # and nothing else: the search was quick
+        from overhand.cli.words import verbatim  # and no more: the daemon was quick
 
         for line in verbatim(verb.name, answer.payload["text"]):
             print(line)

@@ -38,7 +38,7 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
     if wrong := given - _OPTIONS[do]:
         raise BadInput(f"--{min(wrong).replace('_', '-')} is not for tag {do}.", USAGE[do])
     if do == "find":
-        return _undisturbed(session, words, **options)
+        return _find(session, words, **options)
     from overhand.verbs import retag
 
     answer: Answer = getattr(retag, f"{do}_tag")(session, *words, **options)
@@ -63,19 +63,6 @@ def row(path: str, raw: bytes, found: Tag) -> dict[str, Any]:
 
     weights, text = tags.weights(raw, found), tags.line_text(raw, found)
     return tags.row(path, found.line, found.name, found.on_tags_line, weights, found.task, text)
-
-
-def _undisturbed(session: Session, words: list[str], **options: Any) -> Answer:
-    """Find without collecting garbage: none is made, and looking for it among all that is found takes a while."""
-    import gc
-
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return _find(session, words, **options)
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _find(
