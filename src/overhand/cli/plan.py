@@ -101,11 +101,11 @@ def _new(payload: Payload) -> Iterator[str]:
 def _dry_run(payload: Payload) -> Iterator[str]:
     yield f"{printable(payload['task'])} · {counted(payload['nodes'], 'node')} · nothing was run"
     limits = payload["limits"]
-    told = [f"at most {limits['max_parallel']} at once"] if limits["max_parallel"] else ["as dependencies allow"]
+    told = [_at_once(limits["max_parallel"])]
     told += [f"at most {say_duration(limits['timeout'])}"] if limits["timeout"] else []
     told += [f"budget {printable(limits['budget'])}"] if limits["budget"] else []
     told += [f"merge {payload['merge']}", f"on failure {payload['on_failure']}"]
-    yield f"   {payload['strategy']} · {' · '.join(told)}"
+    yield f"   {' · '.join(told)}"
     for number, wave in enumerate(payload["waves"], 1):
         yield from _wave(number, wave)
     for one in payload["warnings"]:
@@ -113,9 +113,16 @@ def _dry_run(payload: Payload) -> Iterator[str]:
     yield f"   next: {' · '.join(printable(one) for one in payload['next'])}"
 
 
+def _at_once(most: int | None) -> str:
+    """What really holds; the strategy that a score suggests is said by `plan check`."""
+    if most is None:
+        return "as parallel as dependencies allow"
+    return "one at a time" if most == 1 else f"at most {most} at once"
+
+
 def _run(payload: Payload) -> Iterator[str]:
     yield f"{colour(str(payload['handle']), 'bold')}  {printable(payload['title'])}"
-    yield f"   plan · accepted · {counted(payload['nodes'], 'node')} · {payload['strategy']}"
+    yield f"   plan · accepted · {counted(payload['nodes'], 'node')} · {_at_once(payload['max_parallel'])}"
     for warning in payload["warnings"]:
         yield from folded(printable(warning["message"]), "note: ")
     yield f"   {payload['folder']}"

@@ -175,7 +175,7 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
         "merge": plan.merge.strategy,
         "on_failure": ", ".join(told),
         "limits": {
-            "max_parallel": 1 if plan.strategy == "sequential" else plan.max_parallel or None,
+            "max_parallel": _at_once(plan),
             "budget": limits.get("budget") or (f"{plan.budget} tokens" if plan.budget else None),
             "timeout": plan.timeout,
         },
@@ -184,6 +184,11 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
         "warnings": [one.as_json() for one in found.problems],
         "next": [f"overhand plan run {given.word} --wait"],
     }
+
+
+def _at_once(plan: Plan) -> int | None:
+    """How many nodes may be at work together, if the plan says so."""
+    return 1 if plan.strategy == "sequential" else plan.max_parallel or None
 
 
 def receipt(session: Session, state: State, plan: Plan, found: plans.Checked) -> dict[str, Any]:
@@ -201,7 +206,7 @@ def receipt(session: Session, state: State, plan: Plan, found: plans.Checked) ->
         "state": "accepted",
         "nodes": len(plan.nodes),
         "strategy": score(plan).strategy,
-        "max_parallel": plan.max_parallel or None,
+        "max_parallel": _at_once(plan),
         "timeout": plan.timeout,
         "budget": state["budget"],
         "depth": state["depth"],

@@ -70,6 +70,18 @@ def test_dry_run_says_who_would_run_when_and_runs_nothing(shared: ProjectDir) ->
     assert shared.run("list", "--json").json["tasks"] == before
 
 
+def test_how_many_run_at_once_is_said_as_it_will_be(shared: ProjectDir) -> None:
+    def said(text: str, *words: str) -> str:
+        put(shared, "many.yaml", text)
+        return shared.run("plan", "run", "many.yaml", "--dry-run", *words, check=True).out.splitlines()[1].strip()
+
+    assert said(TWO).startswith("as parallel as dependencies allow · "), (
+        "a strategy that a score suggests is not forced"
+    )
+    assert said(TWO, "--max-parallel", "2").startswith("at most 2 at once · ")
+    assert said(f"strategy: sequential\n{TWO}").startswith("one at a time · ")
+
+
 def test_a_broken_plan_is_refused_with_all_that_is_wrong(shared: ProjectDir) -> None:
     put(shared, "broken.yaml", BROKEN)
     before = shared.run("list", "--json").json["tasks"]
