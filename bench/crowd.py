@@ -72,9 +72,9 @@ def _measure(project: Project, count: int) -> dict[str, float]:
     rss, fds = _rss(supervisor), _fds(supervisor)
     _sleepers(project, count)
     time.sleep(2.0)
-    busy, began = _cpu(supervisor), time.monotonic()
+    busy, began = measure.cpu(supervisor), time.monotonic()
     time.sleep(10.0)
-    idle = (_cpu(supervisor) - busy) / (time.monotonic() - began)
+    idle = (measure.cpu(supervisor) - busy) / (time.monotonic() - began)
     shims = [run["shim"] for state in store.states() for run in state["runs"] if run["shim"]]
     return {
         "rss": (_rss(supervisor) - rss) / count,
@@ -114,12 +114,6 @@ def _field(pid: int, name: str, field: str) -> float:
 
 def _fds(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def _cpu(pid: int) -> float:
-    """Seconds of CPU used so far, with those of its ended children left out."""
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _end_supervisor(store: Store) -> None:

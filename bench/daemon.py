@@ -27,7 +27,6 @@ _WORKER = """date +%s.%N >>"$OVERHAND_PROJECT/began"
 printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT" """
 _REQUEST = "# Fix Request: number {}\n\n**Tags**: #delegated-fix\n\n## What\nDo it.\n"
 _PATIENCE = 60.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows(*, quick: bool) -> list[Row]:
@@ -135,9 +134,9 @@ def _idle(folders: int, seconds: float) -> Row:
         with watched(place) as (store, _env):
             pid = summon.running(store) or 0
             until(lambda: not status(store)["pending"])
-            before, began = _ticks(pid), time.monotonic()
+            before, began = measure.cpu(pid), time.monotonic()
             time.sleep(seconds)
-            share = (_ticks(pid) - before) / _TICKS / (time.monotonic() - began)
+            share = (measure.cpu(pid) - before) / (time.monotonic() - began)
             size = _resident(pid)
             count = status(store)["folders"]
     return Row(
@@ -149,11 +148,6 @@ def _idle(folders: int, seconds: float) -> Row:
         share <= 0.001 and size <= 80e6,
         f"over {seconds:.0f} s",
     )
-
-
-def _ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
 
 
 def _resident(pid: int) -> int:

@@ -187,9 +187,9 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     assert len(askers) == count, f"{len(askers)} of {count} wait"
     time.sleep(3.0)  # what begins has to calm down
     pids = [supervisor, *askers]
-    before, began = sum(map(_cpu, pids)), time.monotonic()
+    before, began = sum(map(measure.cpu, pids)), time.monotonic()
     time.sleep(10.0)
-    idle = (sum(map(_cpu, pids)) - before) / (time.monotonic() - began)
+    idle = (sum(map(measure.cpu, pids)) - before) / (time.monotonic() - began)
     rss = max(map(_rss, askers)) / 1024
     began = time.monotonic()
     for task_id in tasks:
@@ -215,8 +215,3 @@ def _rss(pid: int) -> float:
     """Kilobytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
-
-
-def _cpu(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")

@@ -25,7 +25,6 @@ FIGURES = {
     "real": "real",
     "tags": "tags",
     "daemon": "daemon",
-    "plans-check": "plans_check",
     "plans": "plans",
 }
 

@@ -52,7 +52,7 @@ JUDGED: dict[str, tuple[tuple[str, ...], int, str, str, str]] = {
 def test_a_judged_task(overhand_project: ProjectDir, name: str) -> None:
     actions, code, what, path, status = JUDGED[name]
     overhand_project.agent("some", *actions)
-    overhand_project.run("delegate", "Do it", "--agent", "some", check=True)
+    overhand_project.run("delegate", "Do it", "--agent", "some", "--wait")  # else it may be told of the question first
     ran = overhand_project.run("monitor", "1", "--json")
     shown = ran.json
     assert (ran.code, shown["schema"], shown["what"], shown["status"]) == (code, "overhand.monitor/1", what, status)
