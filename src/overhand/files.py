@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.errors import OverhandError, storage_failed
+from overhand.errors import BadInput, NotFound, OverhandError, storage_failed
 
 MAX_DOCUMENT = 16 * 1024 * 1024
 MAX_PLAN = 4 * MAX_DOCUMENT  # a hundred thousand nodes
@@ -108,6 +108,18 @@ def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
         raise storage_failed(error, f"Cannot read {os.path.basename(path)}") from error
     finally:
         os.close(fd)
+
+
+def read_named(path: str, what: str, otherwise: str) -> bytes:
+    """The file that a person named; links are followed, for that is their word. Says what is so if it cannot be."""
+    if os.path.isdir(path):
+        raise BadInput(f"{path} is a folder.", f"Name a {what} in it.")
+    raw = read_file(os.path.realpath(path), limit=MAX_PLAN)
+    if raw is None and os.path.exists(path):
+        raise BadInput(f"{path} is no regular file, or may not be read.", f"Name a {what}, or use --stdin.")
+    if raw is None:
+        raise NotFound(f"There is no file {path}.", otherwise)
+    return raw
 
 
 def _open_to_read(path: str) -> int:

@@ -15,8 +15,8 @@ from overhand.documents.lint import lint_document
 from overhand.documents.problems import by_line, wrong
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
-from overhand.errors import BadInput, NotFound, Refused
-from overhand.files import MAX_PLAN, random_text, read_file, write_file
+from overhand.errors import BadInput, Refused
+from overhand.files import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
@@ -32,13 +32,7 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
     if file_or_id is None:
         raise BadInput("Check what?", "Name a file or a task: overhand check OUTPUT.md, overhand check 3")
     if is_file(file_or_id):
-        if os.path.isdir(file_or_id):
-            raise BadInput(f"{file_or_id} is a folder.", "Name a document in it.")
-        raw = read_file(os.path.realpath(file_or_id), limit=MAX_PLAN)
-        if raw is None and os.path.exists(file_or_id):
-            raise BadInput(f"{file_or_id} is no regular file, or may not be read.", "Name a document, or use --stdin.")
-        if raw is None:
-            raise NotFound(f"There is no file {file_or_id}.", "Name an existing file, a task, or use --stdin.")
+        raw = read_named(file_or_id, "document", "Name an existing file, a task, or use --stdin.")
         return _lint(session, file_or_id, raw, strict)
     return check_task(session, session.store.resolve(file_or_id))
 

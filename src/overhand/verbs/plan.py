@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import BadInput, NotFound, Refused
-from overhand.files import MAX_PLAN, read_file
+from overhand.errors import BadInput, Refused
+from overhand.files import MAX_PLAN, read_named
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
@@ -77,22 +77,12 @@ def source(word: str, *, stdin: bool = False) -> Source:
     if word == "-" or stdin:
         found = Source(word, "", sys.stdin.buffer.read(MAX_PLAN + 1))
     else:
-        found = Source(word, os.path.realpath(word), _read(word))
+        raw = read_named(word, "plan file", 'Write one: overhand plan new "what is to be done"')
+        found = Source(word, os.path.realpath(word), raw)
     if len(found.raw) > MAX_PLAN:
         most = f"{MAX_PLAN // (1024 * 1024)} MB"
         raise BadInput(f"{word} is larger than {most}, which no plan may be.", "Split it into several plans.")
     return found
-
-
-def _read(word: str) -> bytes:
-    if os.path.isdir(word):
-        raise BadInput(f"{word} is a folder.", "Name the plan file in it.")
-    raw = read_file(os.path.realpath(word), limit=MAX_PLAN)
-    if raw is None and os.path.exists(word):
-        raise BadInput(f"{word} is no regular file, or may not be read.", "Name a plan file, or use --stdin.")
-    if raw is None:
-        raise NotFound(f"There is no file {word}.", 'Write one: overhand plan new "what is to be done"')
-    return raw
 
 
 class Checked:

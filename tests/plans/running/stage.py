@@ -20,6 +20,10 @@ printf '{"status":"completed","summary":"copied","data":{"got":%s}}' "$(cat "$OV
 """
 
 
+# all that a plan's own task records of a plan that went well
+PLAN_EVENTS = ["created", "accepted", "run.created", "run.started", "run.ended", "judged"]
+
+
 def node(agent: str = "worker", *after: str, **keys: Any) -> dict[str, Any]:
     """A node in the short form."""
     found: dict[str, Any] = {

@@ -18,7 +18,7 @@ from overhand import proc, starting
 from overhand.callers import caller
 from overhand.verbs import Session
 from overhand.verbs import plan as plans
-from plans.running.stage import COPY, VERIFIED, node, states
+from plans.running.stage import COPY, PLAN_EVENTS, VERIFIED, node, states
 from runtime.scene import kill, until
 
 if TYPE_CHECKING:
@@ -60,14 +60,7 @@ def is_as_if_nothing_had_happened(stage: Stage, task: str) -> None:
     assert (result["status"], result["data"]) == ("completed", MERGED), result
     assert states(result) == dict.fromkeys(NODES, VERIFIED)
     assert stage.began(task) == {"a": 1, "b": 1, "c": 2, "d": 1}
-    assert [e["e"] for e in stage.events(task)] == [
-        "created",
-        "accepted",
-        "run.created",
-        "run.started",
-        "run.ended",
-        "judged",
-    ]
+    assert [e["e"] for e in stage.events(task)] == PLAN_EVENTS
     for name in NODES:
         child = stage.child(task, name)
         assert len(stage.events(child["task_id"], "judged")) == (2 if name == "c" else 1)
