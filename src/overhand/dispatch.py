@@ -153,9 +153,13 @@ class Dispatch:
             paths = {*index.worth_a_look(), *older, *self._noted(index), *waiting, ""}
         else:
             paths = {p for p in {*index.hits, *self.before} if index.hits.get(p) != self.before.get(p)}
+        due = sightings.due(self.boss.store)
         for path in paths:  # "": tasks whose tag may stand nowhere
             had = {hit.task for hit in self.before.get(path, ()) if hit.task}
+            window = due.get(path)
             self._touch(path, self.known, _quiet_for(f"{index.root}/{path}", time.time()), had)
+            if window and window[2] == _inode(f"{index.root}/{path}"):
+                self.changed[path].first, self.changed[path].last = window[:2]
 
     def _noted(self, index: Index) -> list[str]:
         """Files with items for which nobody is asked."""
@@ -242,11 +246,23 @@ class Dispatch:
         self.looking = True
         if not self.changed:
             self.known = time.time()
-        self._in_thread(lambda: ("looked", self._look_at(ripe)))
+        due = ripe | self.changed
+        self._in_thread(lambda: ("looked", self._look_at(ripe, due)))
 
-    def _look_at(self, ripe: dict[str, Changed]) -> tuple[dict[str, Changed], list[str]]:
+    def _expect(self, due: dict[str, Changed]) -> None:
+        """Note what changed before anybody may be started: whoever comes after us knows that no run has written it."""
+        at = {path: _inode(f"{self.boss.store.root}/{path}") for path in due if path}
+        if len(at) > 1:
+            try:
+                sightings.expect(self.boss.store, {p: (due[p].first, due[p].last, inode) for p, inode in at.items()})
+            except (OverhandError, OSError) as error:
+                self.note("error", path="", why=str(error))  # whoever comes after us will ask about more of them
+
+    def _look_at(self, ripe: dict[str, Changed], due: dict[str, Changed]) -> tuple[dict[str, Changed], list[str]]:
         """In a thread: heed each file; those that were busy are looked at again."""
         from overhand import heeding, places
+
+        self._expect(due)
 
         again: dict[str, Changed] = {}
         tasks: list[str] = []
@@ -329,3 +345,11 @@ def _quiet_for(path: str, now: float) -> float:
         return max(0.0, now - os.stat(path).st_ctime)
     except OSError:
         return 0.0
+
+
+def _inode(path: str) -> int:
+    """Which file this is; 0 for one that is gone."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0

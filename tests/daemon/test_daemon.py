@@ -6,13 +6,14 @@ import plistlib
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.house import TYPED
 from items.house import AT, INLINE, NOTES, REQUEST
-from overhand import machine, summon, switch
+from overhand import machine, sightings, summon, switch
 from overhand.dispatch import DEBOUNCE
 from runtime.scene import QUICK, until
 
@@ -75,6 +76,29 @@ def test_several_that_a_person_types_are_all_taken(house: Watched) -> None:
     for name in names:
         house.becomes("#done-fix", name)
     assert sum(house.starts(task) for task in house.items()) == 3
+
+
+def test_what_a_daemon_saw_before_it_was_killed_is_still_a_persons(house: Watched) -> None:
+    """It noted which files had changed before it started anybody: what changed since, or was moved there, waits."""
+    house.waiting_worker(QUICK)
+    same, again, moved, unseen = "requests/same.md", "requests/again.md", "moved/here.md", "requests/unseen.md"
+    noted = [house.write(name, TYPED) for name in (same, again)]
+    for name in (unseen, "aside/here.md"):
+        house.write(name, TYPED)
+    seen = time.time()
+    windows = {name: (seen, seen, place.stat().st_ino) for name, place in zip((same, again), noted, strict=True)}
+    house.write(AT)
+    sightings.expect(house.store, windows | {moved: (seen, seen, noted[0].stat().st_ino)})
+    house.approve()
+    house.appears("up")
+    house.write(again, TYPED)
+    (house.path / "aside").rename(house.path / "moved")
+    house.begin()
+    waits = until(lambda: found if len(found := house.log("waits")) == 3 else None, "three in the inbox")
+    assert sorted(one["item"] for one in waits) == [f"{name}#fix" for name in sorted((again, moved, unseen))]
+    for name in (AT, same):
+        house.let_go()
+        house.becomes("#done-fix", name)
 
 
 def test_what_an_agent_writes_waits_for_a_person(house: Watched) -> None:
