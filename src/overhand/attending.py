@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand import conducting, effects, handles, metering, model, parking, run
+from overhand import conducting, effects, handles, log, metering, model, parking, run
 from overhand.errors import OverhandError
 from overhand.watching import size_of
 
@@ -74,10 +74,16 @@ def is_due(known: Watch, now: float) -> bool:
         return blocked and now - known.attended >= _HEAR_AGAIN
     if not (known.asked or known.waiting is not None) or now - known.attended < _ATTEND_EVERY:
         return False
-    if known.attended and not known.asked and parking.waits_on(known.place):
+    if not has_news(known) and known.attended and not known.asked and parking.waits_on(known.place):
         known.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
+
+
+def has_news(known: Watch) -> bool:
+    """Whether something was recorded of its task since the last look, an answer perhaps by one who was killed then."""
+    before, known.logged = known.logged, size_of(f"{known.place}/../../{log.LOG}")
+    return known.logged != before
 
 
 def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:

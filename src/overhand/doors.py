@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overhand import model, questions
+from overhand import bells, model, questions
 from overhand.documents import ipc as documents
 from overhand.documents import jsontext
 from overhand.documents.problems import has_errors
@@ -60,7 +60,7 @@ def take(store: Store, state: State, by: Event, *, last: bool = False) -> tuple[
                 given.append(known)
         state = task.state
     for question in given:
-        questions.ring(ipc, question["stem"])
+        bells.ring(ipc, question["stem"])
     for question in _undelivered(state, ipc):
         whole = questions.whole_answer(store, state["task_id"], question)
         questions.deliver(store, state["task_id"], question, whole)
@@ -93,6 +93,15 @@ def _undelivered(state: State, ipc: str) -> list[Question]:
         for question in state["questions"]
         if question["answered"] is not None and not os.path.lexists(f"{ipc}/{question['stem']}.answer")
     ]
+
+
+def ring_again(store: Store, state: State) -> None:
+    """Whoever still waits for what was answered has missed the bell: who was to ring it may have been killed."""
+    ipc = questions.folder(store, state["task_id"])
+    hung = bells.hung(ipc)
+    for question in state["questions"] if hung else ():
+        if question["answered"] is not None and any(name.startswith(f".{question['stem']}-") for name in hung):
+            bells.ring(ipc, question["stem"])
 
 
 def _is_plain(stem: str) -> bool:

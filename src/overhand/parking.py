@@ -53,6 +53,7 @@ def has_file_question(state: State, run: Run) -> bool:
 def attend(work: Work, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take up what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
     state, unsettled = doors.take(work.store, work.store.state(task_id), work.by)
+    doors.ring_again(work.store, state)
     run = model.current_run(state)
     if run is None or run["state"] == "ended":
         return unsettled

@@ -339,13 +339,10 @@ class Waiting:
     """A question that a process waits for beside its other work: a bell to poll, and a lock that says so."""
 
     def __init__(self, store: Store, task_id: str, place: str, question: Question) -> None:
-        from overhand import questions
-        from overhand.files import random_text
+        from overhand import bells, questions
 
         self.store, self.task_id, self.seq, self._seen = store, task_id, question["seq"], -1
-        self._bell = f"{questions.folder(store, task_id)}/.{question['stem']}-{os.getpid()}-{random_text(4)}.bell"
-        os.mkfifo(self._bell, 0o600)
-        self.fd = os.open(self._bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bell, self.fd = bells.hang(questions.folder(store, task_id), question["stem"])
         self._blocked = questions.Blocked(place, self.seq)
         self._blocked.__enter__()
 

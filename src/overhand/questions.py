@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from overhand import machine, model
+from overhand import bells, machine, model
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
 from overhand.files import is_there, random_text, read_file, remove, write_file
 from overhand.jsonline import dumps, loads
@@ -25,7 +25,7 @@ _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
 _MOST = 20  # options
 _ROOM = 3000  # characters of an event that a question or an answer may fill
-_SLOW = 20.0  # seconds between looks of one who waits, should the bell fail
+SLOW = 120.0  # seconds between looks of one who waits, should there be nobody who rings its bell
 
 
 def folder(store: Store, task_id: str) -> str:
@@ -151,11 +151,8 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float,
     import time
 
     ipc = folder(store, task_id)
-    bell = f"{ipc}/.{question['stem']}-{os.getpid()}-{random_text(4)}.bell"
-    until = time.monotonic() + seconds
-    os.mkfifo(bell, 0o600)
-    fd = os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    seen = -1
+    until, seen = time.monotonic() + seconds, -1
+    bell, fd = bells.hang(ipc, question["stem"])
     try:
         while True:
             size = store.log_size(task_id)
@@ -163,7 +160,7 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float,
             left, seen = until - time.monotonic(), size
             if text is not None or left <= 0:
                 return text
-            rung = select.select([fd] if gone < 0 else [fd, gone], [], [], min(left, _SLOW))[0]
+            rung = select.select([fd] if gone < 0 else [fd, gone], [], [], min(left, SLOW))[0]
             if gone in rung:
                 return None
             if rung:
@@ -353,24 +350,7 @@ def deliver(store: Store, task_id: str, question: Question, text: str) -> None:
     os.makedirs(ipc, exist_ok=True)
     document = {"seq": question["seq"], "timestamp": question["answered"] or machine.now(), "answer": text}
     write_file(f"{ipc}/{question['stem']}.answer", dumps(document) + "\n")
-    ring(ipc, question["stem"])
-
-
-def ring(ipc: str, stem: str) -> None:
-    """One byte to each who waits for this answer; nobody there is no error."""
-    for name in os.listdir(ipc):
-        if name.startswith(f".{stem}-") and name.endswith(".bell"):
-            try:
-                fd = os.open(f"{ipc}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except OSError:
-                remove(f"{ipc}/{name}")  # its reader is gone
-                continue
-            try:
-                os.write(fd, b"\n")
-            except OSError:
-                continue  # the reader left just now
-            finally:
-                os.close(fd)
+    bells.ring(ipc, question["stem"])
 
 
 def whole_answer(store: Store, task_id: str, question: Question) -> str:

@@ -42,6 +42,7 @@ class Watch:
     waiting: float | None = None  # since when it is known to be blocked
     park_at: float = float("inf")  # when it is ended for want of an answer
     attended: float = 0.0  # when it was last looked at whether it waits
+    logged: int = -1  # how long its task's log was then
     hearing: Hearing | None = None  # its stream, where CONTROL lines are heard
     asked: bool = False  # an open question lies in a file: its silence is measured
     quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand import cli, log, questions, summon
+from overhand import bells, cli, log, summon
 from overhand.testing.countdown import Countdown
 
 between = Countdown(int(sys.argv[3])).between
 os.rename = between(os.rename)
 log.write = between(log.write)
-questions.ring = between(questions.ring)
+bells.ring = between(bells.ring)
 summon.call = between(summon.call)
 sys.exit(cli.main(["--project", sys.argv[1], "answer", sys.argv[2], "killed"]))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import model
+from overhand import bells, files, model
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -360,3 +362,24 @@ def test_the_path_of_a_childs_child_is_shown_and_answered_at_the_top(scene: Scen
     scene.json("answer", lowest, "this")
     completed(scene, top, 1)
     assert {s["status"] for s in scene.store.states()} == {"completed"}
+
+
+def test_a_bell_that_is_being_hung_is_not_taken_away_by_one_who_rings(tmp_path: Path) -> None:
+    """Whoever rings takes away bells to which nobody listens; one who is about to listen must find its own."""
+    done = threading.Event()
+
+    def ring() -> None:
+        while not done.is_set():
+            bells.ring(str(tmp_path), "001")
+
+    ringer = threading.Thread(target=ring)
+    ringer.start()
+    try:
+        for _ in range(300):
+            bell, fd = bells.hang(str(tmp_path), "001")
+            assert select.select([fd], [], [], 40)[0], "it was not rung"
+            os.close(fd)
+            files.remove(bell)
+    finally:
+        done.set()
+        ringer.join()
