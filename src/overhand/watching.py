@@ -102,6 +102,7 @@ class Watches:
         if known.hearing is not None and (stream := self.news.add(known.hearing.path, MODIFY)) is not None:
             numbers = (*numbers, stream)
         self.by_folder.update(dict.fromkeys(numbers, task_id))
+        known.stirred |= not set(numbers).issubset(known.folders)  # who was there before we listened is found by a look
         known.folders = numbers
         self._listen_to_reports(task_id, known)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import bells, files, model
+from overhand import bells, files, model, watching
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -383,3 +383,29 @@ def test_a_bell_that_is_being_hung_is_not_taken_away_by_one_who_rings(tmp_path: 
     finally:
         done.set()
         ringer.join()
+
+
+def test_what_was_made_in_a_folder_before_it_was_watched_is_found(scene: Scene) -> None:
+    """A run makes its folders when it needs them: whoever asks meanwhile must not be missed."""
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    current = model.current_run(scene.running(task))
+    assert current
+    place = Path(scene.store.run_folder(task, current["id"]))
+    watches = watching.Watches(select.poll())
+    watches.keep(task, current, str(place), None)
+    known = watches.live[task]
+    assert (watches.touched(known), watches.touched(known)) == (True, False)
+    (place / "waiting").mkdir()
+    assert watches.stirred() == [task]
+    assert (watches.touched(known), watches.touched(known)) == (True, False)
+    (place / "waiting/ask-1").touch()
+    assert watches.stirred() == []
+    watches.keep(task, current, str(place), None)
+    assert watches.touched(known)
+    watches.keep(task, current, str(place), None)
+    assert not watches.touched(known)
+    watches.drop(task)
+    (scene.path / "go").touch()
+    scene.judged(task)
