@@ -300,16 +300,28 @@ def _end_shim(place: str) -> None:
         wait_gone(pid, 1.0)
 
 
-def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset()) -> list[int]:
-    """Members that outlived an agent which has ended; the shim stays exactly as long as it has any."""
+def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), patience: float = 0.0) -> list[int]:
+    """Members that outlived an agent which has ended; the shim stays exactly as long as it has any.
+
+    With patience, those who are about to end may do so.
+    """
     if exit_code(place) is None:  # the shim was killed: nobody stayed for them
-        return sorted(members.Members(place, marker, spare).scan())
-    deadline = time.monotonic() + 0.1
+        return _still_there(members.Members(place, marker, spare).scan())
+    began = time.monotonic()
+    next_scan = began + 0.1
     while lives(place):
-        if time.monotonic() > deadline:
-            return sorted(members.Members(place, marker, spare).scan())
+        if (now := time.monotonic()) > next_scan:
+            found = _still_there(members.Members(place, marker, spare).scan())
+            if not found or now > began + patience:
+                return found
+            next_scan = now + 0.1
         time.sleep(0.002)
     return []
+
+
+def _still_there(found: dict[int, float]) -> list[int]:
+    """Without those that ended while we looked; the shim may be among them: its command line is empty by then."""
+    return sorted(pid for pid, started in found.items() if proc.start_time(pid) == started)
 
 
 def wait_gone(pid: int, seconds: float) -> bool:

@@ -194,7 +194,7 @@ class Members:
             if self._is_same_session(session, rows):
                 found.update(sight.sessions.get(session, ()))
         found = self._with_descendants(found, sight.children, spared)
-        found -= {pid for pid in found if pid == shim or _is_shims_pause(pid, rows[pid], shim)}
+        found -= {pid for pid in found if pid == shim or self._is_shims_pause(pid, rows[pid], shim)}
         self.seen = {pid: rows[pid].started for pid in found}
         self._remember({rows[pid].session: _leader_start(rows, rows[pid].session) for pid in found})
         return dict(self.seen)
@@ -222,6 +222,13 @@ class Members:
         """Another run's shim comes to us when the supervisor that our agent started has died: not ours to end."""
         place = shim_place(pid)
         return place is not None and place != self.place
+
+    def _is_shims_pause(self, pid: int, row: Process, shim: int | None) -> bool:
+        """The `sleep 1` of a shim whose agent has ended; until it is exec'd it looks like the shim."""
+        if shim is None or row.parent != shim:
+            return False
+        command = read(pid, "cmdline")
+        return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read(shim, "cmdline"))
 
     def _is_same_session(self, session: int, rows: dict[int, Process]) -> bool:
         """A number is free for reuse only when its session is empty: a leader with another start time is a stranger."""
@@ -316,11 +323,6 @@ def _looks_like_shim(pid: int) -> bool:
 
 def _leader_start(rows: dict[int, Process], session: int) -> float:
     return rows[session].started if session in rows else 0.0
-
-
-def _is_shims_pause(pid: int, row: Process, shim: int | None) -> bool:
-    """The `sleep 1` between two looks of the shim itself."""
-    return row.parent == shim and read(pid, "cmdline") == _PAUSE
 
 
 def pauses(shim: int) -> dict[int, float]:

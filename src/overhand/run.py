@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from overhand.shapes import Event, Run, State
 
 MARKER = prompts.MARKER
+_POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,8 @@ def ending(state: State, run: Run, place: str, found: handles.Probe, cause: str 
     why = cause or stop_cause(place) or requested
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
-    left = handles.leftovers(place, f"{MARKER}={run['id']}", spare) if same_pid_world(run) else []
+    patience = _POLL if run["driver"] == "external" else 0.0
+    left = handles.leftovers(place, f"{MARKER}={run['id']}", spare, patience) if same_pid_world(run) else []
     event: Event = {"e": "run.ended", "run": run["id"], "cause": why, "exit": found.exit}
     if left:
         event["leftovers"] = left[:50]

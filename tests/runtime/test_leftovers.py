@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from overhand import model, questions
+from overhand import members, model, questions
 from runtime.scene import until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.scene import Scene
 
 LEAVES = "setsid sleep 600 & "
@@ -57,3 +61,28 @@ def test_a_return_is_not_sent_back_beside_what_is_left(scene: Scene) -> None:
     scene.json("stop", task, code=None)
     scene.shell("worker", 'echo "no return" >"$OVERHAND_OUTPUT"', repair="rerun")
     assert scene.judged(scene.delegate("fail again"))["repairs"] > 0
+
+
+def test_the_shims_own_pause_is_nobody_before_it_is_execed_either(tmp_path: Path) -> None:
+    """A shim that stays forks a `sleep` each second; for a moment that looks like the shim, and is no leftover."""
+    forks = "import os, sys; pid = os.fork(); pid and print(pid, flush=True); sys.stdin.read()"
+    shim = subprocess.Popen(
+        [sys.executable, "-c", forks, "overhand-shim", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert shim.stdin
+    assert shim.stdout
+    try:
+        child = int(shim.stdout.readline())
+        (tmp_path / "shim").write_text(f"{shim.pid}\n")
+        run = members.Members(str(tmp_path), "OVERHAND_TEST=none", frozenset())
+        assert set(run.scan()) == {child}, "while the agent lives it may be the agent, about to begin"
+        (tmp_path / "exit").write_text("0\n")
+        assert members.Members(str(tmp_path), "OVERHAND_TEST=none", frozenset()).scan() == {}
+    finally:
+        shim.stdin.close()
+        shim.wait(30)
+        shim.stdout.close()
