@@ -17,7 +17,7 @@ demo: .venv/.runtime bytecode ## set up what running needs, then `overhand demo`
 	$(VENV)/overhand demo
 
 test: .venv/.dev bytecode ## the test suite (ARGS="-k word" is passed on)
-	$(VENV)/python -m pytest -n 3 $(ARGS)
+	$(VENV)/python -m pytest -n 2 $(ARGS)
 
 lint: .venv/.dev ## ruff, mypy --strict, import layers
 	$(VENV)/ruff check .

@@ -154,7 +154,7 @@ def test_leaving_leaves_the_work_alone(own: ProjectDir) -> None:
         cwd=own.path, env=own.environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
-    assert any("running" in line for line in process.stderr), "it never said that it runs"
+    assert any("plan: running" in line for line in process.stderr), "without a terminal there is a line for each change"
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 130
