@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from overhand import Project
 from overhand.errors import BadInput, Refused
 from overhand.testing import functions
-from runtime.scene import kill, until
+from runtime.scene import Scene, kill, until
 from verbs.host import host
 
 if TYPE_CHECKING:
@@ -231,6 +233,27 @@ def test_killed_while_it_waits(overhand_project: ProjectDir) -> None:
                                                                 'p.resume(1, answer="blue")'))  # fmt: skip
     assert again.says() == ["completed", "exit", "It is blue."]
     again.end()
+
+
+def test_a_dead_run_is_not_said_to_ask(overhand_project: ProjectDir) -> None:
+    """A supervisor is at work, and has not come to it yet."""
+    scene = Scene(overhand_project)
+    overhand_project.agent("sleeper", command=["sleep", "1000"])
+    there = host(overhand_project, ASKER.format(**SYNC))
+    there.asked()
+    overhand_project.run("delegate", "Rest", "--agent", "sleeper", check=True)
+    task_id = scene.store.resolve("1")
+    until(lambda: there.state()["runs"][0]["waiting"], "known to be blocked")
+    with scene.store.locked(task_id, {"kind": "person", "via": "test"}):
+        kill(there.process.pid)
+        there.process.communicate()
+        monitor = overhand_project.start("monitor", "1", "--json")
+        waiters = Path(scene.store.folder(task_id), ".waiters")
+        until(lambda: len(list(waiters.glob(f"{monitor.pid}-*"))) == 2 or monitor.poll() is not None, "it to wait")
+        assert monitor.poll() is None
+    told = json.loads(monitor.communicate()[0])
+    assert (monitor.returncode, told["what"], told["status"]) == (2, "output", "needs-input")
+    overhand_project.run("stop", "2", "--now", check=True)
 
 
 # ---- from Python

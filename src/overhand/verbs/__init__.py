@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+PATIENCE = 1.0  # seconds
+
 
 class Session:
     """Who calls a verb and where."""
@@ -41,6 +43,7 @@ class Session:
         self.read = read  # asks a person for a line; it returns None at the end of input
         self.plain = False  # the answer is only read: text will do, where an object for each line takes long
         self.draw: Callable[[dict[str, Any]], None] | None = None  # shows a plan in place; None where nothing can be
+        self.patience = PATIENCE  # left for a supervisor that is behind, until it is not
         self.gone = -1  # a descriptor that can be read once whoever called no longer waits
 
     def is_gone(self) -> bool:

@@ -14,7 +14,7 @@ from overhand.errors import BadInput, Refused
 from overhand.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.look import progress
-from overhand.verbs.reconcile import refresh
+from overhand.verbs.reconcile import looks_dead, refresh
 from overhand.verbs.walk import item
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def _what(session: Session, state: State) -> str:
     if state["status"] is not None:
         done = os.path.lexists(f"{session.store.folder(state['task_id'])}/ipc/.done")
         return "done" if done else "output"
-    return "question" if model.open_questions(state) and not state["queued"] else ""
+    if state["queued"] or looks_dead(session, state):
+        return ""  # what it asked is no longer asked by anybody who waits: the end will be told
+    return "question" if model.open_questions(state) else ""
 
 
 def _told(session: Session, state: State, what: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 
 from overhand import log, machine, model, questions
 from overhand.errors import Refused
+from overhand.verbs import PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,12 +92,11 @@ def _is_carried(session: Session, state: State) -> bool:
 
 
 def _settle(session: Session, state: State) -> State:
-    """With a supervisor at work it is only a moment behind; without one, we do it ourselves."""
+    """A supervisor that is at work does it, and we wait for that; without one, we do it ourselves."""
     from overhand import summon
 
     if summon.running(session.store) is not None:
-        summon.call(session.store, [state["task_id"]])
-        return session.store.state(state["task_id"])
+        return _settled_by_supervisor(session, state)
     from overhand import config, effects, finish, run
     from overhand.callers import caller
 
@@ -110,4 +110,26 @@ def _settle(session: Session, state: State) -> State:
             summon.call(session.store, children)
         if parent := effects.report_to_parent(work, state):
             summon.call(session.store, [parent])
+    return state
+
+
+def _settled_by_supervisor(session: Session, state: State) -> State:
+    """It is only a moment behind, in which a dead run would look alive; one that has more to do is not waited for."""
+    import time
+
+    from overhand import summon, waiting
+
+    task_id = state["task_id"]
+    with waiting.bell(session.store, [task_id]) as bell:
+        summon.call(session.store, [task_id])
+        until = waiting.deadline(session.patience)
+        while looks_dead(session, state := session.store.state(task_id)):
+            run = model.current_run(state)
+            if run and run["state"] == "ended" and state["checks"]:
+                return state
+            session.patience = max(0.0, until - time.monotonic())
+            if not session.patience:
+                return state
+            bell.wait(session.patience)
+    session.patience = PATIENCE
     return state
