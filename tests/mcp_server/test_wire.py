@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import time
 from typing import TYPE_CHECKING
 
@@ -100,9 +102,41 @@ def test_a_call_that_takes_long_keeps_it_awake(tmp_path: Path) -> None:
         line.close()
 
 
+def test_an_answer_that_is_not_sent_yet_is_not_lost(tmp_path: Path) -> None:
+    """It is written by one thread while another one finds that all has been quiet for long."""
+    late = """
+import threading, types
+from overhand.mcp import wire
+looks, flush, select = threading.Semaphore(0), wire.Wire.flush, wire.select.select
+def look(*given):
+    found = select(*given)
+    looks.release()
+    return found
+def sent_after_two_looks(self):
+    if b"structuredContent" in self._unsent:
+        while looks.acquire(blocking=False):
+            pass
+        looks.acquire()
+        looks.acquire()
+    flush(self)
+wire.select, wire.Wire.flush = types.SimpleNamespace(select=look), sent_after_two_looks
+"""
+    line = Line(tmp_path, "-c", late + IMPATIENT)
+    try:
+        line.ask(hello("2025-11-25"))
+        line.say(READY)
+        line.say({"id": 1, **CALL})
+        assert line.process.stdout is not None
+        assert select.select([line.process.stdout], [], [], 60)[0], "the answer was lost"
+        assert json.loads(line.process.stdout.readline())["id"] == 1
+        assert becomes_a_shell(line)
+    finally:
+        line.close()
+
+
 def test_the_shell_ends_with_its_client(line: Line) -> None:
     line.ask(hello("2025-11-25"))
     assert becomes_a_shell(line)
     assert line.process.stdin is not None
     line.process.stdin.close()
-    assert line.process.wait(10) == 0
+    assert line.process.wait(60) == 0

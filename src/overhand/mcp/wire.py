@@ -54,6 +54,7 @@ class Wire:
         os.close(nothing)
         self._ahead = self._unsent = b""
         self._asked = self._replied = 0  # requests and answers; one thread counts each
+        self._unsaid = 0  # answers that are written and not sent: whoever becomes a shell now would lose them
         self._moved = time.monotonic()
         self._patience = OPENING
 
@@ -112,7 +113,7 @@ class Wire:
         """A line, unless it answers what was answered before."""
         head = text[:200]
         if '"id"' in head and '"method"' not in head:  # an answer that is not recognised keeps us awake, no more
-            self._replied += 1
+            self._unsaid += 1
         if self.answered:
             message = json.loads(text)
             if "method" not in message and str(message.get("id")) in self.answered:
@@ -126,6 +127,7 @@ class Wire:
         while view:
             view = view[os.write(self._writes, view) :]
         self._moved = time.monotonic()
+        self._replied, self._unsaid = self._replied + self._unsaid, 0
 
 
 def _handed_over() -> list[bytes]:
