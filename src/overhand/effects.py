@@ -51,6 +51,7 @@ class Hearing:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return found
+        looked = time.monotonic()  # before the look: what is printed after it, we have not seen
         try:
             while part := os.pread(fd, _PART, self.place):
                 self.grown = time.monotonic()
@@ -60,7 +61,7 @@ class Hearing:
             os.close(fd)
         if last:
             found += self.listener.finish()
-        elif self.listener.waiting and time.monotonic() - self.grown >= _STILL:
+        elif self.listener.waiting and looked - self.grown >= _STILL:
             found += self.listener.quiet()
         return found
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,8 @@ from overhand import effects
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from overhand.shapes import Event, State
     from runtime.scene import Scene
 
@@ -92,27 +96,76 @@ def test_a_file_full_of_control_lines_that_is_merely_shown_does_nothing(scene: S
     assert not scene.state(task)["notices"]
 
 
+# A command behind which nothing comes for a second is whole. Who was held up for so long says it all once more; the
+# last round, whose number is kept, was said in time.
+IN_TIME = f"""
+import os, time
+def in_time(say):
+    for n in range(20):
+        began = time.monotonic()
+        say(n)
+        if time.monotonic() - began < {effects._STILL} * 0.9:
+            break
+    open("round", "w").write(str(n))
+"""
+
+
 def test_lines_that_come_byte_by_byte(scene: Scene) -> None:
-    text = (
-        "Umlauts: äöü\\r\\n\\nCONTROL: CHECKPOINT\\r\\nREASON: Ünder way\\r\\nmore\\nCONTROL: PAUSE REASON: Go on?\\n"
-    )
-    program = f"import os\nfor b in '{text}'.encode(): os.write(1, bytes([b]))"
+    text = "Umlauts: äöü\r\n\nCONTROL: CHECKPOINT\r\nREASON: Ünder way\r\nmore\nCONTROL: PAUSE REASON: Go on?\n"
+    program = f"{IN_TIME}\nin_time(lambda _: [os.write(1, bytes([b])) for b in {text!r}.encode()])"
     scene.project.agent("worker", command=[sys.executable, "-c", program], control=True)
     task = scene.delegate()
     assert ended(scene, task)["status"] == "needs-input"
-    assert commands(scene, task) == [("CHECKPOINT", True), ("PAUSE", True)]
-    assert scene.state(task)["checkpoints"][0]["reason"] == "Ünder way"
+    rounds = int((scene.path / "round").read_text()) + 1
+    assert commands(scene, task) == [("CHECKPOINT", True), ("PAUSE", True)] * rounds
+    assert scene.state(task)["checkpoints"][-1]["reason"] == "Ünder way"
     assert [q["question"] for q in scene.state(task)["questions"]] == ["Go on?"]
 
 
 def test_a_reason_that_comes_a_moment_later_belongs_to_its_command(scene: Scene) -> None:
     """Something else stirs meanwhile: a run's folder is looked at, but its stream has only just fallen silent."""
-    script = """printf 'Before.\\n\\nCONTROL: PAUSE\\n'
-    for n in 1 2 3 4 5 6; do touch "$OVERHAND_RUN_FOLDER/$n"; sleep 0.1; done; printf 'REASON: The reason.\\n'"""
-    scene.shell("worker", script.replace("$OVERHAND_RUN_FOLDER", '$(dirname "$OVERHAND_OUTPUT")'), control=True)
+    program = """
+place = os.path.dirname(os.environ["OVERHAND_OUTPUT"])
+def say(n):
+    os.write(1, b"Before %d.\\n\\nCONTROL: PAUSE\\n" % n)
+    for stir in range(6):
+        open(f"{place}/{n}-{stir}", "w").close()
+        time.sleep(0.05)
+    os.write(1, b"REASON: The reason %d.\\n" % n)
+in_time(say)
+"""
+    scene.project.agent("worker", command=[sys.executable, "-c", IN_TIME + program], control=True)
     task = scene.delegate()
     ended(scene, task)
-    assert [q["question"] for q in scene.state(task)["questions"]] == ["The reason."]
+    number = (scene.path / "round").read_text()
+    told = [q["question"] for q in scene.state(task)["questions"]]
+    assert told[-1] == f"The reason {number}."
+    assert f"Before {number}." not in told
+
+
+def test_a_stream_is_still_only_if_it_was_looked_at_so_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever hears is held up behind its look, and meanwhile the reason is printed."""
+    said, now, read = tmp_path / "stdout", [100.0], os.pread
+
+    def held_up(fd: int, size: int, place: int) -> bytes:
+        if not (found := read(fd, size, place)):
+            now[0] += effects._STILL
+        return found
+
+    monkeypatch.setattr(effects, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    hearing = effects.Hearing("sess_1_aaaaaa", str(said))
+    said.write_text("Before.\n\nCONTROL: PAUSE\n")
+    with monkeypatch.context() as stalled:
+        stalled.setattr(os, "pread", held_up)
+        assert hearing.heard() == []
+    with said.open("a") as file:
+        file.write("REASON: The reason.\n")
+    assert [command.reason for command in hearing.heard()] == ["The reason."]
+    with said.open("a") as file:
+        file.write("CONTROL: PAUSE\n")
+    assert hearing.heard() == []
+    now[0] += effects._STILL
+    assert [command.word for command in hearing.heard()] == ["PAUSE"], "nothing came for so long"
 
 
 def test_the_last_line_needs_no_newline_and_is_heard_before_the_verdict(scene: Scene) -> None:
