@@ -25,12 +25,11 @@ QUIET = 5.0  # seconds without a sign of life after which a question in a file i
 def asks(place: str, state: State) -> bool:
     """Whether one of its processes waits in `ask`, or was told a moment ago to call again."""
     folder = f"{place}/waiting"
-    for name in _names(folder):
-        if name.startswith("ask-") and log.is_held(f"{folder}/{name}"):
-            return True
-        if name.startswith("again-") and _is_open(state, name[6:]) and _age(f"{folder}/{name}") < AGAIN:
-            return True
-    return False
+    if any(name.startswith("ask-") and log.is_held(f"{folder}/{name}") for name in _names(folder)):
+        return True
+    # only now: a call leaves its mark before it lets go of its lock
+    marks = [name for name in _names(folder) if name.startswith("again-")]
+    return any(_is_open(state, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
 
 
 def waits_on(place: str) -> bool:

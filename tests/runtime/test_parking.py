@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import bells, files, model, watching
+from overhand import bells, files, log, model, parking, questions, watching
+from overhand.verbs import ask
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -143,6 +144,22 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
 
 
 # races
+
+
+def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves its mark and lets go of its lock after somebody has looked into the folder and before the next look."""
+    call, really = questions.Blocked(str(tmp_path), 1), log.is_held
+    call.__enter__()
+
+    def meanwhile(path: str) -> bool:
+        monkeypatch.undo()
+        ask._leave_mark(str(tmp_path / "waiting"), 1)
+        call.__exit__()
+        return really(path)
+
+    monkeypatch.setattr(log, "is_held", meanwhile)
+    assert parking.asks(str(tmp_path), model.fold("worker-1", [{"e": "asked", "seq": 1}]))
+    assert not parking.asks(str(tmp_path), model.fold("worker-1", [])), "nothing is open"
 
 
 def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene) -> None:
