@@ -342,9 +342,13 @@ class Waiting:
         from overhand import bells, questions
 
         self.store, self.task_id, self.seq, self._seen = store, task_id, question["seq"], -1
-        self._bell, self.fd = bells.hang(questions.folder(store, task_id), question["stem"])
         self._blocked = questions.Blocked(place, self.seq)
         self._blocked.__enter__()
+        try:  # the bell last: who was woken by the file of the lock, and looked before it was taken, is woken once more
+            self._bell, self.fd = bells.hang(questions.folder(store, task_id), question["stem"])
+        except OSError:
+            self._blocked.__exit__()
+            raise
 
     def answer(self) -> str | None:
         """Its answer, once there is one."""

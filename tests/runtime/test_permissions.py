@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import select
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand import model, permissions, questions
+from overhand import model, parking, permissions, questions
 from overhand.permissions import Policy, Request, begin, glob, matches, request, rule, widest
+from overhand.watching import Watches
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -221,6 +224,30 @@ def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[s
     assert not isinstance(begin(scene.store, task, run, quoted, reading, "test"), str)
     answer(scene, task, "Allow once")
     assert begin(scene.store, task, run, two, reading, "test") == "allow"  # the pattern `execute: echo *`
+
+
+def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene, at_work: tuple[str, str]) -> None:
+    """The file of its lock is there a moment before it is locked: a supervisor that looks then finds nobody waiting."""
+    task, run = at_work
+    current, place, lock = scene.state(task)["runs"][-1], str(scene.place(task)), fcntl.flock
+    asked = begin(scene.store, task, run, Request("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
+    assert not isinstance(asked, str)
+    watches = Watches(select.poll())
+    watches.keep(task, current, place, None)
+    with pytest.MonkeyPatch.context() as patched:
+
+        def look_first(fd: int, how: int) -> None:
+            patched.undo()
+            watches.stirred()
+            assert not parking.asks(place, scene.state(task))
+            lock(fd, how)
+
+        patched.setattr(fcntl, "flock", look_first)
+        waiting = permissions.Waiting(scene.store, task, place, asked)
+    assert watches.stirred() == [task]
+    assert parking.asks(place, scene.state(task))
+    waiting.end()
+    watches.drop(task)
 
 
 def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) -> None:
