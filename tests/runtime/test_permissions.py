@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import select
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from overhand import model, parking, permissions, questions
 from overhand.permissions import Policy, Request, begin, glob, matches, request, rule, widest
 from overhand.watching import Watches
-from runtime.scene import until
+from runtime.scene import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +157,7 @@ def test_no_always_for_what_runs_anything() -> None:
 
 @pytest.fixture
 def at_work(scene: Scene) -> Iterator[tuple[str, str]]:
-    scene.shell("worker", "sleep 60")
+    scene.shell("worker", "sleep 600")
     task = scene.delegate("wait")
     until(lambda: scene.state(task)["runs"] and scene.state(task)["runs"][-1]["state"] == "running", "it runs")
     yield task, str(scene.state(task)["runs"][-1]["id"])
@@ -195,7 +194,7 @@ def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, st
     assert not isinstance(begin(scene.store, task, run, parked, reading, "test"), str)
     scene.json("stop", task, "--now", code=None)
     answer(scene, task, "Allow once")
-    scene.shell("worker", "sleep 60")
+    scene.shell("worker", "sleep 600")
     scene.json("resume", task)
     second = until(lambda: [r["id"] for r in scene.state(task)["runs"][1:] if r["state"] == "running"], "it runs")[0]
     assert begin(scene.store, task, second, parked, reading, "test") == "allow"
@@ -255,17 +254,16 @@ def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) 
     given_ = {"file_path": "/etc/x", "content": ""}
     found: list[dict[str, Any]] = []
     thread = threading.Thread(
-        target=lambda: found.append(permissions.decide(scene.store, task, run, "Write", given_, 30.0))
+        target=lambda: found.append(permissions.decide(scene.store, task, run, "Write", given_, 3 * PATIENCE))
     )
     thread.start()
     until(lambda: model.open_questions(scene.state(task)), "a question")
     until(lambda: (runs := scene.state(task)["runs"]) and runs[-1]["waiting"] is not None, "it is known to be blocked")
     answer(scene, task, "Allow once")
-    thread.join(10)
+    thread.join(PATIENCE)
     assert found == [{"behavior": "allow", "updatedInput": given_}]
-    began = time.monotonic()
     late = permissions.decide(scene.store, task, run, "Write", {"file_path": "/etc/y"}, 0.1)
     assert late["behavior"] == "deny"
-    assert time.monotonic() - began < 5
+    assert "Nobody has answered" in late["message"]
     inside = {"file_path": str(scene.path / "a"), "content": ""}
     assert permissions.decide(scene.store, task, run, "Write", inside, 0.1)["behavior"] == "allow"
