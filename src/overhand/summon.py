@@ -130,11 +130,17 @@ def own_folder(store: Store) -> int:
 
 
 def _send(store: Store, line: bytes) -> bool:
-    """Whether a supervisor took the message over: it says so."""
+    """Whether a supervisor took the message over: it says so. It drops who dawdles, and is told once more then."""
+    said = _say(store, line)
+    return (_say(store, line) if said == b"" else said) == b"ok\n"
+
+
+def _say(store: Store, line: bytes) -> bytes | None:
+    """What it says to a message: nothing if it dropped us; None if nobody listens, or says anything."""
     import _socket
 
     if not os.path.exists(f"{store.own}/sock"):
-        return False
+        return None
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     folder = own_folder(store)
     try:
@@ -143,9 +149,11 @@ def _send(store: Store, line: bytes) -> bool:
         view = memoryview(line)
         while view:
             view = view[peer.send(view) :]
-        return peer.recv(3) == b"ok\n"
+        return peer.recv(3)
+    except (BrokenPipeError, ConnectionResetError):
+        return b""
     except OSError:
-        return False
+        return None
     finally:
         os.close(folder)
         peer.close()

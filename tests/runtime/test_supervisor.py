@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -52,6 +54,26 @@ def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:
     assert f"held by process {scene.supervisor()}" in second.stdout
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
+
+
+def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> None:
+    """The supervisor waits for nobody: whoever is held up between its call and its first word is not heard."""
+    scene.store.ensure()
+    heard: list[str] = []
+    with Desk(summon.address(scene.store, summon.own_folder(scene.store)), f"{scene.store.own}/sock") as desk:
+
+        def serve() -> None:
+            select.select([desk.listener], [], [])
+            desk.listener.accept()[0].close()
+            while not heard:
+                select.select([desk.listener], [], [])
+                heard.extend(task for tasks, _ in desk.receive(lambda _: None) for task in tasks)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert summon.remind(scene.store, ["worker-1"])
+        thread.join()
+    assert heard == ["worker-1"]
 
 
 def test_it_ends_when_idle_and_takes_its_socket_away(scene: Scene) -> None:
