@@ -370,8 +370,7 @@ def test_the_path_of_a_childs_child_is_shown_and_answered_at_the_top(scene: Scen
     scene.shell("second", f"$OVERHAND delegate three --agent third --wait >/dev/null && {QUICK}")
     scene.shell("first", f"$OVERHAND delegate two --agent second --wait >/dev/null && {QUICK}")
     top = scene.delegate("one", "--agent", "first")
-    until(lambda: len(scene.ids()) == 3, "three tasks")
-    lowest = next(s["task_id"] for s in scene.store.states() if s["depth"] == 3)
+    lowest = until(lambda: next((s["task_id"] for s in scene.store.states() if s["depth"] == 3), None), "the third")
     asked(scene, lowest)
     text = scene.project.run("answer").out
     assert "user → first → second → third" in text
