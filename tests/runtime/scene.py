@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ from overhand.testing import processes
 from overhand.testing.strays import SLEEP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from overhand.shapes import Event, State
     from overhand.testing.project import ProjectDir
@@ -169,6 +170,20 @@ class Scene:
         pid = self.supervisor()
         if pid is not None:
             kill(pid)
+
+    @contextmanager
+    def supervisor_standing_still(self, task: str) -> Iterator[None]:
+        """It is stopped, with all its threads, and at a moment when it does not hold the lock of this task."""
+        pid = self.supervisor()
+        assert pid
+        with self.store.locked(task, {"kind": "test"}):
+            os.kill(pid, signal.SIGSTOP)
+            threads = f"/proc/{pid}/task"
+            until(lambda: all(log.is_stopped(int(name)) for name in os.listdir(threads)), f"process {pid} stopped")
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def is_quiet(self) -> bool:
         """Kill every supervisor, also one that is just starting; whether nobody is left then."""

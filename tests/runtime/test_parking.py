@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,16 +176,17 @@ def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, m
 def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene) -> None:
     scene.project.config('[limits]\nanswer_wait = "1s"\nstop_grace = "0.2s"\n')
     scene.shell("worker", ASK)
-    task = scene.delegate()
-    blocked(scene, task)
-    supervisor = scene.supervisor()
-    assert supervisor
-    os.kill(supervisor, signal.SIGSTOP)
-    try:
-        assert scene.json("answer", task, "now")["resumed"] is False
-        until((scene.path / "said").exists, "the answer reached the agent")
-    finally:
-        os.kill(supervisor, signal.SIGCONT)
+    for _ in range(10):
+        task = scene.delegate()
+        blocked(scene, task)
+        with scene.supervisor_standing_still(task):
+            if (scene.place(task) / "stopped").exists():
+                continue  # it was quicker than we were
+            assert scene.json("answer", task, "now")["resumed"] is False
+            until(lambda: (scene.path / "said").read_text() == "now\n", "the answer reached the agent")
+            waiting = scene.state(task)["runs"][0]["waiting"] or 0.0
+            until(lambda since=waiting: time.monotonic() > since + 1, "when it would be parked")  # type: ignore[misc]
+            break
     until(lambda: scene.state(task)["status"] == "completed", "completed")
     assert len(scene.events(task, "answered")) == 1
 
@@ -193,24 +195,21 @@ def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene)
 def test_an_answer_between_the_end_and_the_verdict(scene: Scene, when: str) -> None:
     """A check that waits holds the verdict up; with a STOP of the supervisor nothing is gathered yet either."""
     scene.project.config(SOON)
-    scene.shell("worker", ASK)
+    scene.shell("worker", f"until test -e go; do sleep 0.02; done; {ASK}")
     os.mkfifo(scene.path / "gate")
     check = "test -e judged || { touch checking; cat gate; touch judged; }"
     task = scene.delegate("sort", "--verify", f"test $(ls -a $OVERHAND_CHECK | wc -l) -gt 0; {check}")
     (scene.path / "gate").write_text("the check on the base\n")
     (scene.appears("judged")).unlink()
     (scene.path / "checking").unlink()
+    (scene.path / "go").touch()
     if when == "before the verdict":
         blocked(scene, task)
         place = scene.place(task)
         until((place / "stopped").exists, "it is being parked")
-        supervisor = scene.supervisor()
-        assert supervisor
-        os.kill(supervisor, signal.SIGSTOP)
-        unjudged = scene.state(task)["status"] is None
-        scene.project.run("answer", task, "this")
-        os.kill(supervisor, signal.SIGCONT)
-        assert unjudged
+        with scene.supervisor_standing_still(task):
+            assert scene.state(task)["status"] is None
+            assert scene.json("answer", task, "this")["resumed"] is False
         (scene.path / "gate").write_text("go\n")
     else:
         scene.appears("checking")
