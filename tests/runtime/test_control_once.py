@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -149,19 +150,38 @@ def test_a_child_whose_parent_was_removed_keeps_nobody_from_work(scene: Scene) -
     assert scene.json("delegate", "anything", "--agent", "other", "--wait")["status"] == "completed"
 
 
-@pytest.mark.parametrize("attempt", range(4))
-def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, attempt: int) -> None:
+# The delegation of a CONTROL line waits at a gate as soon as Python runs it.
+HELD_UP = """
+import os, sys, time
+if "--agent=helper" in sys.orig_argv:
+    open("under-way", "w").close()
+    while not os.path.exists("gate"):
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("first", ["it goes on", "the next one hears the line"])
+@pytest.mark.parametrize("attempt", range(2))
+def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, first: str, attempt: int) -> None:
     """The delegation outlives it, and the next supervisor reads the same line again."""
+    (scene.path / "site").mkdir()
+    (scene.path / "site/sitecustomize.py").write_text(HELD_UP)
+    held_up = {"PYTHONPATH": os.pathsep.join([str(scene.path / "site"), os.environ.get("PYTHONPATH", "")])}
     scene.shell("helper", QUICK)
     says(
         scene,
         "CONTROL: DELEGATE helper REASON: Do a part.\nNothing more.\n",
         f"until test -e go; do sleep 0.02; done; {QUICK}",
     )
-    task = scene.delegate(f"attempt {attempt}")
-    until(lambda: any("delegate --json --agent=helper" in line for line in scene.left().values()), "the delegation")
+    task = scene.json("delegate", f"attempt {attempt}", "--agent", "worker", env=held_up)["task_id"]
+    scene.appears("under-way")
     scene.kill_supervisor()
+    if first == "it goes on":
+        (scene.path / "gate").touch()
     scene.json("list")
+    if first != "it goes on":
+        until(lambda: children(scene, task), "a child, made by the other one")
+        (scene.path / "gate").touch()
     (scene.path / "go").touch()
     assert ended(scene, task)["status"] == "completed"
     (child,) = children(scene, task)
