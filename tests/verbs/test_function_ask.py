@@ -41,9 +41,13 @@ def wrong(call):
         return f"{error.code}: {error.message}"
 
 async def cancels(call):
+    asking = asyncio.ensure_future(call.ask_async("Which?"))
+    while not list(call.ipc.glob("*.question")):
+        await asyncio.sleep(0.02)
+    asking.cancel()
     try:
-        return await asyncio.wait_for(call.ask_async("Which?"), 0.5)
-    except TimeoutError:
+        return await asking
+    except asyncio.CancelledError:
         return "Enough."
 """
 FUNCTIONS = ("asks", "awaits", "gives_up", "copes", "wrong", "cancels")
