@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from overhand import questions
 from overhand.store import Store
 from overhand.testing.project import ProjectDir, make_project
 from runtime.scene import kill, until
@@ -141,5 +142,7 @@ def test_killed_while_it_waits(workshop: ProjectDir) -> None:
     shown = workshop.run("wait", str(handle), "--json").json
     assert (shown["status"], shown["cause"], shown["questions"][0]["answered"]) == ("needs-input", "killed", None)
     assert workshop.run("monitor", str(handle)).code == 2
+    store = Store(str(workshop.path))
+    until(lambda: not questions.has_leftovers(store, state_of(workshop, handle)), "the end of its call")
     assert workshop.run("answer", str(handle), "red", "--json", check=True).json["resumed"] is True
     assert workshop.run("wait", str(handle), "--json").json["summary"] == "It is red."
