@@ -53,6 +53,7 @@ def test_a_function_asks_and_goes_on(overhand_project: ProjectDir, how: dict[str
     assert (shown["headline"], shown["run_state"]) == ("needs you", "waiting")
     assert overhand_project.run("monitor", "1").code == 0
     assert overhand_project.run("answer", "1", "green").code == 2, "only the options will do"
+    until(lambda: there.state()["runs"][0]["waiting"], "known to be blocked")
     assert there.answer("1", "2")["answer"] in ("2", "blue")
     assert there.says() == ["completed", "exit", "It is blue."]
     there.end()
