@@ -65,7 +65,7 @@ class Attention:
         if asked["answered"] is not None:  # by an earlier run, and answered since
             return questions.whole_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
-        with questions.Blocked(call.place, asked["seq"]), self._standing_still():
+        with self._standing_still(), questions.Blocked(call.place, asked["seq"]):  # who sees that finds it recorded
             return self._await(asked, inquiry, waiting.deadline(min(patience, default=None)))
 
     def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:

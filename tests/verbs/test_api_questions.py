@@ -162,6 +162,7 @@ def test_one_function_with_several_questions(overhand_project: ProjectDir) -> No
         """,
     )
     there.asked(3)
+    until(lambda: len(list(overhand_project.path.glob(".agent-workspaces/*/runs/*/waiting/ask-*"))) == 3, "all to wait")
     by_text = {q["question"][9]: q["seq"] for q in there.state()["questions"]}
     assert overhand_project.run("answer", "1", "to whom?").code == 2
     for letter in "cab":
