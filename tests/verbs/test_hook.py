@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -43,7 +44,11 @@ def at_work(yard: ProjectDir, *words: str, agent: str = "worker") -> Iterator[Pa
 def hook(yard: ProjectDir, place: Path, stdin: str = "", project: Path | None = None) -> str:
     """What the hook says to an agent that is about to stop."""
     words = [sys.executable, "-P", "-m", "overhand.verbs.hook", str(project or yard.path), str(place)]
-    ran = subprocess.run(words, input=stdin, cwd=yard.path, capture_output=True, text=True, timeout=60, check=False)
+    mine, theirs = os.pipe()
+    os.write(theirs, stdin.encode())  # before it begins: it does not wait for long
+    os.close(theirs)
+    ran = subprocess.run(words, stdin=mine, cwd=yard.path, capture_output=True, text=True, timeout=60, check=False)
+    os.close(mine)
     assert ran.returncode == 0, ran.stderr
     if not ran.stdout:
         return ""
