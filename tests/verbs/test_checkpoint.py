@@ -47,7 +47,8 @@ def folder_of(project: ProjectDir, task: int = 1) -> Path:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     """A task that ended half way, in a repository."""
-    project = make_project(tmp_path_factory.mktemp("desk") / "project", git=True)
+    stays = '[limits]\nidle = "1h"\n'  # files are counted here, and a supervisor that leaves takes its socket along
+    project = make_project(tmp_path_factory.mktemp("desk") / "project", git=True, config=stays)
     half = ("file:a.txt=hi", "step:1", "print:CONTROL: CHECKPOINT REASON: Half way")
     project.agent("worker", *half, "until:$OVERHAND_WORKSPACE/checkpoints/latest", "exit:3", control=True)
     project.run(*ASK, "--agent", "worker")
