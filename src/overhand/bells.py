@@ -1,4 +1,4 @@
-"""Bells of those who wait for an answer: a FIFO beside the question, which whoever answers finds by its name."""
+"""Bells of those who wait: a FIFO beside what is waited for, which whoever has news finds by its name."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ import os
 from overhand.files import random_text, remove
 
 
-def hang(ipc: str, stem: str) -> tuple[str, int]:
-    """A bell of our own for this question: its path, and what can be read once it rings.
+def listen(path: str) -> int:
+    """A bell of this name, and what can be read once it rings.
 
     It gets its name when somebody listens: a bell to which nobody does is taken away by whoever rings it.
     """
-    path = f"{ipc}/.{stem}-{os.getpid()}-{random_text(4)}"
-    os.mkfifo(path, 0o600)
-    fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    unheard = f"{os.path.dirname(path)}/.{os.path.basename(path)}.new"
+    os.mkfifo(unheard, 0o600)
+    fd = os.open(unheard, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        os.rename(path, f"{path}.bell")
+        os.rename(unheard, path)
     except OSError:
         os.close(fd)
         raise
-    return f"{path}.bell", fd
+    return fd
+
+
+def hang(ipc: str, stem: str) -> tuple[str, int]:
+    """A bell of our own for this question: its path, and what can be read once it rings."""
+    path = f"{ipc}/.{stem}-{os.getpid()}-{random_text(4)}.bell"
+    return path, listen(path)
 
 
 def hung(ipc: str) -> list[str]:

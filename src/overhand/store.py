@@ -322,7 +322,7 @@ class Store:
         if not is_there(folder):  # mostly nobody
             return
         try:
-            names = os.listdir(folder)
+            names = [name for name in os.listdir(folder) if name[0] != "."]  # such a bell is still being hung
         except OSError:
             return
         for name in names:

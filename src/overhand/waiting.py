@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from overhand import bells
 from overhand.files import random_text
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ class Bell:
             path = f"{folder}/{os.getpid()}-{random_text(4)}"
             try:
                 os.makedirs(folder, exist_ok=True)
-                os.mkfifo(path, 0o600)
+                self._fds.append(bells.listen(path))
                 self._paths.append(path)
-                self._fds.append(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
             except OSError:
                 continue  # a folder we cannot write to is looked at slowly
 

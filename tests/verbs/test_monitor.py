@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project
+from overhand import Project, waiting
 from overhand.store import Store
 from runtime.scene import until
 
@@ -164,6 +164,24 @@ def test_a_killed_monitor_is_replaced_and_a_second_takes_over(overhand_project: 
     (overhand_project.path / "end").touch()
     assert ended(second)[0] == 2
     assert not (ipc_of(overhand_project) / ".monitor.pid").exists()
+
+
+def test_a_bell_that_is_rung_while_it_is_hung_stays(
+    overhand_project: ProjectDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever rings takes a bell away to which nobody listens any more."""
+    overhand_project.run("delegate", "Later", "--agent", "worker", "--no-start", check=True)
+    store = Store(str(overhand_project.path))
+    task_id, made = store.resolve("1"), os.mkfifo
+
+    def make(path: str, mode: int) -> None:
+        made(path, mode)
+        store.wake_waiters(task_id)
+
+    monkeypatch.setattr(os, "mkfifo", make)
+    with waiting.bell(store, [task_id]):
+        (name,) = os.listdir(f"{store.folder(task_id)}/.waiters")
+        assert name.startswith(f"{os.getpid()}-")
 
 
 def test_bad_words(overhand_project: ProjectDir) -> None:
