@@ -14,6 +14,7 @@ import pytest
 
 from overhand.cli import words
 from overhand.testing.project import make_project
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,11 @@ def compare(name: str, ran: Ran, project: ProjectDir) -> None:
     assert shown == path.read_text(encoding="utf-8")
 
 
+def at_work(project: ProjectDir, handle: str) -> None:
+    """Return when its run is recorded as begun: its agent may be quicker than that."""
+    until(lambda: project.run("show", handle, "--json").json["run_state"] == "running", f"task {handle} running")
+
+
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     """Tasks in every state a person may find them in."""
@@ -78,6 +84,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
     project.run("delegate", "Move the data", "--agent", "asker", "--wait")
     project.run("delegate", "Take a while", "--agent", "busy", check=True)
     assert (project.path / "ready").read_text() == "go"
+    at_work(project, "5")
     project.run("delegate", "Come next", "--agent", "worker", "--verify", "true", check=True)
     project.run("delegate", "Come after that", "--agent", "worker", "--after", "5", check=True)
     project.run("delegate", "Perhaps later", "--agent", "worker", "--no-start", check=True)
@@ -156,6 +163,7 @@ def test_golden_delegate(overhand_project: ProjectDir) -> None:
         overhand_project.run("delegate", "Tidy", "--agent", "gated", "--no-start"),
         overhand_project,
     )
+    at_work(overhand_project, "1")
     compare("stop", overhand_project.run("stop", "1"), overhand_project)
 
 
