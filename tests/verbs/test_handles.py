@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
 from overhand.testing.project import make_project
+from runtime.scene import Scene, kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,6 +132,22 @@ def test_clean_only_says_what_would_go(overhand_project: ProjectDir) -> None:
     ran = overhand_project.run("clean", "--older", "0s")
     assert (ran.code, "--yes" in ran.err) == (2, True)
     assert overhand_project.run("show", "1").code == 0
+
+
+def test_clean_waits_for_what_was_left_behind_and_for_no_shim(overhand_project: ProjectDir) -> None:
+    """A shim stays as long as somebody is left, and may be kept from leaving for a moment after that."""
+    scene = Scene(overhand_project)
+    scene.agent("messy", "spawn:child", "output:status=failed")
+    task = scene.delegate("Leave somebody", "--agent", "messy")
+    scene.json("wait", task, code=1)
+    (stray,), shim = scene.strays(task), scene.pid(task, "shim")
+    assert scene.json("clean", "--older", "0s", "--yes")["removed"] == []
+    os.kill(shim, signal.SIGSTOP)
+    try:
+        kill(stray)
+        assert scene.json("clean", "--older", "0s", "--yes")["removed"] == [task]
+    finally:
+        kill(shim)
 
 
 def test_a_number_whose_task_was_never_made_is_passed_over(overhand_project: ProjectDir) -> None:

@@ -18,7 +18,7 @@ from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from overhand.callers import Caller
-    from overhand.shapes import Event, State
+    from overhand.shapes import Event, Run, State
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
@@ -340,8 +340,16 @@ def _may_go(session: Session, state: State, before: float) -> bool:
 def _is_over(session: Session, state: State) -> bool:
     if state["status"] is None or model.current_run(state):
         return False
-    places = [session.store.run_folder(state["task_id"], one["id"]) for one in state["runs"]]
-    return not any(handles.lives(place) for place in places)
+    return not any(_is_there(session, state, one) for one in state["runs"])
+
+
+def _is_there(session: Session, state: State, one: Run) -> bool:
+    """Whether somebody of a run lives; the shim of an ended one is nobody: it leaves a moment after the verdict."""
+    if not handles.lives(session.store.run_folder(state["task_id"], one["id"])):
+        return False
+    if one["attached"] or not run.same_pid_world(one):
+        return True
+    return one["id"] in run.living_members(session.store, state, _supervisor(session))
 
 
 def _confirm(session: Session, question: str) -> None:
