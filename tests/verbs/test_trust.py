@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project, trust
+from overhand import Project, log, trust
 from overhand.errors import NotTrusted
 from overhand.testing.project import make_project
+from runtime.scene import until
 from verbs.terminal import at_a_terminal
 
 if TYPE_CHECKING:
@@ -216,7 +217,10 @@ def test_on_a_terminal_the_question_is_asked_where_it_arises(
 
 def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir) -> None:
     overhand_project.run("delegate", "Do it", "--wait", check=True)
-    assert overhand_project.run("show", "1", "--json").json["headline"] == "ready"
+    shown = overhand_project.run("show", "1", "--json").json
+    assert shown["headline"] == "ready"
+    judged = overhand_project.path / shown["folder"] / log.LOG
+    until(lambda: not log.is_held(str(judged)), "the verdict on the disk: `show` does not wait for a busy task")
     code, screen = at_a_terminal(overhand_project, "show", "1")
     assert (code, "UNVERIFIED" in screen) == (0, True)
     assert overhand_project.run("show", "1", "--json").json["headline"] == "done"
