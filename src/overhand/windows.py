@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SESSION = "dispatch"
 _PATIENCE = 20
+_AGAIN = 4
 
 
 def name_of(state: State) -> str:
@@ -37,20 +38,21 @@ def watch_in_tmux(root: str, state: State, env: Mapping[str, str] | None = None)
     name = name_of(state)
     watched = str(state["handle"] if state["handle"] is not None else state["task_id"])
     look = [sys.executable, "-P", "-m", "overhand", "log", "--follow", "--out", "--project", root, watched]
-    if _tmux(outside, "has-session", "-t", f"={SESSION}").returncode == 0:
-        made = _window(outside, name, root, look)
-    else:
-        made = _tmux(outside, "new-session", "-d", "-s", SESSION, "-n", name, "-c", root, "--", *look)
-        if made.returncode:  # somebody else was quicker
-            made = _window(outside, name, root, look)
+    made = _open(outside, name, root, look)
+    for _ in range(_AGAIN):
+        if made.returncode:  # somebody else was quicker, or the session ended with its last window
+            made = _open(outside, name, root, look)
     if made.returncode:
         said = made.stderr.decode("utf-8", "replace").strip()
         raise OverhandError(f"tmux did not open a window: {said}", f"The same without it: overhand log -f {watched}")
     return f"{SESSION}:{name}"
 
 
-def _window(env: Mapping[str, str], name: str, root: str, look: list[str]) -> subprocess.CompletedProcess[bytes]:
-    return _tmux(env, "new-window", "-d", "-t", f"={SESSION}:", "-n", name, "-c", root, "--", *look)
+def _open(env: Mapping[str, str], name: str, root: str, look: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """In the session that is there, or in a new one."""
+    if _tmux(env, "has-session", "-t", f"={SESSION}").returncode == 0:
+        return _tmux(env, "new-window", "-d", "-t", f"={SESSION}:", "-n", name, "-c", root, "--", *look)
+    return _tmux(env, "new-session", "-d", "-s", SESSION, "-n", name, "-c", root, "--", *look)
 
 
 def _tmux(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[bytes]:

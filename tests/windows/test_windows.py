@@ -82,11 +82,29 @@ def test_a_window_per_run_that_shows_its_log(desk: ProjectDir, env: dict[str, st
 
 @needs_tmux
 def test_many_at_once_make_one_session(desk: ProjectDir, env: dict[str, str]) -> None:
-    desk.run("delegate", "Wait; for $me `now`", "--no-start", check=True)
+    desk.run("delegate", "Wait; for $me `now`", check=True)  # a window that ends would end the session
     (state,) = Store(str(desk.path)).states()
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda _: watch_in_tmux(str(desk.path), state, env), range(6)))
     assert set(made) == {f"dispatch:{name_of(state)}"}
+
+
+@needs_tmux
+def test_a_session_that_ends_before_it_has_the_window_is_made_again(
+    desk: ProjectDir, env: dict[str, str], tmp_path: Path
+) -> None:
+    """Its last window is closed by whatever ended in it, at any moment."""
+    desk.run("delegate", "Wait for me", check=True)
+    (state,) = Store(str(desk.path)).states()
+    watch_in_tmux(str(desk.path), state, env)
+    between = tmp_path / "tmux"
+    tmux, ended = shutil.which("tmux"), tmp_path / "ended"
+    ending = f'[ "$1" != new-window ] || [ -e {ended} ] || {{ : >{ended}; {tmux} kill-session -t =dispatch; }}'
+    between.write_text(f'#!/bin/sh\n{ending}\nexec {tmux} "$@"\n')
+    between.chmod(0o755)
+    made = watch_in_tmux(str(desk.path), state, {**env, "PATH": f"{tmp_path}:{env['PATH']}"})
+    assert ended.exists()
+    assert [f"dispatch:{pane.split()[0]}" for pane in panes(env)] == [made]
 
 
 @needs_tmux
