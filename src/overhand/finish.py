@@ -36,7 +36,7 @@ from overhand.judge import CheckFact, Evidence, Verdict, judge
 from overhand.paperwork import Case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from overhand.evidence import Returned
     from overhand.run import Work
@@ -48,10 +48,15 @@ _COARSE = 2.0  # seconds that the times of files may be behind
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebody who may write can mend
 
 
-def finish(work: Work, task_id: str, *, patient: bool = False) -> State:
-    """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient."""
+def finish(work: Work, task_id: str, *, patient: bool = False, told: Callable[[State], None] = lambda _: None) -> State:
+    """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient.
+
+    `told` hears of it before the tag of an item shows it: whoever waits for the tag finds all that is told written.
+    """
     state = _finish(work, task_id, patient)
     spending.settle(work, state)
+    if unjudged(state) is None:
+        told(state)
     if items.owes(state):
         try:
             return items.show(work.store, work.by, task_id)

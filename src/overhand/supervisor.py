@@ -246,12 +246,11 @@ class Supervisor:
         if leaves_its_place(state, self.slots):
             self.left.append(task_id)
             self.desk.ring()
-        state = finish.finish(work, task_id)
+        state = finish.finish(work, task_id, told=self.daemon.judged)
         if finish.unjudged(state):
             raise Busy(f"Task {task_id} is being judged by another process.")
         self.called.extend(run.stop_children(work, state))  # its last words may have called for a person
         metering.ended(self, state)
-        self.daemon.judged(state)
         self.report(state)
         conducting.ended(self, state)
 

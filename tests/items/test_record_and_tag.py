@@ -15,9 +15,10 @@ from overhand.errors import Refused
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from items.house import House
+    from overhand.shapes import State
 
 
 @pytest.fixture
@@ -37,13 +38,20 @@ def claimed(house: House, approved: str) -> Iterator[str]:
     house.let_go()
 
 
-def ended(house: House, task: str) -> None:
+def ended(house: House, task: str, told: Callable[[State], None] = lambda _: None) -> None:
     """It goes on to its end, without an OUTPUT.md, and is judged."""
     house.let_go()
     house.agent_ended(task)
     run.settle(house.work, task)
-    finish.finish(house.work, task)
+    finish.finish(house.work, task, told=told)
     assert house.state(task)["status"] == "failed"
+
+
+def test_a_verdict_is_told_before_the_tag_shows_it(house: House, claimed: str) -> None:
+    """Whoever waits for the tag looks into the daemon's log next."""
+    told: list[tuple[str | None, str]] = []
+    ended(house, claimed, lambda state: told.append((state["status"], house.tag())))
+    assert (told, house.tag()) == ([("failed", "#claimed-fix")], "#needs-fix")
 
 
 def test_a_person_who_puts_the_tag_back_withdraws_the_approval(house: House, approved: str) -> None:
