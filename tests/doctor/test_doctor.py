@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from overhand import handles
 from overhand.store import Store
 from overhand.testing.project import make_project
 from overhand.verbs import Session, examine
+from overhand.verbs import doctor as doctors
+from runtime.scene import kill, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +69,8 @@ def test_a_fresh_project_is_well(desk: ProjectDir, tmp_path: Path) -> None:
 def test_a_killed_run_is_found_and_mended_on_a_terminal(desk: ProjectDir) -> None:
     task = desk.run("delegate", "Sleep", "--agent", "sleeper", "--json", check=True).json
     place = live_place(desk, task["task_id"])
-    supervisor = desk.run("doctor", "--json").json["supervisor"]
-    os.kill(supervisor, signal.SIGKILL)
-    for name in ("shim", "pid"):
-        os.kill(int((place / name).read_text()), signal.SIGKILL)
-    wait_free(place)
+    kill(desk.run("doctor", "--json").json["supervisor"])
+    kill_run(place)
     found = findings(desk)
     assert found["dead-run"]["task"] == task["task_id"]
     assert found["dead-run"]["fix"] == "settle"
@@ -82,6 +82,21 @@ def test_a_killed_run_is_found_and_mended_on_a_terminal(desk: ProjectDir) -> Non
     assert "dead-run" not in findings(desk)
     desk.run("wait", "1", check=False)
     assert desk.run("show", "1", "--json").json["status"] == "failed"
+
+
+def test_what_the_supervisor_has_not_come_to_is_not_mended(desk: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(desk.config_home))
+    task = desk.run("delegate", "Sleep", "--agent", "sleeper", "--json", check=True).json["task_id"]
+    place = live_place(desk, task)
+    session = Session(str(desk.path), confirm=lambda _: True)
+    with session.store.locked(task, {"kind": "person", "via": "test"}), monkeypatch.context() as hasty:
+        hasty.setattr(doctors, "_PATIENCE", 0.1)
+        kill_run(place)
+        told = doctors.doctor(session, fix=True).payload
+    assert told["fixed"] == []
+    assert "has not come to it" in told["failed"][0]
+    told = doctors.doctor(session, fix=True).payload
+    assert "dead-run" not in {one["code"] for one in told["findings"]}
 
 
 def test_no_is_no(desk: ProjectDir) -> None:
@@ -156,22 +171,19 @@ def test_claims_that_nobody_stands_behind(desk: ProjectDir) -> None:
 def live_place(desk: ProjectDir, task_id: str) -> Path:
     """The folder of a task's run, once the agent has begun."""
     runs = desk.path / ".agent-workspaces" / task_id / "runs"
-    for _ in range(2000):
-        for place in runs.glob("sess_*"):
-            if (place / "pid").exists() and (place / "pid").read_text().endswith("\n"):
-                return place
-        signal.sigtimedwait([], 0.01)
-    raise AssertionError("the run did not begin")
+
+    def look() -> list[Path]:
+        begun = [place for place in runs.glob("sess_*") if (place / "pid").exists()]
+        return [place for place in begun if (place / "pid").read_text().endswith("\n")]
+
+    return until(look, "the run begun")[0]
 
 
-def wait_free(place: Path) -> None:
-    from overhand import handles
-
-    for _ in range(2000):
-        if not handles.lives(str(place)):
-            return
-        signal.sigtimedwait([], 0.01)
-    raise AssertionError("the run lives on")
+def kill_run(place: Path) -> None:
+    """End the shim and its agent, so that nobody can say how it ended."""
+    for name in ("shim", "pid"):
+        os.kill(int((place / name).read_text()), signal.SIGKILL)
+    until(lambda: not handles.lives(str(place)), "the end of the run")
 
 
 def on_terminal(desk: ProjectDir, typed: str) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overhand import callers, items, summon
-from overhand.errors import OverhandError, Refused
+from overhand import callers, items, model, summon
+from overhand.errors import Busy, OverhandError, Refused
 from overhand.files import write_file
 from overhand.verbs import Answer, Session, examine
-from overhand.verbs.reconcile import needs_supervisor, refresh
+from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from overhand.verbs.examine import Finding
+
+_PATIENCE = 20.0  # seconds
 
 
 def doctor(session: Session, fix: bool = False) -> Answer:
@@ -61,7 +63,12 @@ def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]
 
 
 def _settle(session: Session, one: Finding) -> None:
-    refresh(session, session.store.state(one.task))
+    """Whoever agreed to it waits longer for a supervisor that is behind than who only looks."""
+    session.patience = _PATIENCE
+    state = refresh(session, session.store.state(one.task))
+    current = model.current_run(state)
+    if current is not None and current["state"] != "ended" and looks_dead(session, state):
+        raise Busy("The supervisor has not come to it yet.")
 
 
 def _supervise(session: Session, _one: Finding) -> None:
