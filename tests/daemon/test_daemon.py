@@ -28,6 +28,7 @@ def test_what_is_typed_is_started_and_told_where_it_was_asked(house: Watched) ->
     (task,) = house.items()
     assert house.starts(task) == 1
     assert "## Response" in house.read()
+    until(lambda: house.log("ended"), "the end in the log")
     whats = [(one["what"], one.get("task")) for one in house.log()]
     assert [whats.index((what, task)) for what in ("queued", "started", "ended")] == sorted(
         whats.index((what, task)) for what in ("queued", "started", "ended")
