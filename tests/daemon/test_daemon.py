@@ -146,28 +146,29 @@ def test_an_agent_cannot_switch_it(house: Watched) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_in_the_foreground_it_watches_for_as_long_as_one_looks_on(house: Watched, how: signal.Signals) -> None:
     words = ("run", "--monitor-tags") if how == signal.SIGINT else ("daemon",)
-    looker = subprocess.Popen(
-        [sys.executable, "-P", "-m", "overhand", *words],
-        cwd=house.path,
-        env=house.project.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    seen = house.path.with_name("seen")
+    with seen.open("w") as out:
+        looker = subprocess.Popen(
+            [sys.executable, "-P", "-m", "overhand", *words],
+            cwd=house.path,
+            env=house.project.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+        )
     try:
-        assert looker.stdout is not None
-        line = looker.stdout.readline()
+        until(lambda: "\n" in seen.read_text(), "its first line")
+        line = seen.read_text().partition("\n")[0]
         assert "watching" in line
         assert "Ctrl-C ends it; agents at work go on" in line
         until(lambda: house.status()["running"], "a daemon")
         house.write(AT, TYPED)
         house.becomes("#done-fix")
+        until(lambda: "started" in seen.read_text(), "what was done, told")
         pid = house.supervisor()
     finally:
         looker.send_signal(how)
-    out, _ = looker.communicate(timeout=30)
+        looker.wait(30)
     assert looker.returncode == (-9 if how == signal.SIGKILL else 130)
-    assert "started" in out
     until(lambda: not house.status()["running"], "the daemon off")
     assert house.supervisor() == pid, "it lives on until it is idle"
 
