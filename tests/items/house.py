@@ -57,7 +57,7 @@ class House(Scene):
         """A worker that waits, without a busy loop, until it is let go."""
         os.mkfifo(self.path / "go")
         GATES[self.path] = os.open(self.path / "go", os.O_RDWR)  # what is written stays there until it is read
-        self.shell("worker", f"touch up; read word <go; {then}")
+        self.shell("worker", f": >up; read word <go; {then}")  # by itself: a `touch` may outlive what it made
         self.trusted()
 
     def let_go(self) -> None:
