@@ -19,12 +19,17 @@ class Process:
 
 def stat_fields(pid: int) -> list[bytes] | None:
     """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie."""
+    fields = _fields(pid)
+    return None if not fields or fields[0] in b"ZX" else fields
+
+
+def _fields(pid: int) -> list[bytes]:
+    """The same, also of a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+            return file.read().rpartition(b")")[2].split()
     except OSError:
-        return None
-    return None if not fields or fields[0] in b"ZX" else fields
+        return []
 
 
 def stat(pid: int) -> Process | None:
@@ -79,25 +84,29 @@ def environment_of(pid: int, name: str) -> str | None:
 
 
 def ancestors(pid: int) -> list[int]:
-    """The process itself, its parent, and so on up."""
-    chain: list[int] = []
-    while pid > 1 and pid not in chain:
-        chain.append(pid)
-        pid = parent(pid)
-    return chain
+    """The process itself, its parent, and so on up; who ends while we climb has left its children to another one."""
+    chain = [pid]
+    while True:
+        above = parent(chain[-1])
+        if above is None and len(chain) > 1:
+            chain.pop()
+        elif not above or above == 1 or above in chain:
+            return chain
+        else:
+            chain.append(above)
 
 
-def parent(pid: int) -> int:
-    """The parent of a process, 0 if it is gone."""
+def parent(pid: int) -> int | None:
+    """The parent of a process, None if it is gone; who only looks like a zombie may have threads that go on."""
     if LINUX:
-        row = stat(pid)
-        return row.parent if row else 0
+        fields = _fields(pid)
+        return int(fields[1]) if fields else None
     import psutil
 
     try:
         return int(psutil.Process(pid).ppid())
     except psutil.Error:
-        return 0
+        return None
 
 
 def shim_place(pid: int) -> str | None:

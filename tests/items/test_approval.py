@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +47,39 @@ def test_a_run_cannot_approve(house: House, how: str) -> None:
     assert noted["code"] == "APPROVAL_REQUIRED"
     assert any("was tried from inside the run" in text for text in house.state(task)["notices"])
     house.judged(task)
+
+
+def test_a_run_cannot_approve_while_its_parent_ends(house: House) -> None:
+    """In a session of its own, without the environment, by a process that another one has just adopted."""
+    call = f"{sys.executable} {Path(__file__).with_name('orphaned.py')} item approve '{AT}#fix' --json"
+    clean = f"env -i PYTHONPATH='{os.pathsep.join(sys.path)}' XDG_CONFIG_HOME=\"$XDG_CONFIG_HOME\""
+    house.shell("worker", f"{clean} {call} >said; until [ -s code ]; do sleep 0.05; done")
+    house.write()
+    task = house.delegate()
+    house.judged(task)
+    assert (house.path / "code").read_text() == "3\n"
+    assert json.loads((house.path / "said").read_text())["error"]["code"] == "APPROVAL_REQUIRED"
+    assert (house.read(), house.items(), len(house.events(task, "refused"))) == (REQUEST, [], 1)
+
+
+def test_a_process_whose_first_thread_has_ended_is_still_an_ancestor() -> None:
+    """It looks like a zombie, and could otherwise hide the run above it."""
+    ask = "import os; from overhand import proc; print(*proc.ancestors(os.getpid()))"
+    code = f"""
+import ctypes, os, subprocess, sys, threading
+from overhand import proc
+
+def call():
+    while proc.start_time(os.getpid()) is not None:
+        pass
+    subprocess.run([sys.executable, "-c", {ask!r}], check=True)
+    os._exit(0)
+
+threading.Thread(target=call).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert int(told.split()[2]) == os.getpid()
 
 
 @pytest.mark.parametrize("do", [["claim"], ["done"], ["needs"], ["dismiss"]])

@@ -1,0 +1,33 @@
+"""Call `overhand` in a session of its own, in a process whose parent ends while it looks who calls: `orphaned.py WORDS`
+
+The code is written to `code`. What is wrapped is wrapped in this process only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from overhand import proc
+from overhand.cli import main
+from runtime.scene import until
+
+leaving = os.getpid()
+if os.fork():
+    signal.pause()
+ask = proc.parent
+
+
+def parent(pid: int) -> int | None:
+    """The same answer, a moment after it has ended."""
+    if pid == leaving and os.getppid() == leaving:
+        os.kill(leaving, signal.SIGKILL)
+        until(lambda: not os.path.exists(f"/proc/{leaving}"), "the end of our parent")
+        os.setsid()  # nobody has seen this session yet
+    return ask(pid)
+
+
+proc.parent = parent
+with open("code", "w", encoding="ascii") as file:
+    print(main(sys.argv[1:]), file=file)
