@@ -224,12 +224,15 @@ class Dispatch:
                 self.scan("the last attempt failed")
             elif self.on and self.index is not None and not self.index.tree.is_whole and not self.looking:
                 self.scan()
-        if self.index is not None and self.index.dirty:
-            self.stirred()
-        if self.on and not self.looking:
-            ripe = {path: one for path, one in self.changed.items() if one.due <= now}
-            if ripe:
+        if self.index is not None and (self.index.dirty or self.boss.queue):
+            self.stirred()  # who is queued may start now, and has written nothing of what is there already
+        if self.on and not self.looking and self._ripe(now):
+            self.stirred()  # what changed again is not ripe, and what we look at may start somebody
+            if ripe := self._ripe(now):
                 self._look(ripe)
+
+    def _ripe(self, now: float) -> dict[str, Changed]:
+        return {path: one for path, one in self.changed.items() if one.due <= now}
 
     def due(self) -> float:
         """When something is to be done, on the monotonic clock."""

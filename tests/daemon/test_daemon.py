@@ -7,17 +7,20 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.house import TYPED
 from items.house import AT, INLINE, NOTES, REQUEST
-from overhand import machine, sightings, summon, switch
+from overhand import log, machine, sightings, summon, switch
 from overhand.dispatch import DEBOUNCE
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from daemon.house import Watched
 
 
@@ -77,6 +80,17 @@ def test_several_that_a_person_types_are_all_taken(house: Watched) -> None:
     for name in names:
         house.becomes("#done-fix", name)
     assert sum(house.starts(task) for task in house.items()) == 3
+
+
+def test_what_it_had_no_time_to_hear_of_is_still_a_persons(house: Watched) -> None:
+    """Stalled between two looks at what changed: it looks once more before it starts anybody."""
+    with supervised(house, "from overhand import dispatch; dispatch._DEAF = 10.0"):
+        with log.Lock(f"{house.store.own}/items.lock", "The list of approvals"):
+            house.write("requests/a.md", TYPED)
+            until(lambda: "requests/a.md" in house.status()["pending"], "the first change seen")
+            house.write("requests/b.md", TYPED)
+        for name in ("requests/a.md", "requests/b.md"):
+            house.becomes("#done-fix", name)
 
 
 def test_what_a_daemon_saw_before_it_was_killed_is_still_a_persons(house: Watched) -> None:
@@ -204,19 +218,25 @@ def test_settings_are_read_again_when_they_change(house: Watched) -> None:
 
 def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> None:
     """As on a system without inotify: a real supervisor, which is given none."""
-    script = (
-        "import sys; from overhand import inotify, supervisor; "
-        "inotify.Inotify.__init__ = lambda self: setattr(self, 'fd', -1); sys.exit(supervisor.main(sys.argv[1:]))"
-    )
+    with supervised(
+        house, "from overhand import inotify; inotify.Inotify.__init__ = lambda self: setattr(self, 'fd', -1)"
+    ):
+        assert house.status()["complete"] is False
+        house.write(AT, TYPED)
+        house.becomes("#done-fix")
+        assert house.json("tag", "find", "#done-*")["hits"][0]["path"] == AT
+
+
+@contextmanager
+def supervised(house: Watched, first: str) -> Iterator[None]:
+    """A real supervisor that watches tags, and in which something is done first."""
+    script = f"{first}; import sys; from overhand import supervisor; sys.exit(supervisor.main(sys.argv[1:]))"
     switch.turn_on(house.store)
     argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)
     try:
         until(lambda: summon.running(house.store) == boss.pid and house.status()["scanned"], "the first scan")
-        assert house.status()["complete"] is False
-        house.write(AT, TYPED)
-        house.becomes("#done-fix")
-        assert house.json("tag", "find", "#done-*")["hits"][0]["path"] == AT
+        yield
     finally:
         boss.kill()
         boss.wait()
