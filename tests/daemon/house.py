@@ -7,6 +7,7 @@ from typing import Any
 
 from items.house import AT, REQUEST, House
 from overhand import switch
+from overhand.log import Lock
 from runtime.scene import until
 
 TYPED = REQUEST.replace("#needs-fix", "#delegated-fix")
@@ -22,6 +23,14 @@ class Watched(House):
 
     def status(self) -> Any:
         return self.json("daemon", "status")
+
+    def undecided(self) -> Lock:
+        """For as long as it is held nobody approves anything, however long we are held up meanwhile."""
+        return Lock(f"{self.store.own}/items.lock", "The list of approvals")
+
+    def seen(self, path: str = AT) -> None:
+        """The daemon has heard that the file changed, and is about to look at it."""
+        until(lambda: path in self.status()["pending"], f"the change of {path} seen")
 
     def log(self, what: str = "") -> list[dict[str, Any]]:
         """What the daemon says it did."""

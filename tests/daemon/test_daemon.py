@@ -14,7 +14,7 @@ import pytest
 
 from daemon.house import TYPED
 from items.house import AT, INLINE, NOTES, REQUEST
-from overhand import log, machine, sightings, summon, switch
+from overhand import machine, sightings, summon, switch
 from overhand.dispatch import DEBOUNCE
 from runtime.scene import QUICK, until
 
@@ -47,11 +47,12 @@ def test_what_was_typed_before_it_began_is_taken_as_well(house: Watched) -> None
 def test_inv_daemon_debounce(house: Watched) -> None:
     """Between the last change of a file and what is made of it lie three seconds."""
     house.begin()
-    file = house.write(AT, TYPED)
-    for word in ("one", "two", "three"):
-        until(lambda: AT in house.status()["pending"], "the change seen")
-        file.write_text(TYPED + word + "\n")
-    last = file.stat().st_mtime
+    with house.undecided():
+        file = house.write(AT, TYPED)
+        for word in ("one", "two", "three"):
+            house.seen()
+            file.write_text(TYPED.replace("**Tags**:", f"**Tags**: {word}"))
+        last = file.stat().st_mtime
     house.becomes("#done-fix")
     (task,) = house.items()
     assert machine.epoch(house.state(task)["created"]) - last >= DEBOUNCE - 0.01
@@ -75,8 +76,9 @@ def test_several_that_a_person_types_are_all_taken(house: Watched) -> None:
     """The run of the first one began after the others were written: it cannot have written them."""
     house.begin()
     names = [f"requests/{name}.md" for name in ("a", "b", "c")]
-    for name in names:
-        house.write(name, TYPED)
+    with house.undecided():
+        for name in names:
+            house.write(name, TYPED)
     for name in names:
         house.becomes("#done-fix", name)
     assert sum(house.starts(task) for task in house.items()) == 3
@@ -85,9 +87,9 @@ def test_several_that_a_person_types_are_all_taken(house: Watched) -> None:
 def test_what_it_had_no_time_to_hear_of_is_still_a_persons(house: Watched) -> None:
     """Stalled between two looks at what changed: it looks once more before it starts anybody."""
     with supervised(house, "from overhand import dispatch; dispatch._DEAF = 10.0"):
-        with log.Lock(f"{house.store.own}/items.lock", "The list of approvals"):
+        with house.undecided():
             house.write("requests/a.md", TYPED)
-            until(lambda: "requests/a.md" in house.status()["pending"], "the first change seen")
+            house.seen("requests/a.md")
             house.write("requests/b.md", TYPED)
         for name in ("requests/a.md", "requests/b.md"):
             house.becomes("#done-fix", name)
