@@ -26,7 +26,7 @@ def status(daemon: Dispatch) -> bytes:
         "folders": len(index.tree.folders) if index is not None else 0,
         "files": len(index.hits) if index is not None else 0,
         "complete": index is not None and index.tree.is_whole,
-        "scanned": daemon.scanned or None,
+        "scanned": daemon.scanned if index is not None else None,
         "pending": sorted(path for path in daemon.changed if path),
         "queue": [state["task_id"] for state in in_order(boss.queue.values())],
         "running": sorted(boss.slots),

@@ -19,7 +19,7 @@ class Watched(House):
     def begin(self) -> Any:
         """The daemon runs and has read everything."""
         self.json("daemon", "start")
-        return until(lambda: self.status() if self.status()["scanned"] else None, "the first scan")
+        return until(lambda: now if (now := self.status())["scanned"] else None, "the first scan")
 
     def status(self) -> Any:
         return self.json("daemon", "status")

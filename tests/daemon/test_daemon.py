@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import plistlib
 import signal
 import subprocess
@@ -149,6 +150,23 @@ def test_one_per_project_and_stopping_stops_no_agent(house: Watched) -> None:
     house.write("later.md", TYPED)
     assert house.json("daemon", "stop")["was_on"] is False
     assert house.tag("later.md") == "#delegated-fix"
+
+
+def test_begun_again_it_says_when_it_has_read_everything_again(house: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that waits at a gate holds up the reading."""
+    gate = house.path / "gate"
+    program = house.path / "bin/rg"
+    house.write("bin/rg", f"#!/bin/sh\n[ ! -e '{gate}' ] || cat '{gate}'\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert house.begin()["scanned"]
+    house.json("daemon", "stop")
+    os.mkfifo(gate)
+    again = house.json("daemon", "start")
+    assert (again["running"], again["scanned"]) == (True, None)
+    with gate.open("w"):
+        gate.unlink()
+    assert house.begin()["scanned"]
 
 
 def test_an_agent_cannot_switch_it(house: Watched) -> None:
