@@ -147,7 +147,9 @@ def ended(boss: Supervisor, child: State) -> None:
 def works_for(boss: Supervisor, run_id: str) -> bool:
     """Whether a plan that this run delegated is doing something, so that the run does not wait for a person."""
     plans = [
-        known for known in boss.plans.values() if (above := known.ground.state["parent"]) and above["run"] == run_id
+        known
+        for known in list(boss.plans.values())
+        if (above := known.ground.state["parent"]) and above["run"] == run_id
     ]
     return any(known.works for known in plans)
 
@@ -167,11 +169,12 @@ def tick(boss: Supervisor) -> None:
     """Timers whose time has come."""
     now = time.time()
     for task_id, known in list(boss.plans.items()):
-        if task_id not in boss.jobs.busy and any(at <= now for at in known.timers.values()):
+        if task_id not in boss.jobs.busy and any(at <= now for at in list(known.timers.values())):
             boss.jobs.start(task_id, partial(_carry, boss, task_id, known.run_id))
 
 
 def due(boss: Supervisor) -> float:
-    """Seconds until the first timer."""
-    first = min((at for known in boss.plans.values() for at in known.timers.values()), default=float("inf"))
+    """Seconds until the first timer; jobs take plans up and let them go meanwhile."""
+    plans = list(boss.plans.values())
+    first = min((at for known in plans for at in list(known.timers.values())), default=float("inf"))
     return max(0.0, first - time.time())

@@ -157,7 +157,7 @@ class Performance:
 
     def _turn(self) -> None:
         plan_id = self.carried.task_id
-        left = min((at - time.time() for at in self.carried.timers.values()), default=_SLOW)
+        left = min((at - time.time() for at in list(self.carried.timers.values())), default=_SLOW)
         with waiting.bell(self.store, [plan_id, *self.outside]) as bell:
             self.carried.look_at_plan(self.store.state(plan_id))
             self._see_to(list(self.outside))

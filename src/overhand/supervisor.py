@@ -297,7 +297,7 @@ class Supervisor:
             return
         self.looked = now
         handles.reap()
-        for task_id in [t for t, at in self.later.items() if at <= now]:
+        for task_id in [t for t, at in list(self.later.items()) if at <= now]:
             del self.later[task_id]
             self.look(task_id)
         for task_id, known in list(self.watches.live.items()):
