@@ -159,7 +159,9 @@ class Carrying:
         return [ended._replace(facts=facts), *([stopped] if known.state == progress.STOPPING else [])]
 
     def look(self, child: State) -> None:
-        """A node's task may have ended, wait for somebody, or go on."""
+        """A node's task may have ended, wait for somebody, or go on; who stopped the plan, or its time, was first."""
+        if child["status"] not in (None, "completed"):
+            self.look_at_plan(self.work.store.state(self.task_id))
         self.tell(*self.news(child))
 
     def news(self, child: State) -> list[Event]:
@@ -192,8 +194,8 @@ class Carrying:
         self.ground = starting.with_messages(self.work, self.ground, state)
         if state["stop"] and self.state.phase in (progress.GOING, progress.MERGING):
             self.tell(*self._cancelled())
-        for timer in [timer for timer, at in self.timers.items() if at <= now]:
-            del self.timers[timer]
+        for timer in [timer for timer, at in list(self.timers.items()) if at <= now]:
+            self.timers.pop(timer, None)
             self.tell(Event("Fired", now, attempt=self.state.run, facts={"timer": timer}))
         self.tell(*self._approvals(state, now))
 

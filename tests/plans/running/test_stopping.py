@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from overhand import proc
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
 from runtime.scene import until
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from plans.running.stage import Stage
 
 WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"
+BY = {"kind": "person", "via": "test"}
 
 
 def test_stop_ends_every_node_and_resume_goes_on_without_repeating_any(stage: Stage) -> None:
@@ -38,12 +41,46 @@ def test_stop_all_ends_plans_too(stage: Stage) -> None:
     assert not stage.agents_left()
 
 
+def test_it_is_cancelled_even_if_a_node_that_was_stopped_with_it_is_heard_first(stage: Stage) -> None:
+    stage.gives("worker", before=WAIT)
+    task = stage.plan({"a": node()})
+    stage.appears("up")
+    stage.kill_supervisor()
+    child = stage.child(task, "a")["task_id"]
+    for one in (task, child):  # all that `stop --all` writes down
+        with stage.store.locked(one, BY) as known:
+            known.append({"e": "stop", "why": "now"})
+    assert ends_unseen(stage, child) == "cancelled"
+    result = stage.result(task)
+    assert (result["status"], result["cause"]) == ("cancelled", "cancelled")
+
+
+def ends_unseen(stage: Stage, child: str) -> str:
+    """A node's agent ends while nobody carries its plan, and is judged before anybody does."""
+    shim = stage.pid(child, "shim")
+    (stage.path / "go").touch()
+    until(lambda: proc.start_time(shim) is None, "the end of the run")
+    return str(stage.json("show", child)["status"])
+
+
 def test_its_time_is_over(stage: Stage) -> None:
     stage.gives("worker", before=WAIT)
     result = stage.run({"a": node(), "b": node("worker", "a")}, timeout="1s")
     assert (result["status"], result["cause"]) == ("failed", "timeout")
     assert states(result) == {"a": STOPPED, "b": SKIPPED}
     assert not stage.agents_left()
+
+
+def test_its_time_was_over_before_a_node_failed(stage: Stage) -> None:
+    stage.gives("worker", before=f"{WAIT}; exit 3")
+    task = stage.plan({"a": node()}, timeout="1s")
+    stage.appears("up")
+    over = time.time() + 1
+    stage.kill_supervisor()
+    until(lambda: time.time() > over, "its time is over")
+    assert ends_unseen(stage, stage.child(task, "a")["task_id"]) != "completed"
+    result = stage.result(task)
+    assert (result["status"], result["cause"], states(result)) == ("failed", "timeout", {"a": STOPPED})
 
 
 def test_a_failed_plan_is_run_again(stage: Stage) -> None:
