@@ -67,6 +67,7 @@ class Carrying:
     heard: deque[str] = field(default_factory=deque)  # tasks of nodes that somebody is to look at
     held: set[str] = field(default_factory=set)  # tasks of nodes that are queued behind their provider's limit
     seen: int = -1  # how long the log of its own task was when it was last looked at
+    heeded: int = -1  # the same, when what was sent to it was last read
     start: Callable[[Carrying, Sequence[Command]], list[Event]] = starting.start  # of nodes
     before_finish: Callable[[], None] = lambda: None  # the nodes' results are on the disk
     taken: Callable[[], None] = lambda: None  # events were taken in, and what they call for is done
@@ -191,7 +192,6 @@ class Carrying:
     def look_at_plan(self, state: State) -> None:
         """Its own task: a person stops it, or has answered; a timer's time may have come."""
         now = time.time()
-        self.ground = starting.with_messages(self.work, self.ground, state)
         if state["stop"] and self.state.phase in (progress.GOING, progress.MERGING):
             self.tell(*self._cancelled())
         for timer in [timer for timer, at in list(self.timers.items()) if at <= now]:

@@ -256,6 +256,15 @@ def with_messages(work: Work, made: nodes.Ground, state: State) -> nodes.Ground:
     return replace(made, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
 
 
+def heed(carried: Carrying) -> None:
+    """What was sent until now is for all nodes that begin from now on, whether or not anybody has told us of it."""
+    store = carried.work.store
+    size = store.log_size(carried.task_id)
+    if size != carried.heeded:
+        carried.ground = with_messages(carried.work, carried.ground, store.state(carried.task_id))
+        carried.heeded = size
+
+
 def needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
     """By node, which fields of its data others name: by whom, and which."""
     found: dict[str, list[tuple[str, str]]] = {}
@@ -290,6 +299,7 @@ def new(
     """Tasks for nodes that have none yet, and the end of those that cannot have one."""
     drafts: list[tuple[Command, Draft]] = []
     refused = []
+    heed(carried)
     for command in commands:
         try:
             drafts.append((command, drafted(carried, command)))

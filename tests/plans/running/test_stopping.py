@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from overhand import proc
+from overhand import messages, model, proc
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
 from runtime.scene import until
 
@@ -105,6 +105,23 @@ def test_what_is_sent_reaches_nodes_that_begin_later(stage: Stage) -> None:
     folder = stage.path / ".agent-workspaces" / stage.child(task, "b")["task_id"]
     assert "use tabs everywhere" in (folder / "HANDOFF.md").read_text()
     assert [m["text"] for m in stage.child(task, "a")["messages"]] == ["use tabs everywhere"]
+
+
+def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
+    """Whoever sent it may not have come to tell the supervisor yet."""
+    stage.gives("worker", {"n": 1}, before=WAIT)
+    stage.gives("quick", {"m": 2})
+    task = stage.plan({"a": node(), "b": node("quick", "a")})
+    stage.appears("up")
+    with stage.store.locked(task, BY) as plan:
+        run = model.current_run(plan.state)
+        assert run is not None
+        plan.append({**messages.event(plan.folder, "use tabs everywhere"), "run": run["id"]})
+    (stage.path / "go").touch()
+    until(lambda: stage.is_there(task, "b"), "the next node")  # no verb comes before that
+    assert stage.result(task)["status"] == "completed"
+    folder = stage.path / ".agent-workspaces" / stage.child(task, "b")["task_id"]
+    assert "use tabs everywhere" in (folder / "HANDOFF.md").read_text()
 
 
 def test_a_node_that_needs_approval_waits_for_it(stage: Stage) -> None:
