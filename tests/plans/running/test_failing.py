@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plans.running.stage import FAILED, SKIPPED, STOPPED, VERIFIED, node, states
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from plans.running.stage import Stage
@@ -46,7 +47,7 @@ def test_abort_stops_what_is_live(stage: Stage) -> None:
     result = stage.result(task)
     assert (result["status"], states(result)) == ("failed", {"a": STOPPED, "b": FAILED, "c": SKIPPED})
     assert stage.child(task, "a")["status"] == "cancelled"
-    assert not stage.agents_left()
+    until(lambda: not stage.agents_left(), "nobody is left, not even the shim of the other")
 
 
 def test_continue_skips_what_depends_on_it(stage: Stage) -> None:
@@ -83,8 +84,6 @@ def test_a_question_costs_no_attempt(stage: Stage) -> None:
 
 
 def _asked(stage: Stage, task: str) -> str:
-    from runtime.scene import until
-
     def look() -> str | None:
         if not stage.is_there(task, "a"):
             return None
