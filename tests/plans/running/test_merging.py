@@ -61,13 +61,17 @@ def test_a_command(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
-    [("echo broken >&2; exit 4", "broken"), ("echo '{'", "not JSON"), ("sleep 2147480917 & sleep 2147480917", "0.5 s")],
+    ("script", "timeout", "said"),
+    [
+        ("echo broken >&2; exit 4", 300, "broken"),
+        ("echo '{'", 300, "not JSON"),
+        ("sleep 2147480917 & sleep 2147480917", 0.5, "0.5 s"),
+    ],
     ids=["fails", "no JSON", "hangs"],
 )
-def test_a_merge_that_gives_nothing_is_a_failed_plan(stage: Stage, script: str, said: str) -> None:
+def test_a_merge_that_gives_nothing_is_a_failed_plan(stage: Stage, script: str, timeout: float, said: str) -> None:
     stage.gives("worker", {"n": 3})
-    merge = {"strategy": "custom", "command": ["/bin/sh", "-c", script], "timeout": 0.5}
+    merge = {"strategy": "custom", "command": ["/bin/sh", "-c", script], "timeout": timeout}
     result = stage.run({"a": node()}, merge=merge)
     assert (result["status"], states(result)) == ("failed", {"a": VERIFIED})
     assert said in result["summary"]
