@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,27 @@ def bench(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def limit(bench: Path, seconds: float) -> None:
-    (bench / "limit").write_text(f"Claude AI usage limit reached|{int(time.time() + seconds)}")
+    (bench / "limit").write_text(said(seconds))
+
+
+def said(seconds: float) -> str:
+    return f"Claude AI usage limit reached|{int(time.time() + seconds)}"
+
+
+def met_once(bench: Path, seconds: float) -> None:
+    """Whoever waits at the pipe meets the limit, counted from now; nobody does after that."""
+    pipe = bench / "limit"
+
+    def look() -> int | None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            return None
+
+    fd = until(look, "claude at its limit")
+    pipe.unlink()
+    os.write(fd, said(seconds).encode())
+    os.close(fd)
 
 
 def row(stage: Stage, task: str, name: str) -> dict[str, Any]:
@@ -73,23 +94,24 @@ def test_who_has_not_begun_when_the_limit_is_reached_keeps_nobody_from_beginning
 
 
 def test_it_goes_on_by_itself_and_spends_no_attempt(stage: Stage, bench: Path) -> None:
-    limit(bench, 4)
+    os.mkfifo(bench / "limit")
     task = stage.plan(NODES)
-    until(lambda: stage.is_there(task, "a") and stage.child(task, "a")["paused"], "the limit recorded")
-    (bench / "limit").unlink()
+    met_once(bench, 3)
     result = stage.result(task)
     assert (result["status"], states(result)) == ("completed", dict.fromkeys("abc", VERIFIED))
     assert {one["node"]: one["attempts"] for one in result["nodes"]} == {"a": 1, "b": 1, "c": 1}
+    assert [run["status"] for run in stage.child(task, "a")["runs"]] == ["limit", "completed"]
     first, second = runs_of(bench)
     assert (second["resumed"], second["session"]) == (True, first["session"])
 
 
 def test_a_supervisor_killed_meanwhile(stage: Stage, bench: Path) -> None:
-    limit(bench, 6)
+    os.mkfifo(bench / "limit")
     task = stage.plan(NODES)
+    met_once(bench, 3600)
     until(lambda: row(stage, task, "a")["state"] == "waiting" or None, "it waits")
     stage.kill_supervisor()
-    (bench / "limit").unlink()
+    (stage.path / ".agent-workspaces/.supervisor/paused-claude").write_text(f"{time.time() + 2:.3f} its limit\n")
     result = stage.result(task)
     assert (result["status"], states(result)) == ("completed", dict.fromkeys("abc", VERIFIED))
     assert len(runs_of(bench)) == 2
