@@ -101,9 +101,11 @@ class View:
         return {name: WORDS[self.state.nodes[name].state] for name in self.plan.nodes}
 
     def asks(self) -> bool:
-        """Whether one of its nodes waits for a person."""
-        waiting = [name for name, known in self.state.nodes.items() if known.state == progress.WAITING]
-        return any(known.state == progress.HELD for known in self.state.nodes.values()) or any(
+        """Whether one of its nodes waits for a person; it is held a moment before its question is there."""
+        of = self.state.nodes.items()
+        waiting = [name for name, known in of if known.state == progress.WAITING]
+        held = any(known.state == progress.HELD for _, known in of)
+        return bool(held and self._asked(self.store.state(self.task_id))) or any(
             self._question(self.tasks[name]) for name in waiting if name in self.tasks
         )
 

@@ -6,16 +6,25 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from overhand import jsonline, questions, starting
+from overhand.callers import caller
+from overhand.plans import progress
 from overhand.plans.reading import read
+from overhand.verbs import Session, planview
+from overhand.verbs import plan as plans
 from plans.verbs.house import TWO, one, put
 from runtime.scene import until
 from verbs.terminal import at_a_terminal
 
 if TYPE_CHECKING:
+    import pytest
+
     from overhand.testing.project import ProjectDir
 
 MIXED = """
@@ -103,6 +112,24 @@ def test_approval_stands_at_its_node(own: ProjectDir) -> None:
     assert (row["state"], row["answer"]) == ("held", f"overhand answer {handle} yes")
     own.run("answer", str(handle), "yes", check=True)
     assert own.run("wait", str(handle)).code == 0
+
+
+def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan knows that a node is held before anybody is asked about it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(own.config_home))
+    text = one().replace("agent: echo", "agent: echo, requires_approval: true")
+    session = Session(str(own.path))
+    found = plans.look_over(session, plans.Source("the plan", "", text.encode()))
+    assert found.plan is not None
+    who = caller(session.store)
+    task = starting.make(session, who, found.plan, text, {"no_start": True})["task_id"]
+    view = planview.View(session, task)
+    begun = progress.Event("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
+    Path(session.store.folder(task), planview.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")
+    view.look()
+    assert (view.states(), view.asks()) == ({"only": "held"}, False)
+    questions.ask(session.store, task, None, who.by("test"), "May it begin?", step="only.1", via="permission")
+    assert view.asks()
 
 
 def test_watching_as_json_is_a_line_for_each_change(own: ProjectDir) -> None:
