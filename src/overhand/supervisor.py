@@ -172,7 +172,7 @@ class Supervisor:
                 self.jobs.start(task_id, partial(items.show, self.store, self.work(task_id).by, task_id))
         elif current["state"] == "ended":
             self.watches.drop(task_id)
-            self.slots.pop(task_id, None)
+            self.slots[task_id] = state  # until it is judged: what it delegated is to go with it, not to take its place
             self.jobs.start(task_id, lambda: self.close(task_id))
         elif current["machine"] not in ("", machine.machine()):
             self.forget(task_id)  # only a person settles it

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import members, proc
+from overhand import config, members, proc, run, summon
 from overhand.children import Children
 from runtime.scene import QUICK, kill, until
 
@@ -149,13 +149,33 @@ def test_children_go_with_a_stopped_parent(scene: Scene, how: str) -> None:
     nothing_left(scene, task, child)
 
 
-def test_queued_children_go_as_well(scene: Scene) -> None:
+def above_and_queued_below(scene: Scene) -> tuple[str, str]:
+    """A run in the only place there is, and a task that it delegated."""
     scene.project.config(QUICKLY + "max_parallel = 1\n")
     scene.shell("worker", PARENT)
-    task = scene.delegate("above", "--agent", "worker")
-    scene.agent("child", "output")
+    scene.shell("child", QUICK)
+    task = scene.delegate("above")
+    scene.appears("parent-up")
+    (child,) = [one for one in scene.ids() if one != task]
+    return task, child
+
+
+def test_queued_children_go_as_well(scene: Scene) -> None:
+    task, child = above_and_queued_below(scene)
     scene.json("stop", task)
-    assert all(scene.judged(one)["status"] == "cancelled" for one in scene.ids())
+    assert scene.judged(child)["status"] == "cancelled"
+    assert scene.starts(child) == 0
+
+
+def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_judged(scene: Scene) -> None:
+    task, child = above_and_queued_below(scene)
+    scene.kill_supervisor()
+    run.stop(run.Work(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
+    with scene.store.locked(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
+        assert summon.call(scene.store, [child])
+        assert summon.call(scene.store, [child])  # by now the queue was looked at once
+    assert scene.judged(child)["status"] == "cancelled"
+    assert (scene.judged(task)["status"], scene.starts(child)) == ("cancelled", 0)
 
 
 def test_a_completed_parent_leaves_its_children_at_work(scene: Scene) -> None:
