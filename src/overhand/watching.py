@@ -129,9 +129,10 @@ class Watches:
             return
         # a program that is just being replaced by the next has no command line for a moment
         shim = recorded if handles.is_child(recorded) else handles.shim_pid(known.place, recorded)
+        if recorded is not None and proc.start_time(shim or recorded) is None:
+            self._orphaned(known)  # it was killed before we could watch it: what it left must be known at once
+            return
         if shim is None:
-            if recorded is not None and proc.start_time(recorded) is None:
-                self._orphaned(known)  # it was killed before we could watch it
             return
         try:
             known.pidfd = os.pidfd_open(shim)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import config, members, proc, run, summon
+from overhand import config, handles, log, members, model, proc, run, summon, watching
 from overhand.children import Children
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.scene import Scene
 
 KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")
@@ -258,3 +263,20 @@ def test_what_hid_before_the_shim_was_killed_comes_to_the_supervisor(scene: Scen
     until(lambda: proc.start_time(scene.pid(task, "shim")) is None, "the shim gone")
     scene.json("stop", task, "--now")
     assert [pid for pid in scene.strays(task) if proc.start_time(pid) is not None] == []
+
+
+def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp_path: Path) -> None:
+    """Nobody has buried it yet; a `stop` that is looked at in the same moment must find whom it left."""
+    shim = handles.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
+    agent = until(lambda: (tmp_path / "pid").exists() and int((tmp_path / "pid").read_text() or 0), "the agent")
+    kill(shim)
+    run_id = "sess_1_aaaaaa"
+    begun = {**run.created(run_id, "worker", "command", 600.0), **log.stamp(BY)}
+    current = model.current_run(model.fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}]))
+    assert current is not None
+    watches = watching.Watches(select.poll())
+    watches.keep("x", current, str(tmp_path), None)
+    assert (watches.live["x"].orphan, watches.by_fd) == (True, {})
+    watches.drop("x")
+    os.kill(agent, signal.SIGKILL)
+    handles.reap()
