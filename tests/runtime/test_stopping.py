@@ -94,16 +94,17 @@ def sleepers(number: str) -> int:
 
 def test_many_runs_are_stopped_at_once_and_nobody_of_another_one(scene: Scene) -> None:
     scene.project.config("[limits]\nmax_parallel = 0\n")
-    scene.shell("worker", hiding("2147480918"))
-    scene.shell("keeper", hiding("2147480919"))
+    these, others = (f"{2147480918 + number}{os.getpid()}" for number in range(2))  # nobody else's, wherever they run
+    scene.shell("worker", hiding(these))
+    scene.shell("keeper", hiding(others))
     tasks = [scene.accepted() for _ in range(60)]
     kept = scene.delegate("stay", "--agent", "keeper")
-    until(lambda: sleepers("2147480918") == 3 * 60, "all of them at work")
-    until(lambda: sleepers("2147480919") == 3, "this one, too")
+    until(lambda: sleepers(these) == 3 * 60, "all of them at work")
+    until(lambda: sleepers(others) == 3, "this one, too")
     stopped = scene.json("stop", *tasks, "--now")["tasks"]
     assert {(one["status"], one["cause"]) for one in stopped} == {("cancelled", "cancelled")}
     assert [run["leftovers"] for task in tasks for run in scene.state(task)["runs"]] == [[]] * 60
-    assert (sleepers("2147480918"), sleepers("2147480919")) == (0, 3)
+    assert (sleepers(these), sleepers(others)) == (0, 3)
     assert scene.running(kept)["status"] is None
     scene.json("stop", kept, "--now")
     nothing_left(scene, *tasks, kept)
