@@ -23,6 +23,7 @@ KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")
 EVERYTHING = ("ignore-term", *(f"spawn:{kind}" for kind in KINDS))
 BY = {"kind": "overhand", "via": "test"}
 QUICKLY = '[limits]\nstop_grace = "0.3s"\n'
+OFTEN = 'stall = "4s"\n'  # who is watched for a stall is looked at every second, however late it leaves somebody behind
 
 
 def nothing_left(scene: Scene, *tasks: str) -> None:
@@ -42,18 +43,27 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
     until(look, "the supervisor noted the sessions of every stray")
 
 
+def its_time_is_over(scene: Scene, task: str) -> None:
+    """Its deadline has passed, however long it took to get so far: it is given less time after the fact."""
+    with scene.store.locked(task, BY) as locked, open(f"{locked.folder}/{log.LOG}", "r+b") as file:
+        file.seek(file.read().rindex(b'"timeout":600.0'))
+        file.write(b'"timeout":0.001')  # one write of the same length: nobody sees half a log
+    summon.remind(scene.store, [task])
+
+
 @pytest.mark.parametrize("shim", ["shim lives", "shim killed first"])
 @pytest.mark.parametrize("how", ["stop", "stop --now", "deadline"])
 def test_every_stray_at_once(scene: Scene, how: str, shim: str) -> None:
-    scene.project.config(QUICKLY)
+    scene.project.config(QUICKLY + OFTEN)
     scene.agent("worker", *EVERYTHING, "touch:up", "hang")
-    task = scene.delegate("stay", *(["--timeout", "5s"] if how == "deadline" else []))
+    task = scene.delegate("stay", "--timeout", "600s")
     scene.appears("up")
     assert len(scene.strays(task)) == len(KINDS) + 1
     if shim == "shim killed first":
         known_to_the_supervisor(scene, task)
         kill(scene.pid(task, "shim"))
     if how == "deadline":
+        its_time_is_over(scene, task)
         status, cause = scene.json("wait", task, code=1)["status"], "timeout"
     else:
         (stopped,) = scene.json(*how.split(), task)["tasks"]
@@ -67,9 +77,11 @@ def test_every_stray_at_once(scene: Scene, how: str, shim: str) -> None:
 def test_the_deadline_holds_without_a_supervisor(scene: Scene) -> None:
     scene.project.config(QUICKLY)
     scene.agent("worker", "ignore-term", "touch:up", "hang")
-    task = scene.delegate("stay", "--timeout", "3s")
+    task = scene.delegate("stay", "--timeout", "600s")
     scene.appears("up")
+    scene.running(task)
     scene.kill_supervisor()
+    its_time_is_over(scene, task)
     assert scene.json("wait", task, code=1)["cause"] == "timeout"
     nothing_left(scene, task)
 
@@ -77,7 +89,9 @@ def test_the_deadline_holds_without_a_supervisor(scene: Scene) -> None:
 def test_sigterm_is_heard_and_a_return_counts(scene: Scene) -> None:
     """An agent that ends in its grace is not killed; what it returned before the deadline is judged as usual."""
     scene.agent("worker", "output", "touch:up", "hang")
-    task = scene.delegate("write, then hang", "--timeout", "2s")
+    task = scene.delegate("write, then hang", "--timeout", "600s")
+    scene.appears("up")
+    its_time_is_over(scene, task)
     shown = scene.json("wait", task)
     assert (shown["status"], shown["cause"], shown["runs"][0]["exit"]) == ("completed", "timeout", 143)
     nothing_left(scene, task)
@@ -136,11 +150,12 @@ def test_children_go_with_a_stopped_parent(scene: Scene, how: str) -> None:
     scene.project.config(QUICKLY)
     scene.shell("worker", PARENT)
     scene.agent("child", "touch:up", "hang")
-    task = scene.delegate("above", *(["--timeout", "4s"] if how == "deadline" else []))
+    task = scene.delegate("above", "--timeout", "600s")
     scene.appears("up")
     scene.appears("parent-up")
     (child,) = [one for one in scene.ids() if one != task]
     if how == "deadline":
+        its_time_is_over(scene, task)
         scene.json("wait", task, code=1)
     elif how == "stop":
         scene.json("stop", task)
@@ -219,6 +234,7 @@ def test_leftovers_are_named_and_block_the_next_run(scene: Scene, kind: str) -> 
 
 def test_leftovers_of_a_lost_run_are_found_without_its_shim(scene: Scene) -> None:
     """A daemon holds no `life`, has no marker and no parent that knows it: its session was noted."""
+    scene.project.config(f"[limits]\n{OFTEN}")
     scene.agent("worker", "spawn:daemon", "touch:up", "hang")
     task = scene.delegate()
     scene.appears("up")
