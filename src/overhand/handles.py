@@ -305,14 +305,13 @@ def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), pati
 
     With patience, those who are about to end may do so.
     """
-    if exit_code(place) is None:  # the shim was killed: nobody stayed for them
-        return _still_there(members.Members(place, marker, spare).scan())
     began = time.monotonic()
-    next_scan = began + 0.1
-    while lives(place):
-        if (now := time.monotonic()) > next_scan:
+    stays = exit_code(place) is not None  # else the shim was killed: nobody stayed for them
+    next_scan = began + 0.1 if stays else began
+    while lives(place) or not stays:
+        if (now := time.monotonic()) >= next_scan:
             found = _still_there(members.Members(place, marker, spare).scan())
-            if not found or now > began + patience:
+            if not found or now >= began + patience:
                 return found
             next_scan = now + 0.1
         time.sleep(0.002)

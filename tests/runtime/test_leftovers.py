@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from overhand import members, model, questions
+from overhand import handles, members, model, questions
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -86,3 +86,12 @@ def test_the_shims_own_pause_is_nobody_before_it_is_execed_either(tmp_path: Path
         shim.stdin.close()
         shim.wait(30)
         shim.stdout.close()
+
+
+def test_who_is_about_to_end_may_do_so_beside_a_killed_shim_too(tmp_path: Path) -> None:
+    """As a question to a service elsewhere: it ends when it was seen once, for whoever sees it notes its session."""
+    ends = ["/bin/sh", "-c", "until [ -e sessions ]; do sleep 0.01; done; sleep 0.5"]
+    env = {"PATH": os.environ["PATH"], "OVERHAND_TEST": str(tmp_path)}
+    with subprocess.Popen(ends, cwd=tmp_path, env=env, start_new_session=True) as asking:
+        assert handles.leftovers(str(tmp_path), f"OVERHAND_TEST={tmp_path}", patience=30.0) == []
+        assert asking.wait(30) == 0
