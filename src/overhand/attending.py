@@ -47,6 +47,9 @@ def watch(boss: Supervisor, state: State) -> None:
         boss.watches.drop(task_id)
         boss.jobs.start(task_id, lambda: boss.close(task_id))
         return
+    if current["state"] == "starting" and known.pidfd is not None:  # who started it was killed before it said so
+        boss.jobs.start(task_id, partial(run.settle, boss.work(task_id), task_id))
+        return
     stir_parent(boss, state)
     known.asked = parking.has_file_question(state, current)
     known.park_at = float("inf")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import proc
+from overhand import model, proc
 from runtime.scene import kill, until
 
 if TYPE_CHECKING:
@@ -90,6 +90,23 @@ def test_a_lost_run_with_a_good_return_is_accepted(scene: Scene) -> None:
     victims(scene, task, PROCESSES)
     shown = scene.json("show", task)
     assert (shown["status"], shown["cause"]) == ("completed", "lost")
+    is_judged_once(scene, task, 1)
+
+
+def test_a_start_that_nobody_lived_to_record_is_recorded_by_whoever_adopts_it(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    scene.running(task)
+    scene.kill_supervisor()
+    path = scene.place(task).parents[1] / "log.jsonl"
+    text = path.read_text()
+    path.write_text("".join(line for line in text.splitlines(True) if '"e":"run.started"' not in line))
+    assert model.run_state(scene.state(task)) == "starting"
+    scene.json("list")
+    scene.running(task)
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
     is_judged_once(scene, task, 1)
 
 
