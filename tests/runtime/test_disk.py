@@ -121,6 +121,7 @@ def test_a_disk_that_is_full_when_the_agent_ends_loses_nothing(small_disk: Scene
     scene.agent("worker", "output", "touch:up", "until:go")
     task = scene.delegate()
     scene.appears("up")
+    scene.running(task)  # nobody else writes to the log until it ends
     path = pad(scene.store, task)
     ballast = fill(scene.path)
     shim, supervisor = scene.pid(task, "shim"), scene.supervisor()

@@ -40,6 +40,7 @@ def test_an_outside_run_is_alive_and_is_left_alone(scene: Scene) -> None:
     scene.agent("worker", "touch:up", "until:go", "output")
     task = scene.delegate()
     scene.appears("up")
+    scene.running(task)
     shim, agent = scene.pid(task, "shim"), scene.pid(task, "pid")
     scene.kill_supervisor()
     assert inside(scene, "show", task)["run_state"] == "running"
