@@ -184,10 +184,12 @@ def test_a_check_at_work_is_taken_over(scene: Scene, when: str) -> None:
 
 def test_an_agent_that_removes_its_runs_folder_is_not_started_again(scene: Scene) -> None:
     """Without `life` nobody can see that it lives: it is lost, its processes are leftovers, `stop` ends them."""
-    scene.shell("worker", 'rm -r "$OVERHAND_WORKSPACE/runs"; touch up; exec sleep 2147480917')
+    removes = 'rm -r "$OVERHAND_WORKSPACE/runs"; touch up; exec sleep 2147480917'
+    scene.shell("worker", f"until [ -e go ]; do sleep 0.01; done; {removes}")
     task = scene.delegate()
+    scene.running(task)  # a supervisor that looks at it after this takes it for lost by itself
+    (scene.path / "go").touch()
     scene.appears("up")
-    scene.running(task)
     scene.kill_supervisor()
     until(lambda: scene.json("show", task)["status"], "a verdict")
     state = scene.state(task)
@@ -196,4 +198,4 @@ def test_an_agent_that_removes_its_runs_folder_is_not_started_again(scene: Scene
     assert run["leftovers"]
     assert "still alive" in scene.json("run", task, code=3)["error"]["message"]
     assert scene.json("stop", task)["tasks"][0]["was"] == "leftovers ended"
-    assert not scene.agents_left()
+    until(lambda: not scene.agents_left(), "no agent left")

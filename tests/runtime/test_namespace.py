@@ -87,4 +87,4 @@ def test_a_supervisor_outside_serves_those_inside(scene: Scene) -> None:
     supervisor = scene.supervisor()
     assert inside(scene, "stop", task, "--now")["tasks"][0]["status"] == "cancelled"
     assert scene.supervisor() == supervisor
-    assert not scene.agents_left()
+    until(lambda: not scene.agents_left(), "no agent left")
