@@ -36,12 +36,11 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scen
     scene = Scene(project)
     try:
         yield scene
-        scene.kill_supervisor()
-        until(lambda: not scene.left(), f"no process left of {scene.path}")
+        until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")
     finally:
         subprocess.run(["mount", "-o", "remount,rw,size=4m", str(disk)], check=True)
         project.cleanup()
-        subprocess.run(["umount", str(disk)], check=True)
+        until(lambda: subprocess.run(["umount", str(disk)], check=False).returncode == 0, "a disk that nobody uses")
 
 
 def fill(folder: Path) -> Path:
