@@ -96,8 +96,8 @@ def test_a_file_in_the_tasks_folder_permits_nothing(scene: Scene) -> None:
     ipc = questions.folder(scene.store, task)
     with open(f"{ipc}/.tmp", "w", encoding="utf-8") as file:
         file.write(json.dumps({"seq": seq, "timestamp": "2026-01-01T00:00:00Z", "answer": "Allow once"}))
-    (scene.path / "over").touch()
     os.rename(f"{ipc}/.tmp", f"{ipc}/{seq:03d}.answer")
+    (scene.path / "over").touch()
     scene.judged(task)
     assert [q["answered"] for q in scene.state(task)["questions"]] == [None]
     assert any("given by a person" in e["text"] for e in scene.events(task, "notice"))
