@@ -370,6 +370,8 @@ def test_the_budget_of_a_day(scene: Scene) -> None:
     assert until(reason, "why it waits") == "the budget of $1.00 a day is used up; it goes on after midnight UTC"
     assert (scene.state(second)["queued"], scene.state(second)["runs"]) == (True, [])
     assert "queued: no budget" in scene.project.run("list").out
+    for number in (1, 2):
+        (scene.path / f"go-{number}").unlink()  # these spend nothing: they are to be seen at work
     scene.project.config("[budget]\nday = '$3'\n")
     scene.json("list")
     third = scene.delegate("third")  # a message makes the supervisor read its settings
