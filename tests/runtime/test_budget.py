@@ -314,11 +314,7 @@ def test_caps_below_caps(scene: Scene) -> None:
         """echo '{"input": 1}' >>"$OVERHAND_USAGE"
 for i in 1 2 3; do $OVERHAND delegate low-$i --agent low & done; wait; touch all; sleep 600""",
     )
-    scene.shell(
-        "low",
-        """until [ -e go-1 ]; do sleep 0.01; done
-while :; do echo '{"input": 50}' >>"$OVERHAND_USAGE"; sleep 0.3; done""",
-    )
+    scene.shell("low", CHILD)
     top = scene.delegate("top", "--budget", "1000")
     scene.appears("all")
     (mid,) = children_of(scene, top)
@@ -326,10 +322,14 @@ while :; do echo '{"input": 50}' >>"$OVERHAND_USAGE"; sleep 0.3; done""",
     assert scene.state(top)["reserved"] == {mid: budget.amount(400)}
     until(lambda: len(scene.state(mid)["reserved"]) == 3, "all three hold something of it")
     assert sum(one["tokens"] for one in scene.state(mid)["reserved"].values()) <= 400
-    go(scene, 1)
-    until(lambda: at_rest(scene, [mid, *low]), "the middle one stopped, with what it delegated")
+    for child in low:
+        scene.running(child)
+    while at_work := live(scene, low):
+        take_turns(scene, at_work)
+        until(lambda: is_acted_on(scene, mid, low), "whoever is over it stopped")
+    assert scene.judged(mid)["runs"][0]["cause"] == "budget", "stopped, with what it delegated"
     used = spending.tree(scene.store, scene.state(mid))["tokens"]
-    assert 380 <= used <= 400 + 3 * 50
+    assert 380 <= used <= 400 + 3 * TURN
     until(lambda: scene.state(top)["settled"], "settled at the top")
     assert scene.state(top)["settled"][mid]["tokens"] == used
     assert scene.state(top)["status"] is None
