@@ -138,13 +138,11 @@ class Toy:
         self.note("hanging")
         await asyncio.sleep(600)
 
-    async def do_pause(self, _: str, seconds: str) -> bool:
-        """Silence for a while."""
-        try:
-            await asyncio.wait_for(self.cancelled.wait(), float(seconds))
-        except TimeoutError:
-            return False
-        return True
+    async def do_until(self, _: str, name: str) -> bool:
+        """Silence until there is a file of this name."""
+        while not os.path.exists(name) and not self.cancelled.is_set():  # noqa: ASYNC110, ASYNC240 -- nobody waits
+            await asyncio.sleep(0.02)
+        return self.cancelled.is_set()
 
     async def do_die(self, *_: str) -> None:
         os._exit(3)
