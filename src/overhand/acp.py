@@ -25,13 +25,16 @@ VERSION = 1
 _START = 60.0  # seconds for `initialize`
 _SESSION = 120.0  # seconds for a session: its MCP servers start meanwhile
 _DOZE = 2.0  # seconds of silence after which a shell waits in our place
-# A shell of 0.1 MB waits for the agent's next byte (or for SIGTERM), then becomes this program again.
+# A shell of 0.1 MB waits for the agent's next byte (or for SIGTERM), then becomes this program again. Whoever stops a
+# run says so in `stopped` first: by that a SIGTERM is known that came while one program became the other.
 _WAIT = """\
 trap 'stop=TERM; [ -z "$reader" ] || kill "$reader" 2>/dev/null' TERM
 dd bs=1 count=1 <&"$2" >"$1/acp.byte" 2>/dev/null & reader=$!
+[ ! -e "$1/stopped" ] || stop=TERM
 [ -z "$stop" ] || kill "$reader" 2>/dev/null
 wait "$reader"
 wait "$reader" 2>/dev/null
+trap '' TERM
 exec "$3" -IS -c "$4" woken "$stop" "$5"
 """
 _LEAVE = 0.3  # seconds that an agent has to end once its input is closed
@@ -350,7 +353,9 @@ def main() -> int:
     number, how = 0, "clean"
     try:
         if sys.argv[1:2] == ["woken"]:
-            number, client.stopping = client.wake(), sys.argv[2] == "TERM"
+            number = client.wake()
+            if sys.argv[2] == "TERM" or os.path.exists(f"{client.spec['place']}/stopped"):
+                client.stop()
         else:
             client.wire = Wire(client.hear, client.look, spawn(client.spec["command"]))
     except Over as error:
