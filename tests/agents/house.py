@@ -111,6 +111,11 @@ class House(ProjectDir):
         found = [pid for pid in members.table() if proc.environment_of(pid, "OVERHAND_RUN") == run]
         return {pid: " ".join(_argv(pid)) for pid in found if _argv(pid)}
 
+    def is_over(self, run: str) -> None:
+        """Wait until nothing is left of a run that ended by itself: whoever still was at its end keeps the shim waiting
+        for a second."""
+        until(lambda: not self.running(run), "the end of all of it")
+
     def processes_of_agent(self, run: str) -> dict[int, str]:
         """Of those the agent's own, launcher and real program: not the shim, nor what its tools run."""
         names = (self.name, f"{self.name}.js", f"bin/{self.name}", f"{self.name}-")

@@ -295,7 +295,7 @@ def test_a_real_agent_works_and_resumes(name: str, tmp_path: Path) -> None:
         assert (shown["status"], shown["verified"], shown["problems"]) == ("completed", "all", []), place.stream(
             shown["runs"][0]
         )
-        assert not place.running(shown["runs"][0]["id"])
+        place.is_over(shown["runs"][0]["id"])
         assert place.turns("work") == [0, 1, 2, 3]
         (first,) = place.sessions()
         place.run("send", "1", "Now script:more", check=True)
@@ -328,7 +328,7 @@ def test_a_real_agent_asks_for_permission(name: str, level: str, answer: str, tm
         assert there.exists() == (answer != "Reject"), place.stream(shown["runs"][-1])
         codes = [problem["code"] for problem in shown["problems"]]
         assert ("permission-denied" in codes) == (answer == "Reject")
-        assert not place.running(shown["runs"][-1]["id"])
+        place.is_over(shown["runs"][-1]["id"])
 
 
 @pytest.mark.case("killed", "ACP")
@@ -347,7 +347,7 @@ def test_a_real_agent_is_killed_and_goes_on(name: str, tmp_path: Path) -> None:
         os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
         place.run("wait", "1", timeout=60)
         place.run("stop", "1", timeout=60)
-        assert not place.running(run)
+        place.is_over(run)
         first = place.sessions()[0]
         place.run("resume", "1", "--answer", "Now script:rest", check=True)
         shown = place.judged()

@@ -27,11 +27,6 @@ def delegate(place: House, title: str, *words: str) -> None:
     place.delegate(title, "--agent", "it", *words, wait=False)
 
 
-def assert_over(place: House, done: dict[str, Any]) -> None:
-    """Some of them leave a process that ends a moment later."""
-    until(lambda: not place.running(done["runs"][-1]["id"]), "the end of all of it", 15)
-
-
 @pytest.mark.case("delegation", "ACP")
 @pytest.mark.parametrize("name", list(OTHERS))
 def test_a_file_a_command_a_return(name: str, tmp_path: Path) -> None:
@@ -48,7 +43,7 @@ def test_a_file_a_command_a_return(name: str, tmp_path: Path) -> None:
             done["runs"][0]
         )
         assert (done["summary"], len(done["runs"])) == ("Both are there.", 1)
-        assert_over(place, done)
+        place.is_over(done["runs"][-1]["id"])
 
 
 @pytest.mark.case("granted", "ACP")
@@ -67,4 +62,4 @@ def test_what_a_level_withholds_is_asked_of_a_person(name: str, answer: str, tmp
         done = place.judged()
         assert there.exists() == (answer == "Allow once"), place.stream(done["runs"][-1])
         assert len(done["questions"]) == 1
-        assert_over(place, done)
+        place.is_over(done["runs"][-1]["id"])

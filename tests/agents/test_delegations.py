@@ -36,7 +36,7 @@ def test_a_file_a_command_a_return(name: str, tmp_path: Path) -> None:
         assert done["summary"] == "Both are there."
         assert place.turns("work") == [0, 1, 2, 3]
         assert str(place.path) in place.rows("work")[2]["results"][0]
-        assert not place.running(done["runs"][0]["id"])
+        place.is_over(done["runs"][0]["id"])
         used = done["usage"]
         assert (used["input"], used["output"], used["estimated"]) == (*place.spent(), False)
 

@@ -40,7 +40,7 @@ def assert_goes_on(place: House, asked: int) -> None:
     assert [row["turn"] for row in went_on] == ([0, 1, 2, 3] if place.name == "goose" else [1, 2, 3])
     assert "script:" not in went_on[0]["said"]
     assert len(set(place.sessions())) == 1
-    assert not place.running(done["runs"][-1]["id"])
+    place.is_over(done["runs"][-1]["id"])
 
 
 @pytest.mark.case("stop")
@@ -79,7 +79,7 @@ def test_killed_and_gone_on_with(name: str, tmp_path: Path) -> None:
         if done["runs"][0]["leftovers"]:
             assert place.run("resume", "1").code == 3  # not while they live
         place.run("stop", "1")
-        until(lambda: not place.running(run), "the end of what its tool ran", 15)
+        place.is_over(run)
         assert_goes_on(place, len(place.work()))
 
 
@@ -91,7 +91,7 @@ def test_the_real_program_does_not_outlive_its_launcher(name: str, tmp_path: Pat
         kill([min(agent)])
         place.judged()
         place.run("stop", "1")
-        until(lambda: not place.running(run), "the end of the real program", 15)
+        place.is_over(run)
 
 
 @pytest.mark.parametrize("name", FIRST)

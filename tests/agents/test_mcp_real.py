@@ -64,7 +64,7 @@ def test_an_agent_steps_asks_and_returns_through_its_server(name: str, tmp_path:
         assert "blue" in told[2]
         assert "no.txt" in told[4]
         assert "End your turn now" in told[5]
-        assert not place.running(done["runs"][0]["id"])
+        place.is_over(done["runs"][0]["id"])
 
 
 @pytest.mark.parametrize("name", FIRST)

@@ -25,4 +25,4 @@ def test_a_call_after_a_long_silence(name: str, tmp_path: Path) -> None:
         done = place.judged()
         assert done["status"] == "completed", place.stream(done["runs"][0])
         assert "Look. script:it" in place.rows("it")[1]["results"][-1]
-        assert not place.running(run)
+        place.is_over(run)
