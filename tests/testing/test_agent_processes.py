@@ -27,9 +27,9 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def appears(path: Path) -> None:
-    """Wait for a file that another process makes."""
-    deadline = time.monotonic() + 30
-    while not path.exists():
+    """Wait for a file that another process makes, and for what it writes there."""
+    deadline = time.monotonic() + 60
+    while not path.exists() or not path.stat().st_size:
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.005)
 
