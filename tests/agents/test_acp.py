@@ -58,9 +58,7 @@ def heard(project: ProjectDir, handle: object = "1") -> Any:
 
 def question(project: ProjectDir, handle: object = "1") -> dict[str, Any]:
     """The open question, as soon as there is one."""
-    found = until(
-        lambda: [q for q in show(project, handle)["questions"] if q["answered"] is None], "a question", timeout=30
-    )
+    found = until(lambda: [q for q in show(project, handle)["questions"] if q["answered"] is None], "a question")
     return dict(found[0])
 
 
@@ -120,31 +118,31 @@ def test_what_is_no_message_and_what_is_huge_do_no_harm(project: ProjectDir) -> 
 def test_stop_ends_the_turn_first(project: ProjectDir) -> None:
     toy(project, "wait")
     project.run("delegate", "do it", "--agent", "toy", check=True)
-    until(lambda: "waiting" in notes(project), timeout=30)
+    until(lambda: "waiting" in notes(project))
     project.run("stop", "1", check=True)
     assert notes(project)[-1] == "cancelled"
     assert heard(project).end == "aborted"
-    until(lambda: not _agents(project), timeout=10)
+    until(lambda: not _agents(project))
 
 
 def test_one_that_does_not_listen_is_ended_all_the_same(project: ProjectDir) -> None:
     project.config('[limits]\nstop_grace = "1s"\n')
     toy(project, "hang")
     project.run("delegate", "do it", "--agent", "toy", check=True)
-    until(lambda: "hanging" in notes(project), timeout=30)
+    until(lambda: "hanging" in notes(project))
     project.run("stop", "1", check=True)
-    until(lambda: not _agents(project), timeout=10)
+    until(lambda: not _agents(project))
 
 
 def test_a_killed_client_leaves_nobody_and_the_session_goes_on(project: ProjectDir) -> None:
     toy(project, "hang")
     project.run("delegate", "do it", "--agent", "toy", check=True)
-    until(lambda: "hanging" in notes(project), timeout=30)
+    until(lambda: "hanging" in notes(project))
     (place,) = project.path.glob(".agent-workspaces/*/runs/*")
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
     project.run("wait", "1")
     project.run("stop", "1")
-    until(lambda: not _agents(project), timeout=10)
+    until(lambda: not _agents(project))
     session = heard(project).session
     toy(project, "return")
     project.run("resume", "1", check=True)
@@ -182,9 +180,9 @@ def test_a_level_withholds_and_a_person_grants(project: ProjectDir) -> None:
     assert asked["options"] == ["Allow once", "Always for this task: execute: touch *", "Reject"]
     assert "touch x" in asked["question"]
     assert "level read" in asked["question"]
-    assert until(lambda: show(project)["headline"] == "needs you", timeout=10)
+    assert until(lambda: show(project)["headline"] == "needs you")
     project.run("answer", "1", "allow once", check=True)
-    again = until(lambda: [q for q in show(project)["questions"] if q["seq"] == 2], timeout=10)  # once is once
+    again = until(lambda: [q for q in show(project)["questions"] if q["seq"] == 2])  # once is once
     assert again[0]["answered"] is None
     project.run("answer", "1", "3", check=True)
     assert project.run("wait", "1").code in (0, 1)
@@ -214,7 +212,7 @@ def test_unanswered_it_is_parked_and_the_answer_is_found_by_the_next_run(project
     toy(project, "ask:touch_x", "return")
     shown = done(project, "--read-only")
     assert (shown["status"], shown["cause"]) == ("needs-input", "answer-timeout")
-    until(lambda: not _agents(project), timeout=10)
+    until(lambda: not _agents(project))
     assert notes(project)[-2:] == ["cancelled", "touch x -> cancelled"] or notes(project)[-1] == "cancelled"
     project.run("answer", "1", "Allow once", check=True)
     assert project.run("wait", "1").code == 0
@@ -226,9 +224,9 @@ def test_unanswered_it_is_parked_and_the_answer_is_found_by_the_next_run(project
 def test_two_requests_at_a_time_are_two_questions(project: ProjectDir) -> None:
     toy(project, "both", "return")
     project.run("delegate", "do it", "--agent", "toy", "--read-only", check=True)
-    until(lambda: len(show(project)["questions"]) == 2, timeout=30)
+    until(lambda: len(show(project)["questions"]) == 2)
     project.run("answer", "1", "2", "Reject", check=True)
-    until(lambda: notes(project)[-1].endswith("no"), timeout=10)
+    until(lambda: notes(project)[-1].endswith("no"))
     project.run("answer", "1", "1", "Allow once", check=True)
     project.run("wait", "1")
     assert sorted(line[-3:] for line in notes(project)[-2:]) == [" no", "yes"]
@@ -254,7 +252,7 @@ def test_a_request_of_a_nested_agent_reaches_the_top(project: ProjectDir) -> Non
     call = f"{sys.executable} -m overhand delegate part --agent toy --wait; {give}"
     project.agent("boss", command=["/bin/sh", "-c", call, output()])
     project.run("delegate", "all of it", "--agent", "boss", check=True)
-    child = until(lambda: [t for t in project.run("list", "--json").json["tasks"] if t["agent"] == "toy"], timeout=30)
+    child = until(lambda: [t for t in project.run("list", "--json").json["tasks"] if t["agent"] == "toy"])
     asked = question(project, child[0]["handle"])
     assert "/etc/of-nobody" in asked["question"]
     assert show(project, child[0]["handle"])["path"] == ["user", "boss", "toy"]

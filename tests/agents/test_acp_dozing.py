@@ -54,7 +54,7 @@ def test_a_silent_agent_ends_like_any_other(project: ProjectDir, how: str) -> No
         (project.path / how).touch()
         project.run("wait", "1")
         assert heard(project).end == "api-error"
-    until(lambda: not _agents(project), timeout=10)
+    until(lambda: not _agents(project))
 
 
 def test_a_stop_is_heard_also_while_one_program_becomes_the_other(project: ProjectDir) -> None:

@@ -28,7 +28,7 @@ def test_a_request_that_says_little_is_read_with_what_was_said_before(project: P
     assert first["question"].endswith(": touch a")
     assert first["options"][1] == "Always for this task: execute: touch *"
     project.run("answer", "1", "Allow once", check=True)
-    second = until(lambda: [q for q in show(project)["questions"] if q["seq"] == 2], timeout=20)[0]
+    second = until(lambda: [q for q in show(project)["questions"] if q["seq"] == 2])[0]
     assert second["question"].endswith(": touch b")
     project.run("answer", "1", "Reject", check=True)
     project.run("wait", "1")
@@ -40,7 +40,7 @@ def test_our_own_tools_are_not_asked_for_and_nothing_else_passes_for_one(project
     toy(project, *ours, "ask:overhand.sh_now", "ask:overhand/x_now", "bare:mail.send", "return")
     project.run("delegate", "do it", "--agent", "toy", "--read-only", check=True)
     for seq, about in ((1, "overhand.sh now"), (2, "overhand/x now"), (3, "mail.send")):
-        asked = until(lambda seq=seq: [q for q in show(project)["questions"] if q["seq"] == seq], timeout=20)[0]  # type: ignore[misc]
+        asked = until(lambda seq=seq: [q for q in show(project)["questions"] if q["seq"] == seq])[0]  # type: ignore[misc]
         assert about in asked["question"]
         project.run("answer", "1", "Reject", check=True)
     project.run("wait", "1")
@@ -77,8 +77,8 @@ def test_a_client_that_is_killed_while_it_asks_is_followed_by_one_that_is_grante
     question(project)
     (place,) = project.path.glob(".agent-workspaces/*/runs/*")
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
-    until(lambda: show(project)["status"], "its end", timeout=20)
-    until(lambda: not _agents(project), "the end of its agent", timeout=20)
+    until(lambda: show(project)["status"], "its end")
+    until(lambda: not _agents(project), "the end of its agent")
     assert len(show(project)["runs"]) == 1  # nobody has answered yet
     project.run("answer", "1", "Allow once", check=True)
     assert project.run("wait", "1").code == 0

@@ -162,7 +162,7 @@ def test_what_dies_while_it_is_open_is_settled(overhand_project: ProjectDir, ben
         screen.waits_for("open: ")
         os.killpg(screen.process.pid, signal.SIGKILL)
         screen.process.wait()
-    overhand_project.run("wait", "1", timeout=30)
+    overhand_project.run("wait", "1")
     assert show(overhand_project)["runs"][-1]["cause"] == "lost"
 
 

@@ -36,7 +36,7 @@ def main(tool: str, arguments: dict[str, Any]) -> None:
     with open(os.environ["OVERHAND_OUTPUT"], "w", encoding="utf-8") as file:
         file.write("# Task Complete: it\n\n**Status:** completed\n\n## Summary\nGone on without an answer.\n")
     server.stdin.close()
-    server.wait(20)
+    server.wait(60)
 
 
 def _until(name: str) -> None:

@@ -172,4 +172,4 @@ def test_it_ends_with_its_client(line: Line) -> None:
     line.ask(hello("2025-11-25"))
     assert line.process.stdin is not None
     line.process.stdin.close()
-    assert line.process.wait(10) == 0
+    assert line.process.wait(60) == 0

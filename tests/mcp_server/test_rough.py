@@ -62,7 +62,7 @@ class At(Line):
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     while not (found := look()):
         assert time.monotonic() < end, f"{what} did not come about"
         time.sleep(0.05)
@@ -116,7 +116,7 @@ def test_a_client_that_leaves_while_it_waits_takes_its_server_along(house: Proje
         server.say({"id": 2, "method": "tools/call", "params": {"name": "wait", "arguments": {"id": [handle]}}})
         assert server.process.stdin is not None
         server.process.stdin.close()
-        assert server.process.wait(20) == 0
+        assert server.process.wait(60) == 0
         until(lambda: house.run("show", handle, "--json").json["run_state"] == "running", "the work's going on")
         house.run("stop", handle, "--now", check=True)
 

@@ -95,7 +95,7 @@ def test_a_question_is_asked_again_until_it_is_answered(house: ProjectDir, era: 
 
 
 def appears(path: Path) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 90
     while not path.exists():
         assert time.monotonic() < until, f"no {path.name} came about"
         time.sleep(0.05)
