@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOY = Path(__file__).with_name("toy.py")
-SOON = '[limits]\nanswer_wait = "0.3s"\nstop_grace = "4s"\n'
+SOON = '[limits]\nanswer_wait = "0.3s"\nstop_grace = "30s"\n'
 
 
 @pytest.fixture
