@@ -179,7 +179,7 @@ def test_the_last_line_needs_no_newline_and_is_heard_before_the_verdict(scene: S
 def test_a_command_at_the_end_of_fifty_megabytes(scene: Scene) -> None:
     scene.project.agent("worker", "flood:50m", "print:\\nCONTROL: CHECKPOINT REASON: far out", "output", control=True)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "completed"
+    assert scene.json("wait", task, timeout=300)["status"] == "completed"  # it is read twice
     assert commands(scene, task) == [("CHECKPOINT", True)]
 
 
