@@ -218,7 +218,10 @@ def test_a_file_that_is_replaced_meanwhile_is_marked_again(path: Path) -> None:
 
 def test_who_comes_meanwhile_comes_before_or_after(path: Path) -> None:
     interruption = Interruption(path, "truncate")
-    edits.edit(str(path), interruption.change)
+    try:
+        edits.edit(str(path), interruption.change)
+    except NotFound:
+        pass  # truncated, and for a while not written again: there was nothing to change
     assert interruption.process.wait(30) == 0
     assert path.read_text().startswith("counter 00000001, longer\n"), "it was not lost"
     assert [name for name in os.listdir(path.parent) if name != "HANDOFF.md"] == []
