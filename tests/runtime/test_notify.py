@@ -261,16 +261,13 @@ def test_only_what_was_asked_for_is_told(desk: Desk) -> None:
 # what fails
 
 
-def closed_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return int(listener.getsockname()[1])
-
-
 def test_failures_are_one_line_without_the_token(desk: Desk) -> None:
-    port = closed_port()
-    assert desk.tell(webhook=f"http://me:{SECRET}@127.0.0.1:{port}/{SECRET}?t={SECRET}") == [
-        f"notify webhook http://127.0.0.1:{port}/…: Connection refused"
-    ]
+    with closing(socket.socket()) as taken:  # its port is nobody else's, and nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        assert desk.tell(webhook=f"http://me:{SECRET}@127.0.0.1:{port}/{SECRET}?t={SECRET}") == [
+            f"notify webhook http://127.0.0.1:{port}/…: Connection refused"
+        ]
 
 
 def test_a_server_that_fails_is_asked_twice_and_no_more(desk: Desk) -> None:
