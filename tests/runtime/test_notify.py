@@ -373,6 +373,7 @@ def test_close_waits_no_longer_than_it_was_told_and_leaves_nobody(desk: Desk) ->
     notifier.tell(replace(NOTE, key="late"))
     for pid in left:
         until(lambda p=pid: proc.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
+    until(lambda: len(desk.lines) >= 2, "both lines")
     assert sorted(desk.lines) == [
         "notify command sleeper: not finished when the supervisor ended; it was ended",
         "notify command: 2 not sent, the supervisor ended",
