@@ -241,10 +241,10 @@ def _is_young(path: str) -> bool:
 
 
 def _cause(ipc: str, name: str) -> str:
-    """What says that this state of a file was told of already."""
+    """What says that this state of a file was told of already; two may be written within one tick of its clock."""
     try:
         found = os.lstat(f"{ipc}/{name}")
-        return f"ipc/{_shown(name)}@{found.st_mtime_ns}-{found.st_size}"
+        return f"ipc/{_shown(name)}@{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
     except OSError:
         return f"ipc/{_shown(name)}@gone"
 

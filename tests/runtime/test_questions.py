@@ -260,7 +260,10 @@ def test_an_answer_by_hand_wakes_ask(scene: Scene) -> None:
     ipc = Path(scene.store.folder(task)) / "ipc"
     put(ipc, "001.answer", '{"answer": "c"}')
     notice(scene, task, "takes one of: a, b")
-    put(ipc, "001.answer", '{"answer": "B"}')
+    first, second = (ipc / "001.answer").stat(), ipc / ".new"
+    second.write_text('{"answer": "B"}')
+    os.utime(second, ns=(first.st_atime_ns, first.st_mtime_ns))  # as if it came within the same tick of the clock
+    second.rename(ipc / "001.answer")
     until(lambda: scene.state(task)["status"] == "completed", "completed")
     assert (scene.path / "said").read_text() == "b\n"
 
