@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.scene import QUICK, until
+from runtime.scene import QUICK
 
 if TYPE_CHECKING:
     from runtime.scene import Scene
@@ -107,7 +107,7 @@ def test_the_phase_of_a_run_is_its_own_and_the_tenth_round_calls_for_a_person(sc
     $OVERHAND step --phase SOLVE; done; exec sleep 1000"""
     scene.shell("worker", script)
     task = scene.delegate()
-    until(lambda: scene.state(task)["status"], "a verdict")
+    scene.json("wait", task, code=1, timeout=300)  # it calls three dozen programs
     state = scene.state(task)
     assert (state["status"], state["phase"]) == ("blocked", "ESCALATED")
     assert state["runs"][0]["cause"] == "exit"
