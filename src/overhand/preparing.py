@@ -177,10 +177,10 @@ def archive(task: Locked, earlier: list[Run] | None = None) -> None:
     runs = task.state["runs"][:-1] if earlier is None else earlier
     target = f"{task.folder}/runs/{runs[-1]['id']}" if runs else task.folder
     for name, kept_as in (
+        ("result.json", "judged.json"),  # first: whoever finds it here finds what it vouches for
         ("OUTPUT.md", "OUTPUT.md"),
         ("CONTEXT.md", "CONTEXT.md"),
         ("ipc/.done", "done"),
-        ("result.json", "judged.json"),
     ):
         path = f"{task.folder}/{name}"
         if not os.path.lexists(path):

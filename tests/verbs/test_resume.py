@@ -16,6 +16,7 @@ from overhand.documents import context as contexts
 from overhand.documents import handoff as handoffs
 from overhand.markdown import sections
 from overhand.testing.project import make_project
+from overhand.verbs import Session, look
 from runtime.scene import QUICK, Scene, kill
 from verbs.test_step import document
 from verbs.test_text import compare
@@ -189,6 +190,19 @@ def test_resume_with_an_answer(scene: Scene) -> None:
     compare("resume", ran, scene.project)
     assert scene.json("wait", task)["status"] == "completed"
     assert (scene.path / "two").read_text() == "that\n"
+
+
+def test_a_result_is_found_although_the_next_run_has_begun(scene: Scene) -> None:
+    """Whoever was told that it is judged reads its result a moment later."""
+    scene.shell("worker", '$OVERHAND ask "Which?" >one; touch up; exec sleep 600')
+    task = scene.delegate()
+    judged = scene.judged(task)
+    session = Session(str(scene.path))
+    before = look.describe(session, judged, "wait")
+    scene.json("answer", task, "this")
+    scene.appears("up")
+    assert not (folder(scene, task) / "result.json").exists()
+    assert look.describe(session, judged, "wait") == before
 
 
 def test_resume_with_several_open_questions(scene: Scene) -> None:
