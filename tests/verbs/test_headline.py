@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parent.parent / "golden/headline"
 WRITE = os.environ.get("OVERHAND_GOLDEN") == "write"
 ESCAPE = "\x1b"
+DRAWN = "\x1b[J"  # what every drawing ends with
 SHORT = ".agent-workspaces/worker-20250101-000000-5"
 
 
@@ -216,9 +217,9 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read_until(self, wanted: str) -> str:
-        """What is written up to this text, at least."""
+        """What is written up to the end of the drawing with this text; a terminal hands it over in pieces."""
         text, deadline = "", time.monotonic() + 30
-        while wanted not in text:
+        while wanted not in text or not text.endswith(DRAWN):
             ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{wanted!r} did not come; this did: {text[-2000:]!r}"
             text += os.read(self.master, 65536).decode("utf-8", "replace")
