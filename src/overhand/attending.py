@@ -195,12 +195,13 @@ def open_window(boss: Supervisor, task_id: str) -> None:
     state = boss.store.state(task_id)
     if state["item"] is None or not metering.limits(boss, state).watch_in_tmux:
         return
+    env = boss.work(task_id).env  # it is forgotten with the run, which may be over before a thread comes to this
 
     def do() -> None:
         from overhand.windows import watch_in_tmux
 
         try:
-            watch_in_tmux(boss.store.root, state, boss.work(task_id).env)
+            watch_in_tmux(boss.store.root, state, env)
         except OverhandError as error:
             boss.say(f"{task_id}: {error.message}")
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
+from overhand import attending
+from overhand.desk import Desk
 from overhand.errors import OverhandError, ToolMissing
+from overhand.jobs import Jobs
 from overhand.store import Store
+from overhand.supervisor import Supervisor
 from overhand.testing.project import make_project
 from overhand.windows import name_of, watch_in_tmux
 from runtime.scene import until
@@ -131,6 +136,26 @@ def test_a_run_of_an_item_needs_no_tmux(desk: ProjectDir, tmp_path: Path) -> Non
     assert desk.run("wait", row["task_id"], "--json").json["status"] == "completed"
     log = desk.path / ".agent-workspaces/.supervisor/log"
     until(lambda: f"{row['task_id']}: tmux did not open a window: no terminal" in log.read_text(), "a line in its log")
+
+
+def test_a_window_is_opened_where_its_task_came_from(
+    desk: ProjectDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also when every thread is busy, and the run is over before one of them comes to it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(desk.config_home))
+    an_item_to_be_watched(desk)
+    a_broken_tmux(tmp_path)
+    (row,) = desk.run("item", "approve", "--next", "map.md#fix", "--json", check=True).json["approved"]
+    come = threading.Event()
+    with Desk(f"{tmp_path}/sock", f"{tmp_path}/sock") as place, ThreadPoolExecutor(1) as pool:
+        boss = Supervisor(Store(str(desk.path)), place, Jobs(pool, place.ring), env={"PATH": str(desk.path)})
+        boss.load_config()
+        boss.envs[row["task_id"]] = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        pool.submit(come.wait)
+        attending.open_window(boss, row["task_id"])
+        boss.forget(row["task_id"])
+        come.set()
+    assert f"{row['task_id']}: tmux did not open a window: no terminal" in capsys.readouterr().out
 
 
 def test_without_tmux_it_says_what_to_do(desk: ProjectDir, tmp_path: Path) -> None:
