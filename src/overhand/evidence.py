@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import handles
+from overhand import handles, machine
 from overhand.contracts import validate_data
 from overhand.documents import handoff as handoffs
 from overhand.documents import jsontext, returns
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from overhand.documents.output import Output
     from overhand.documents.returns import Return
     from overhand.judge import Fact
-    from overhand.shapes import State
+    from overhand.shapes import Run, State
 
 _STDOUT_TAIL = 1_000_000
 
@@ -87,10 +87,7 @@ def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]
     top = f"{task_folder}/OUTPUT.md"
     if not is_there(top):
         return []
-    earlier_dead = all(
-        run["state"] == "ended" and not run["leftovers"] and not handles.lives(f"{task_folder}/runs/{run['id']}")
-        for run in state["runs"][:-1]
-    )
+    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run['id']}") for run in state["runs"][:-1])
     if earlier_dead and not os.path.lexists(f"{place}/OUTPUT.md"):
         os.rename(top, f"{place}/OUTPUT.md")
         return []
@@ -100,6 +97,14 @@ def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]
         return []
     text = "An OUTPUT.md in the task's folder was set aside as stray-OUTPUT.md; it may come from another run."
     return [Problem("output-stray", text, level="warning", of="substance")]
+
+
+def _is_dead(run: Run, place: str) -> bool:
+    """Whether nobody of an earlier run is left; a shim that has told how its agent ended writes nothing more."""
+    if run["state"] != "ended" or run["leftovers"]:
+        return False
+    was_seen = run["exit"] is not None and run["pidns"] in ("", machine.pid_namespace())  # and whom it left, too
+    return was_seen or not handles.lives(place)
 
 
 def _from_output(place: str) -> Returned | None:

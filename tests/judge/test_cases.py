@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from overhand import evidence as collecting
-from overhand import model
+from overhand import handles, model
 from overhand.documents.problems import Problem
 from overhand.documents.returns import Return
 from overhand.judge import CODES, CheckFact, Evidence, FileFact, judge
@@ -137,8 +138,8 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def collect(place: Path, **spec: Any) -> collecting.Returned:
-    state = model.new_state("task")
+def collect(place: Path, *events: dict[str, Any], **spec: Any) -> collecting.Returned:
+    state = model.fold("task", events)
     return collecting.collect(state, str(place.parent.parent), str(place), spec)
 
 
@@ -206,3 +207,17 @@ def test_an_output_in_the_tasks_folder_is_taken_if_nobody_else_can_have_written_
     found = collect(place)
     assert (codes(found), found.source) == (set(), "OUTPUT.md")
     assert (place / "OUTPUT.md").exists()
+
+
+@pytest.mark.parametrize(("told", "found"), [({"exit": 1}, set()), ({"cause": "timeout"}, {"output-stray"})])
+def test_a_shim_that_has_yet_to_leave_wrote_nothing(place: Path, told: dict[str, Any], found: set[str]) -> None:
+    """It has told how the agent of the run before ended; where nobody has, somebody may be left."""
+    first = place.with_name("sess_0_abcdef")
+    first.mkdir()
+    (place.parent.parent / "OUTPUT.md").write_text(WHOLE)
+    runs = ({"e": "run.created", "run": first.name}, {"e": "run.ended", "run": first.name, **told})
+    alive = handles.hold_life(str(first))
+    try:
+        assert codes(collect(place, *runs, {"e": "run.created", "run": place.name})) == found
+    finally:
+        os.close(alive)
