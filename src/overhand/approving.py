@@ -173,7 +173,7 @@ def approve(
     drafted = draft(store, config, place, by, stage=stage, how=how, who=who or Caller())
     store.ensure()
     with log.Lock(f"{store.own}/items.lock", "The list of approvals"):
-        same = places.patiently(lambda: _same(store, place))
+        same = places.patiently(f"{store.root}/{place.path}", lambda: _same(store, place))
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise changed(store, place, same)
         (state,) = store.new_tasks([drafted], by, start=False)

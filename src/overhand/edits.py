@@ -132,6 +132,7 @@ class _Unsure(Exception):
 
 def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, patient: bool) -> bytes | None:
     """One try; None if somebody else wrote, or is about to."""
+    is_unfinished = not patient and is_written(path)
     fd = _open(path, os.O_RDWR, limit)
     try:
         leased = _lease(fd, writing=True)
@@ -143,6 +144,8 @@ def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, pat
         except NotFound as error:
             if leased:
                 raise
+            if is_unfinished:
+                return None
             raise _Unsure(error) from error
         if raw is None or patch is None:
             return raw if raw is None or _is_at(path, fd) else None
@@ -327,6 +330,18 @@ def _lease(fd: int, *, writing: bool) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def is_written(path: str) -> bool:
+    """Whether somebody has the file open for writing now: what is missing in it may be still to come."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return _lease(fd, writing=False) is False
+    finally:
+        os.close(fd)
 
 
 def _lease_kept(fd: int) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand import approving, callers, items, places, sightings, trust
 from overhand.documents import handoff as handoffs
+from overhand.edits import is_written
 from overhand.errors import Busy, OverhandError
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def heed(
     past = past or places.Past(store)
     if items.is_elsewhere(store.root, path):
         return touched
+    is_unfinished = is_written(f"{store.root}/{path}")
     there = places.look(store.root, path)
+    if is_unfinished and not there:
+        raise Busy(f"{path} is being written by another process.", "Try again in a moment.")
     if until is not None and _changed(f"{store.root}/{path}") > until:
         until = None  # it was changed again just now
     _prune(store, path, {place.key for place in there if not place.task and _may_wait(config, place)})

@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from overhand import finding, items, log, model, tags
-from overhand.errors import BadInput, NotFound, OverhandError, Refused
+from overhand.edits import is_written
+from overhand.errors import BadInput, Busy, NotFound, OverhandError, Refused
 from overhand.files import MAX_DOCUMENT, read_file
 from overhand.jsonline import loads
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from overhand.shapes import State
     from overhand.store import Store
     from overhand.tags import Tag
+
+
+_LOOKS, _MOST_LOOKS = 6, 100  # in a file that nobody writes, and in all
+_PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,9 @@ def resolve(root: str, here: str, written: str) -> Place:
     head, colon, number = place.rpartition(":")
     line = int(number) if colon and number.isascii() and number.isdigit() and len(number) < 9 else 0
     path = inside(root, os.path.join(here, head if line else place))
-    found = patiently(lambda: [one for one in look(root, path) if one.kind == kind and line in (0, one.line)])
+    found = patiently(
+        f"{root}/{path}", lambda: [one for one in look(root, path) if one.kind == kind and line in (0, one.line)]
+    )
     if len(found) == 1:
         return found[0]
     if len(found) > 1 and not line and sum(one.on_tags_line for one in found) == 1:
@@ -157,13 +164,15 @@ def resolve(root: str, here: str, written: str) -> Place:
     raise NotFound(f"There is no item {written}.{near}", "See them all: overhand item list")
 
 
-def patiently(seek: Callable[[], list[Place]]) -> list[Place]:
-    """What is found; that there is nothing is believed a little later: a file may be empty while it is written anew."""
-    for _ in range(5):
-        if found := seek():
+def patiently(path: str, seek: Callable[[], list[Place]]) -> list[Place]:
+    """What is found; that there is nothing is believed a little later, and not while somebody writes the file anew."""
+    looks = 0
+    for _ in range(_MOST_LOOKS):
+        looks += not is_written(path)
+        if (found := seek()) or looks == _LOOKS:
             return found
-        time.sleep(0.01)
-    return seek()
+        time.sleep(_PAUSE)
+    raise Busy(f"{os.path.basename(path)} is being written by another process.", "Try again in a moment.")
 
 
 def inside(root: str, path: str) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import BY
-from overhand import approving, finish, run
+from items.house import AT, BY
+from overhand import approving, finish, heeding, run
 from overhand.errors import Busy, NotFound
 from runtime.scene import until
 
@@ -87,3 +87,24 @@ def test_one_run_and_no_line_lost(house: House, how: str) -> None:
     text = one.read()
     missing = [n for n in range(editor.lines) if f"line {n} of somebody else\n" not in text]
     assert not missing, f"{len(missing)} of {editor.lines} lines are lost"
+
+
+def test_what_is_half_written_is_not_taken_for_gone(house: House) -> None:
+    """An editor that has truncated the file and is held up: nobody withdraws or refuses anything because of it."""
+    one = house.another("held-up")
+    one.write()
+    task = one.prepared()
+    text = one.read()
+    with (one.path / AT).open("w") as file:
+        for do in (
+            lambda: one.show(task),
+            lambda: run.start(one.work, task),
+            lambda: heeding.heed(one.store, one.work.config, AT, BY),
+            one.prepared,
+        ):
+            with pytest.raises(Busy, match="written by another process"):
+                do()
+        file.write(text)
+    assert (one.state(task)["status"], one.state(task)["queued"]) == (None, True)
+    assert run.start(one.work, task)
+    one.agent_ended(task)
