@@ -288,11 +288,11 @@ def added(raw: bytes, name: str) -> Patch | None:
     if start < 0:
         return _new_line(raw, new)
     last = start + len(raw[start : _line_end(raw, start)].rstrip())
-    patch = (last, last, b" " + new)
-    if any(tag.start == last + 1 for tag in scan(applied(raw, patch))):
-        return patch
-    first = start + len(_HEAD[0])  # something in the line hides its end
-    return first, first, b" " + new
+    for at in (last, start + len(_HEAD[0])):  # something in the line may hide its end
+        patch = (at, at, b" " + new)
+        if any(tag.start == at + 1 for tag in scan(applied(raw, patch))):
+            return patch
+    return _new_line(raw, new)  # it stands in code that goes over several lines
 
 
 def applied(raw: bytes, patch: Patch) -> bytes:

@@ -212,6 +212,8 @@ def test_edits_change_nothing_else(raw: bytes) -> None:
 
 @settings(max_examples=600, deadline=None)
 @given(hostile)
+@example(b"`\n**Tags**:\n`")
+@example(b"# T\n`\n**Tags**: #a\n`\n")
 def test_added_then_removed(raw: bytes) -> None:
     patch = tags.added(raw, "#zz")
     assert patch is not None
