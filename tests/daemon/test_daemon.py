@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import plistlib
 import signal
@@ -150,6 +151,32 @@ def test_one_per_project_and_stopping_stops_no_agent(house: Watched) -> None:
     house.write("later.md", TYPED)
     assert house.json("daemon", "stop")["was_on"] is False
     assert house.tag("later.md") == "#delegated-fix"
+
+
+def test_who_was_not_heard_at_once_stops_it_all_the_same(house: Watched) -> None:
+    """A verb that is held up before it says what it came for is sent away: it comes once more."""
+    house.begin()
+    script = """
+import sys
+from overhand import summon
+from overhand.cli import main
+
+def dawdle(store, line, send=summon._send):
+    summon._send = send
+    return send(store, b"")
+
+summon._send = dawdle
+sys.exit(main(sys.argv[1:]))
+"""
+    stopped = subprocess.run(
+        [sys.executable, "-P", "-c", script, "daemon", "stop", "--json"],
+        cwd=house.path,
+        env=house.project.environment(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    assert json.loads(stopped)["running"] is False
 
 
 def test_begun_again_it_says_when_it_has_read_everything_again(house: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

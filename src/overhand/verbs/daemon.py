@@ -101,7 +101,10 @@ def _stop(session: Session) -> Answer:
     was_on = switch.turn_off(store) if store.exists() else False
     if store.exists():
         summon.remind(store, [])
-    return Answer({"schema": SCHEMA, "do": "stop", "was_on": was_on, **status(session)})
+    deadline = time.monotonic() + _PATIENCE
+    while (now := status(session))["running"] and not now["switched"] and time.monotonic() < deadline:
+        summon.remind(store, [])  # we dawdled, and it did not wait for us
+    return Answer({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
 
 
 def _call(session: Session) -> None:
