@@ -14,6 +14,7 @@ from items.house import AT
 from overhand import answering, finding, indexed, tags
 from overhand.jsonline import loads
 from overhand.tagindex import Index
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,14 +205,21 @@ def test_more_than_the_kernel_can_hold_is_noticed(index: Index) -> None:
     assert told(index, "", "#needs-*") is None
 
 
+def answered(house: Watched) -> list[str]:
+    """The files that the daemon names; it sends whoever is held up before they ask away, to search for themselves."""
+
+    def ask() -> str | None:
+        return indexed.find(house.store, str(house.path), "#needs-*", tags_only=False, form="files")
+
+    return until(ask, "an answer of the daemon").split("\n")
+
+
 def test_read_your_write_through_the_daemon(house: Watched) -> None:
     """Written, then found, again and again; the same as without a daemon."""
     house.begin()
     for number in range(10):
         house.write(f"n{number}/note.md", f"# N\n\n#needs-fix number {number}\n")
-        answer = indexed.find(house.store, str(house.path), "#needs-*", tags_only=False, form="files")
-        assert answer is not None
-        assert len(answer.split("\n")) == number + 1
+        assert len(answered(house)) == number + 1
     house.write(AT)
     for words in (
         ("#needs-*",),
@@ -236,9 +244,7 @@ def test_a_busy_folder_does_not_keep_it_busy(house: Watched) -> None:
     try:
         for number in range(5):
             house.write(f"n{number}.md", "# N\n\n#needs-fix\n")
-            answer = indexed.find(house.store, str(house.path), "#needs-*", tags_only=False, form="files")
-            assert answer is not None
-            assert len(answer.split("\n")) == number + 1
+            assert len(answered(house)) == number + 1
     finally:
         writer.kill()
         writer.wait()
