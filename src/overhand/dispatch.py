@@ -115,7 +115,9 @@ class Dispatch:
         if self.scanning:
             return
         self.scanning = True
-        self.marks = self._marks()
+        if why:
+            self.marks = self._marks()
+            self.boss.load_config()
         self.before = self.index.hits if self.index is not None and not why else {}
         self._drop_index()
         self._in_thread(lambda: ("scanned", (why, *self._read_all(why))))
@@ -144,6 +146,7 @@ class Dispatch:
             return
         self.index = index
         self._listen()
+        self._reread(index)  # nobody heard of what changed before it was watched
         self.scanned = machine.now()
         tree = index.tree
         if why:
@@ -175,14 +178,20 @@ class Dispatch:
         for path, had in touched.items():
             quiet = _quiet_for(f"{self.index.root}/{path}", now)
             self._touch(path, now - quiet, quiet, had)
-        if beside and (marks := self._marks()) != self.marks:
-            self.marks = marks
-            self.boss.load_config()
-            self.note("settings", why="a settings file was changed, or trusted")
-            for path in self._noted(self.index):  # what waited may count as approved now
-                self._touch(path, self.known, _quiet_for(f"{self.index.root}/{path}", now))
+        if beside:
+            self._reread(self.index)
         if self.index.is_lost:
             self.scan("more changed than could be followed, or other files count now")
+
+    def _reread(self, index: Index) -> None:
+        """Settings that have changed since they were read."""
+        if (marks := self._marks()) == self.marks:
+            return
+        self.marks = marks
+        self.boss.load_config()
+        self.note("settings", why="a settings file was changed, or trusted")
+        for path in self._noted(index):  # what waited may count as approved now
+            self._touch(path, self.known, _quiet_for(f"{index.root}/{path}", time.time()))
 
     def heard(self) -> None:
         """The kernel has news. Then nobody listens for a moment: a build that writes a lot must not keep us busy."""

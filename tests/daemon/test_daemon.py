@@ -264,6 +264,25 @@ def test_settings_are_read_again_when_they_change(house: Watched) -> None:
     assert house.items() == []
 
 
+def test_settings_that_change_before_it_can_hear_of_them_count_as_well(house: Watched) -> None:
+    """Changed between the reading of the settings and the first watch."""
+    change = f"""
+from overhand import tagindex, trust
+
+def begin(self, *args, begin=tagindex.Index.__init__):
+    with open({str(house.path / ".overhand/config.toml")!r}, "w") as file:
+        file.write('approval = "record"')
+    trust.remember({str(house.path)!r}, trust.marks({str(house.path)!r}, trust.files({str(house.path)!r})))
+    begin(self, *args)
+
+tagindex.Index.__init__ = begin
+"""
+    with supervised(house, change):
+        house.write(AT, TYPED)
+        assert "only what is approved" in until(lambda: house.log("waits"), "the tag in the inbox")[0]["why"]
+    assert house.items() == []
+
+
 def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> None:
     """As on a system without inotify: a real supervisor, which is given none."""
     with supervised(
@@ -278,7 +297,7 @@ def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> N
 @contextmanager
 def supervised(house: Watched, first: str) -> Iterator[None]:
     """A real supervisor that watches tags, and in which something is done first."""
-    script = f"{first}; import sys; from overhand import supervisor; sys.exit(supervisor.main(sys.argv[1:]))"
+    script = f"{first}\nimport sys; from overhand import supervisor; sys.exit(supervisor.main(sys.argv[1:]))"
     switch.turn_on(house.store)
     argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)
