@@ -320,7 +320,10 @@ class Dispatch:
     def _looked(self, again: dict[str, Changed], tasks: list[str]) -> None:
         self.looking = False
         for path, one in again.items():
+            has_changed = path in self.changed
             self._touch(path, one.first, DEBOUNCE - _AGAIN, one.tasks)
+            if not has_changed:
+                self.changed[path].last = one.last
         if not self.changed and not self.scanning and self.on:
             sightings.remember(self.boss.store, self.known)
         for task_id in dict.fromkeys(tasks):

@@ -97,6 +97,18 @@ def test_what_it_had_no_time_to_hear_of_is_still_a_persons(house: Watched) -> No
             house.becomes("#done-fix", name)
 
 
+def test_what_was_busy_when_it_was_looked_at_is_still_a_persons(house: Watched) -> None:
+    """It is looked at again after a run has begun, and has not changed since."""
+    house.begin()
+    with house.undecided():
+        house.write(AT, TYPED)
+        house.seen()
+        house.judged(house.delegate("something else"))
+        until(lambda: AT not in house.status()["pending"], "the look at it")
+        house.seen()
+    house.becomes("#done-fix")
+
+
 def test_what_a_daemon_saw_before_it_was_killed_is_still_a_persons(house: Watched) -> None:
     """It noted which files had changed before it started anybody: what changed since, or was moved there, waits."""
     house.waiting_worker(QUICK)
