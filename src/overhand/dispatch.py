@@ -256,7 +256,7 @@ class Dispatch:
         for path in ripe:
             del self.changed[path]
         self.looking = True
-        if not self.changed:
+        if not self.changed and not self.scanning:
             self.known = time.time()
         due = ripe | self.changed
         self._in_thread(lambda: ("looked", self._look_at(ripe, due)))

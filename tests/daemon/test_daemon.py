@@ -97,6 +97,38 @@ def test_what_it_had_no_time_to_hear_of_is_still_a_persons(house: Watched) -> No
             house.becomes("#done-fix", name)
 
 
+def test_what_a_run_writes_while_everything_is_read_again_waits_for_a_person(house: Watched) -> None:
+    """Nobody hears of it, and files that changed before are looked at meanwhile: not everything is known by that."""
+    gate = house.path / "gate"
+    house.project.path.joinpath("typed").write_text(TYPED)
+    house.shell("worker", f"[ ! -e gate ] || cp typed requests/agents-own.md; {QUICK}")
+    house.trusted()
+    wait = f"""
+import os
+from overhand import tagindex
+
+def begin(self, *args, begin=tagindex.Index.__init__):
+    if os.path.exists({str(gate)!r}):
+        open({str(gate)!r}).close()
+    begin(self, *args)
+
+tagindex.Index.__init__ = begin
+"""
+    with supervised(house, wait):
+        with house.undecided():
+            house.write(AT, TYPED)
+            house.seen()
+            os.mkfifo(gate)
+            house.write(".gitignore", "node/\n")
+            until(lambda: not house.status()["scanned"], "everything read again")
+            ended = house.judged(house.delegate("write"))["runs"][0]["ended"]
+            until(lambda: time.time() > machine.epoch(ended or "") + 10, "a look at the first one, later than this run")
+            with gate.open("w"):
+                gate.unlink()
+        until(lambda: "requests/agents-own.md#fix" in [one["item"] for one in house.log("waits")], "it in the inbox")
+    assert house.read("requests/agents-own.md") == TYPED
+
+
 def test_what_was_busy_when_it_was_looked_at_is_still_a_persons(house: Watched) -> None:
     """It is looked at again after a run has begun, and has not changed since."""
     house.begin()
