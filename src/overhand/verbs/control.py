@@ -317,9 +317,11 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     found, kept = [], 0
     states = list(session.store.states())
     plans = {state["task_id"]: state for state in states if model.is_plan(state)}
+    above = {s["task_id"]: plans.get(s["parent"]["task"], s) if s["node"] and s["parent"] else s for s in states}
+    alive = {above[s["task_id"]]["task_id"] for s in states if not _is_over(session, s)}
     for state in states:
-        of = plans.get(state["parent"]["task"]) if state["node"] and state["parent"] else None
-        if _may_go(session, of or state, before) and (of is None or _is_over(session, state)):
+        whole = above[state["task_id"]]
+        if whole["task_id"] not in alive and _may_go(whole, before):
             found.append(state)
         elif state["status"] is not None:
             kept += 1
@@ -330,9 +332,9 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     return Answer({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
 
 
-def _may_go(session: Session, state: State, before: float) -> bool:
-    """Ended before then, seen by a person or not worth seeing, nothing of it alive; a node goes with its plan."""
-    if not _is_over(session, state) or machine.epoch(state["judged"]) > before:
+def _may_go(state: State, before: float) -> bool:
+    """Ended before then, seen by a person or not worth seeing; a plan goes with its nodes, or stays."""
+    if machine.epoch(state["judged"]) > before:
         return False
     return model.headline(state) not in ("ready", "needs you")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plans.verbs.house import MERGED_BY_RULE, TWO, put
+from overhand.testing import processes
+from plans.verbs.house import MERGED_BY_RULE, TWO, one, put
+from runtime.scene import kill, until
 
 if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
@@ -84,6 +86,7 @@ def test_a_plan_at_work_tells_its_nodes_and_what_they_use(own: ProjectDir) -> No
 def test_clean_takes_a_plan_with_its_nodes(own: ProjectDir) -> None:
     handle = ran(own, "two.yaml", TWO)
     failed = ran(own, "short.yaml", TWO.replace("data.n > 6", "data.n > 7"))
+    until(lambda: not at_work(own), "the end of all shims")
     gone = own.run("clean", "--older", "0s", "--yes", "--json", check=True).json
     titles = sorted(one["title"] for one in gone["tasks"])
     assert titles == ["Give the number back", "Hand a number on"], "one that is not seen stays, and so do its nodes"
@@ -91,3 +94,20 @@ def test_clean_takes_a_plan_with_its_nodes(own: ProjectDir) -> None:
     assert (left[int(handle)], sorted(filter(None, left.values()))) == (None, ["first", "second"])
     assert int(failed) not in left
     assert own.run("plan", "show", handle, "--json", check=True).json["status"] == "completed"
+
+
+def at_work(project: ProjectDir) -> set[int]:
+    """Everybody but the supervisor."""
+    return processes.of_project(project.path).keys() - processes.supervisors(project.path)
+
+
+def test_clean_leaves_a_plan_whole_while_anything_of_its_nodes_lives(own: ProjectDir) -> None:
+    own.agent("litter", "spawn:setsid", 'data:{"n": 1}', "output")
+    ran(own, "litter.yaml", one(verify='"data.n == 2"', agent="litter"))
+    kept = own.run("clean", "--older", "0s", "--yes", "--json", check=True).json
+    assert (kept["tasks"], kept["kept"]) == ([], 2), "a node is told to belong to its plan, which must be there"
+    (pids,) = own.path.glob(".agent-workspaces/*/pids")
+    kill(int(pids.read_text()))
+    until(lambda: not at_work(own), "the end of the shim")
+    gone = own.run("clean", "--older", "0s", "--yes", "--json", check=True).json
+    assert (len(gone["removed"]), own.run("list", "--json", check=True).json["tasks"]) == (2, [])
