@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,8 +48,9 @@ def until(look: Callable[[], T | None], what: str) -> T:
 
 
 def kill(pid: int) -> None:
-    """SIGKILL, and wait until the process is gone (a zombie is)."""
-    os.kill(pid, signal.SIGKILL)
+    """SIGKILL, and wait until the process is gone (a zombie is); it may have left by itself since it was found."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     until(lambda: proc.start_time(pid) is None, f"the end of process {pid}")
 
 
