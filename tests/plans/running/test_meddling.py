@@ -29,11 +29,12 @@ FOREIGN = {
 
 @pytest.fixture
 def begun(stage: Stage) -> tuple[Stage, str]:
-    """A plan whose first node is at work until the file `go` is there."""
+    """A plan whose first node is at work until the file `go` is there, and that knows of it."""
     stage.gives("slow", {"n": 1}, before=WAIT)
     stage.gives("quick", {"m": 2})
     task = stage.plan(NODES)
     stage.appears("up")
+    until(lambda: '"Started"' in (folder(stage, task) / "plan.jsonl").read_text(), "its start in the plan's events")
     return stage, task
 
 
