@@ -220,6 +220,7 @@ class Carrying:
     def execute(self, commands: Sequence[Command]) -> list[Event]:
         """Carry out commands in their order; what confirms them at once."""
         found: list[Event] = []
+        self._set_timers(commands)
         starts = [command for command in commands if command.what == "Start"]
         stopped = {command.node for command in commands if command.what == "Stop"}
         if wanted := [command for command in starts if command.node not in stopped]:
@@ -231,6 +232,14 @@ class Carrying:
             if command.what in _DO:
                 found += _DO[command.what](self, command)
         return found
+
+    def _set_timers(self, commands: Sequence[Command]) -> None:
+        """Before anything is started: one of many may end before all of them are made."""
+        for command in commands:
+            if command.what == "SetTimer":
+                self.timers[command.facts["timer"]] = command.facts["at"]
+            elif command.what == "ClearTimer":
+                self.timers.pop(command.facts["timer"], None)
 
     def _is_met(self, command: Command) -> bool:
         """Whether it was started before the plan's events were lost."""
@@ -265,14 +274,6 @@ class Carrying:
         if not why and self.plan.nodes[node].checkpoint_after:
             self._checkpoint(f"{node}.{command.attempt}.checkpoint", f"Node {node} is done")
         return [Event("Verified", time.time(), node, command.attempt, facts)]
-
-    def _set_timer(self, command: Command) -> list[Event]:
-        self.timers[command.facts["timer"]] = command.facts["at"]
-        return []
-
-    def _clear_timer(self, command: Command) -> list[Event]:
-        self.timers.pop(command.facts["timer"], None)
-        return []
 
     def _notice(self, command: Command) -> list[Event]:
         """A person is asked whether a node may begin; the answer is found at the next look."""
@@ -330,8 +331,6 @@ class Carrying:
 _DO: dict[str, Callable[[Carrying, Command], list[Event]]] = {
     "Stop": Carrying._stop,
     "Verify": Carrying._verify,
-    "SetTimer": Carrying._set_timer,
-    "ClearTimer": Carrying._clear_timer,
     "Notice": Carrying._notice,
     "Merge": Carrying._merge,
     "Finish": Carrying._finish,

@@ -1,4 +1,4 @@
-"""The supervisor looks at the timers of its plans while jobs take plans up and let them go."""
+"""When the time of a plan counts: before its first node is started, and while jobs take other plans up."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from overhand import conducting
+from overhand import conducting, config, run, starting
+from overhand.callers import caller
+from overhand.carrying import Carrying, open_plan
+from overhand.verbs import Session
+from overhand.verbs import plan as plans
+from plans.running.stage import node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, ValuesView
+    from collections.abc import Callable, Sequence, ValuesView
+
+    from overhand.plans.progress import Command, Event
+    from plans.running.stage import Stage
 
 
 class Timers(dict[str, float]):
@@ -33,3 +41,25 @@ def test_a_job_that_takes_up_another_plan_meanwhile_disturbs_nobody() -> None:
     boss.plans["first"] = SimpleNamespace(timers=Timers(time.time() + 3600, job))
     assert conducting.due(cast("Any", boss)) > 0
     assert conducting.due(cast("Any", boss)) == 0
+
+
+def test_it_counts_before_anything_is_started(stage: Stage) -> None:
+    """Of many nodes one may end, by the same time, before the last is made."""
+    stage.gives("worker")
+    stage.json("list")  # trusts what is there now
+    session = Session(str(stage.path))
+    found = plans.look_over(session, plans.source(stage.write({"a": node()}, timeout="1h")))
+    assert found.plan is not None
+    who = caller(session.store)
+    task = starting.make(session, who, found.plan, "", {"trusted": True})["task_id"]
+    work = run.Work(session.store, config.load(session.root), who.by("test"))
+    seen: list[str] = []
+
+    def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:
+        seen.extend([*carried.timers, *(command.node for command in commands)])
+        return []
+
+    carried = open_plan(work, task, starting.begin(work, task) or "", start=start)
+    carried.go_on()
+    carried.close()
+    assert seen == ["timeout", "a"]
