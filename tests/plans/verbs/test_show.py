@@ -18,7 +18,7 @@ from overhand.plans import progress
 from overhand.plans.reading import read
 from overhand.verbs import Session, planview
 from overhand.verbs import plan as plans
-from plans.verbs.house import TWO, one, put
+from plans.verbs.house import ECHO, TWO, one, put
 from runtime.scene import until
 from verbs.terminal import at_a_terminal
 
@@ -150,9 +150,17 @@ def test_watching_as_json_is_a_line_for_each_change(own: ProjectDir) -> None:
 
 
 def test_the_tree_is_drawn_in_place(own: ProjectDir) -> None:
+    wait = "import os, time\nwhile not os.path.exists('GO'):\n    time.sleep(0.02)\n"
+    own.agent("late", command=[sys.executable, "-c", wait + ECHO])
     own.run("list", check=True)
-    put(own, "two.yaml", TWO.replace("inputs: {n: 7}", 'inputs: {n: 7, odd: "\\e[2J"}'))
-    code, screen = at_a_terminal(own, "plan", "run", "two.yaml", "--wait")
+    two = TWO.replace("inputs: {n: 7}", 'inputs: {n: 7, odd: "\\e[2J"}').replace("agent: echo", "agent: late", 1)
+    put(own, "two.yaml", two)
+
+    def seen(screen: str) -> None:
+        if "\x1b[?7h" in screen:  # one is drawn
+            (own.path / "GO").touch()
+
+    code, screen = at_a_terminal(own, "plan", "run", "two.yaml", "--wait", seen=seen)
     assert code == 0, screen
     assert "\x1b[4A" in screen, "it was drawn over what stood there"
     assert screen.rindex("second") < screen.rindex("COMPLETED"), "the receipt comes last"
