@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overhand import config as configs
 from overhand import effects, messages, model, questions, spending, summon, trust
@@ -33,7 +33,14 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     _may_send(session, who, state)
     if model.is_plan(state):
         return _to_nodes(session, who, state, said)
+    return Answer(_to_one(session, who, task_id, said) or {})
+
+
+def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bool = True) -> dict[str, Any] | None:
+    """Record it, and see that it gets there; without `again`, a task that has ended is left alone."""
     with session.store.locked(task_id, who.by(session.via)) as task:
+        if not again and not _is_open(task.state):
+            return None
         how = _record(session, task, said)
         state = task.state
     message = state["messages"][-1]
@@ -43,21 +50,23 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
         summon.call(session.store, [task_id])
     handle = state["handle"] or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
-    return Answer(
-        {
-            "schema": "overhand.send/1",
-            "task_id": task_id,
-            "handle": state["handle"],
-            "title": state["title"],
-            "agent": state["agent"],
-            "n": message["n"],
-            "state": "queued" if message["run"] is None else "delivered",
-            "how": how,
-            "message": _TOLD["in a later run" if reason else how].format(agent=state["agent"]),
-            "reason": reason,
-            "next": [f"overhand wait {handle}", f"overhand show {handle}"],
-        }
-    )
+    return {
+        "schema": "overhand.send/1",
+        "task_id": task_id,
+        "handle": state["handle"],
+        "title": state["title"],
+        "agent": state["agent"],
+        "n": message["n"],
+        "state": "queued" if message["run"] is None else "delivered",
+        "how": how,
+        "message": _TOLD["in a later run" if reason else how].format(agent=state["agent"]),
+        "reason": reason,
+        "next": [f"overhand wait {handle}", f"overhand show {handle}"],
+    }
+
+
+def _is_open(state: State) -> bool:
+    return bool(state["status"] is None or state["queued"] or model.current_run(state))
 
 
 def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
@@ -68,7 +77,7 @@ def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
         state = task.state
     summon.call(session.store, [task_id])
     nodes = [s for s in session.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == task_id]
-    told = [send(session, s["task_id"], said).payload for s in nodes if s["status"] is None]
+    told = [one for s in nodes if s["status"] is None and (one := _to_node(session, who, s["task_id"], said))]
     handle = state["handle"] or task_id
     return Answer(
         {
@@ -86,6 +95,15 @@ def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
             "next": [f"overhand wait {handle}", f"overhand show {handle}"],
         }
     )
+
+
+def _to_node(session: Session, who: Caller, task_id: str, said: str) -> dict[str, Any] | None:
+    """A node that has ended meanwhile is not begun again: its plan has its result."""
+    state = refresh(session, session.store.state(task_id))
+    if not _is_open(state):
+        return None
+    _may_send(session, who, state)
+    return _to_one(session, who, task_id, said, again=False)
 
 
 _TOLD = {
@@ -128,7 +146,7 @@ def _may_send(session: Session, who: Caller, state: State) -> None:
             f"{state['agent']} is a function in a Python process; it cannot be sent anything.",
             "Delegate a new task to it.",
         )
-    if state["status"] is None or state["queued"] or model.current_run(state):
+    if _is_open(state):
         return
     if model.is_plan(state):
         raise Refused(f"Task {handle} is a plan that has ended.", "Send it to the node that is to go on.")

@@ -6,10 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand import messages, model, proc
+from overhand.verbs import Session, reconcile, send
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
 from runtime.scene import until
 
 if TYPE_CHECKING:
+    import pytest
+
+    from overhand.shapes import State
     from plans.running.stage import Stage
 
 WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"
@@ -122,6 +126,29 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     assert stage.result(task)["status"] == "completed"
     folder = stage.path / ".agent-workspaces" / stage.child(task, "b")["task_id"]
     assert "use tabs everywhere" in (folder / "HANDOFF.md").read_text()
+
+
+def test_a_node_that_ends_while_something_is_sent_is_not_begun_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.gives("worker", {"n": 1}, before=WAIT)
+    stage.gives("other", {"m": 2}, before="until [ -e over ]; do sleep 0.02; done")
+    task = stage.plan({"a": node(), "b": node("other")})
+    stage.appears("up")
+
+    def refresh(session: Session, state: State) -> State:
+        if state["node"] == "a":  # it was open when it was found, and ends before it can be told
+            (stage.path / "go").touch()
+            stage.judged(state["task_id"])
+        return reconcile.refresh(session, state)
+
+    monkeypatch.setattr(send, "refresh", refresh)
+    told = send.send(Session(str(stage.path)), task, "use tabs everywhere").payload
+    assert [one["task_id"] for one in told["nodes"]] == [stage.child(task, "b")["task_id"]]
+    (stage.path / "over").touch()
+    result = stage.result(task)
+    assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2})
+    assert stage.began(task)["a"] == 1
 
 
 def test_a_node_that_needs_approval_waits_for_it(stage: Stage) -> None:
