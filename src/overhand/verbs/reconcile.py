@@ -43,7 +43,8 @@ def refresh(session: Session, state: State) -> State:
 
         if summon.running(session.store) is None:
             summon.call(session.store, [state["task_id"]])
-        elif state["queued"] and state["resume"]:  # whoever answered may have died before it said so
+        elif state["resume"] if state["queued"] else model.is_plan(state):
+            # whoever answered may have died before it said so; and so may the program that carried a plan of its own
             summon.remind(session.store, [state["task_id"]])
     return state
 

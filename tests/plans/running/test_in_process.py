@@ -14,7 +14,7 @@ import pytest
 
 from overhand.api import Project, Result, Task
 from plans.running.stage import STOPPED, VERIFIED, node, states
-from runtime.scene import until
+from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,3 +153,20 @@ def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(sta
     assert (result["status"], states(result)) == ("partial", {"a": VERIFIED, "b": "failed", "c": VERIFIED})
     assert "mine" in result["nodes"][1]["why"]
     assert until(lambda: stage.starts(stage.child(task, "a")["task_id"]), "its start") == 1
+
+
+def test_when_its_process_dies_a_supervisor_that_never_heard_of_it_goes_on_too(stage: Stage) -> None:
+    """One that is busy with something else when the plan is begun, and is handed none of its nodes."""
+    stage.shell("busy", f"touch busy; until [ -e enough ]; do sleep 0.02; done; {QUICK}")
+    other = stage.delegate("something else", "--agent", "busy")
+    stage.appears("busy")
+    plan = text({"a": node("mine")})
+    program = subprocess.Popen([sys.executable, "-c", PROGRAM, str(stage.path), plan], env=stage.project.environment())
+    stage.appears("up")
+    os.kill(program.pid, signal.SIGKILL)
+    program.wait()
+    (task,) = [s["task_id"] for s in stage.store.states() if s["agent"] == "plan"]
+    result = stage.result(task)
+    assert (result["status"], states(result)) == ("failed", {"a": "failed"})
+    (stage.path / "enough").touch()
+    assert stage.judged(other)["status"] == "completed"
