@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ while kids=; { read -r kids </proc/$$/task/$$/children; } 2>/dev/null; [ -n "$ki
 _LIFE_FD = 9
 _FORBIDDEN = b"never began\n"  # in `start`: a settler made it, no shim
 _SHELL = "/bin/sh"
+_spawning = threading.Lock()
 _children: set[int] = set()  # shims started by this process: the kernel keeps such a list too, but only for waiting
 
 
@@ -93,21 +95,22 @@ def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], 
         shim = [sys.executable, "-IS", "-c", _ENTER, *shim]
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        pid = os.posix_spawn(
-            shim[0],
-            shim,
-            dict(env),
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, life, _LIFE_FD),
-                (os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, f"{place}/stdout", append, 0o644),
-                (os.POSIX_SPAWN_OPEN, 2, f"{place}/stderr", append, 0o644),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-        )
-        _children.add(pid)
+        with _spawning:  # whoever asks whether it is our child waits until we know
+            pid = os.posix_spawn(
+                shim[0],
+                shim,
+                dict(env),
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, life, _LIFE_FD),
+                    (os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, f"{place}/stdout", append, 0o644),
+                    (os.POSIX_SPAWN_OPEN, 2, f"{place}/stderr", append, 0o644),
+                ],
+                setsid=True,
+                setsigmask=[],
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            )
+            _children.add(pid)
         return pid
     finally:
         os.close(life)
@@ -121,7 +124,8 @@ def _has_perl(env: Mapping[str, str]) -> bool:
 
 def is_child(pid: int | None) -> bool:
     """Whether we started it and have not buried it: its number is nobody else's, whatever its command line says."""
-    return pid in _children
+    with _spawning:
+        return pid in _children
 
 
 def reap() -> None:

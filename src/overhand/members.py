@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from overhand.proc import (
     LINUX,
@@ -25,6 +26,9 @@ from overhand.proc import (
     stat,
     stat_fields,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PAUSE = b"sleep\x001\x00"
 
@@ -242,12 +246,15 @@ class Members:
         self._remember({shim: start_time(shim) or 0.0})
         return sum(row[2] for row in below.values())
 
-    def take_orphans(self, parent: int, others: list[str]) -> None:
-        """Our shim was killed: what now hangs below its subreaper, and is in no other run's session, is ours."""
+    def take_orphans(self, parent: int, others: list[str], is_started: Callable[[int], bool]) -> None:
+        """Our shim was killed: what now hangs below its subreaper, and is in no other run's session, is ours.
+
+        Not what that has started itself: a shim has no command line for a moment while it becomes one.
+        """
         taken = {session for place in others for session in known_sessions(place)} | {os.getsid(parent)}
         for pid in _children(parent):
             row = stat(pid)
-            if row and row.session not in taken and not _looks_like_shim(pid):
+            if row and row.session not in taken and not is_started(pid) and not _looks_like_shim(pid):
                 self._remember({row.session: start_time(row.session) or 0.0})
 
     def _remember(self, sessions: dict[int, float]) -> None:

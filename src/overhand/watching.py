@@ -153,7 +153,7 @@ class Watches:
         known.orphan = True
         if proc.LINUX and handles.exit_code(known.place) is None:
             others = [other.place for other in self.live.values() if other is not known]
-            known.members.take_orphans(os.getpid(), others)
+            known.members.take_orphans(os.getpid(), others, handles.is_child)
 
     def _close(self, known: Watch) -> None:
         """A descriptor of an ended process would wake us for ever."""

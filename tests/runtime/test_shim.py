@@ -58,3 +58,18 @@ def test_who_only_looks_at_a_run_is_no_member_of_it(tmp_path: Path) -> None:
         for process in (holder, looker):
             process.kill()
             process.wait()
+
+
+def test_what_the_supervisor_started_itself_is_nobodys_orphan(tmp_path: Path) -> None:
+    """Whoever is to become a shim has no command line for a moment, and would be ended with another run."""
+    quiet = {"PATH": os.environ["PATH"]}
+    child = subprocess.Popen(["sleep", "60"], env=quiet, start_new_session=True)
+    try:
+        started, orphaned = (members.Members(str(tmp_path / name), "OVERHAND_RUN=x", frozenset()) for name in "so")
+        started.take_orphans(os.getpid(), [], lambda pid: pid == child.pid)
+        assert child.pid not in started.sessions
+        orphaned.take_orphans(os.getpid(), [], lambda _: False)
+        assert child.pid in orphaned.sessions
+    finally:
+        child.kill()
+        child.wait()
