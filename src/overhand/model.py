@@ -157,7 +157,7 @@ def _accepted(state: State, event: Event) -> None:
     if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
         if state["runs"] and state["runs"][-1]["status"] is None:
             state["runs"][-1]["status"] = "limit"
-            state["queued_at"] = state["runs"][-1]["created"]  # it keeps its place
+            state["queued_at"] = state["runs"][-1]["queued_at"]  # it keeps its place
         state["agent"] = event.get("agent") or state["agent"]
     elif event.get("repair"):
         state["repairs"] += 1
@@ -170,9 +170,9 @@ def _accepted(state: State, event: Event) -> None:
 
 
 def _run_created(state: State, event: Event) -> None:
+    state["runs"].append(_new_run(event, state["queued_at"]))
     state["queued"], state["queued_at"] = False, None
     state["paused"] = None
-    state["runs"].append(_new_run(event))
     if state["tag"]:
         state["tag"]["claiming"] = True
     for message in pending_messages(state):
@@ -190,7 +190,7 @@ def _notice(state: State, event: Event) -> None:
     state["notices"] = [*state["notices"], str(event.get("text", ""))][-20:]
 
 
-def _new_run(event: Event) -> Run:
+def _new_run(event: Event, queued_at: str | None) -> Run:
     return {
         "id": event["run"], "agent": event.get("agent", ""), "driver": event.get("driver", ""),
         "attached": bool(event.get("attached")), "state": "starting", "cause": None, "exit": None,
@@ -198,6 +198,7 @@ def _new_run(event: Event) -> Run:
         "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
         "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
         "control": bool(event.get("control")), "waiting": None, "waited": 0.0, "usage": None,
+        "queued_at": queued_at,
     }  # fmt: skip
 
 

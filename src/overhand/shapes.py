@@ -48,6 +48,7 @@ class Run(TypedDict):
     waiting: float | None  # since when it is known to be blocked, on the monotonic clock of its boot
     waited: float  # seconds it was blocked before that: its deadline is later by as much
     usage: Usage | None
+    queued_at: str | None  # since when its task had waited for it
 
 
 class Usage(TypedDict):

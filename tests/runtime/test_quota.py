@@ -12,7 +12,7 @@ import pytest
 
 from agents.house import house, returns
 from agents.house import until as comes
-from overhand import quota
+from overhand import model, quota
 from overhand.agents import claude, stream
 from runtime.scene import until
 from verbs import player
@@ -77,6 +77,20 @@ def test_claude_says_when_its_account_is_reset() -> None:
     )
     heard = stream.hear("\n".join(map(json.dumps, lines)).encode(), claude.translate)
     assert (heard.end, heard.retry_at) == ("rate-limit", 1794830500.0)
+
+
+def test_a_task_that_met_its_limit_keeps_the_place_it_had_before_it_began() -> None:
+    """Another one may have been delegated between its own delegation and its start: that is still behind it."""
+    events: list[dict[str, object]] = [
+        {"e": "created", "agent": "claude"},
+        {"e": "accepted"},
+        {"e": "run.created", "run": "sess_1_aaaaaa"},
+        {"e": "run.ended", "run": "sess_1_aaaaaa", "cause": "exit"},
+        {"e": "accepted", "limit": {"driver": "claude", "until": 1794830500.0}},
+    ]
+    stamped = [{**event, "t": f"2026-11-16T12:00:0{second}.000Z"} for second, event in enumerate(events)]
+    state = model.fold("claude-20261116-120000", stamped)
+    assert (state["queued"], state["queued_at"]) == (True, "2026-11-16T12:00:01.000Z")
 
 
 def paused_for(seconds: float) -> str:
