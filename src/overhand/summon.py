@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from overhand.store import Store
 
 _PATIENCE = 10.0
+_ON_ITS_WAY = 50.0  # seconds more for one that lives and has yet to listen: a machine with much to do starts it slowly
 
 
 def call(store: Store, tasks: Iterable[str]) -> bool:
@@ -33,14 +34,15 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
     deadline = time.monotonic() + _PATIENCE
     pid = _spawn(store)
     pause = 0.005
-    while time.monotonic() < deadline:
-        if _send(store, line):
-            return True
-        if _has_ended(pid) and running(store) is None:
+    while not _send(store, line):
+        comes = not _has_ended(pid) or running(store) is not None
+        if time.monotonic() >= deadline + (_ON_ITS_WAY if comes else 0.0):
+            raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
+        if not comes:
             pid = _spawn(store)  # it found the lock held by one that was about to leave
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
-    raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
+    return True
 
 
 def remind(store: Store, tasks: Iterable[str]) -> bool:

@@ -18,6 +18,8 @@ from overhand.supervisor import Supervisor
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
+    import pytest
+
     from runtime.scene import Scene
 
 
@@ -93,6 +95,14 @@ def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> No
         assert summon.call(scene.store, [task])
         assert scene.judged(task)["status"] == "completed"
     assert [scene.starts(task) for task in tasks] == [1] * 25
+
+
+def test_one_that_is_slow_to_come_is_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lives: then it is no matter how long it takes to listen."""
+    monkeypatch.setattr(summon, "_PATIENCE", 0.0)
+    task = scene.accepted()
+    assert summon.call(scene.store, [task])
+    assert scene.judged(task)["status"] == "completed"
 
 
 def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
