@@ -18,9 +18,12 @@ class Process:
 
 
 def stat_fields(pid: int) -> list[bytes] | None:
-    """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie."""
+    """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie.
+
+    One whose first thread has ended looks like that, and holds its locks and works until the last one has.
+    """
     fields = _fields(pid)
-    return None if not fields or fields[0] in b"ZX" else fields
+    return None if not fields or (fields[0] in b"ZX" and int(fields[17]) < 2) else fields
 
 
 def _fields(pid: int) -> list[bytes]:

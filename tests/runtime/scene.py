@@ -171,7 +171,6 @@ class Scene:
         pid = self.supervisor()
         if pid is not None:
             kill(pid)
-            until(lambda: self.supervisor() != pid, "its lock free")  # its other threads hold it a little longer
 
     @contextmanager
     def supervisor_standing_still(self, task: str) -> Iterator[None]:

@@ -6,6 +6,8 @@ import os
 import select
 import shutil
 import signal
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +17,6 @@ from overhand.children import Children
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runtime.scene import Scene
 
 KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")
@@ -140,6 +140,38 @@ def test_who_delegated_whom_is_known_of_tasks_that_come_later(scene: Scene) -> N
 
 def child_of(run: str) -> tuple[str, str, dict[str, Any], bytes]:
     return "worker", "# Task Handoff\n\n## Task\nx\n", {"title": "x", "parent": {"task": "above", "run": run}}, b""
+
+
+# A process in a session of its own whose first thread ends: what it does goes on in the other one.
+HEADLESS = """
+import ctypes, os, sys, threading, time
+if os.fork():
+    time.sleep(600)
+os.setsid()
+def go_on():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    with open("headless", "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(600)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(ctypes.c_long({"x86_64": 60, "aarch64": 93}[os.uname().machine]), ctypes.c_long(0))
+"""
+
+
+def threads(pid: int) -> int:
+    """How many threads of a process live."""
+    found = Path(f"/proc/{pid}/task").glob("*/stat")
+    return sum(path.read_text().rpartition(")")[2].split()[0] not in "ZX" for path in found)
+
+
+def test_a_process_that_looks_dead_is_ended_too(scene: Scene) -> None:
+    scene.project.agent("worker", command=[sys.executable, "-c", HEADLESS])
+    task = scene.delegate()
+    pid = int(until(scene.appears("headless").read_text, "its number"))
+    assert threads(pid) == 1
+    scene.json("stop", task, "--now")
+    assert threads(pid) == 0
 
 
 PARENT = "$OVERHAND delegate --agent child below --json >/dev/null; touch parent-up; exec sleep 2147480917"
