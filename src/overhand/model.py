@@ -213,9 +213,10 @@ def _end_run(state: State, event: Event) -> None:
             if message["run"] == run["id"]:
                 message["run"] = None  # nobody has read it
         return
-    run["state"], run["ended"] = "ended", event.get("t")
+    if run["waiting"] is not None:  # who ends soon after its answer was not seen to go on
+        run["waited"] += max(0.0, event.get("mono", 0.0) - run["waiting"])
+    run["state"], run["ended"], run["leftovers"] = "ended", event.get("t"), event.get("leftovers", [])
     run["cause"], run["exit"] = event.get("cause"), event.get("exit")
-    run["leftovers"] = event.get("leftovers", [])
 
 
 def _judge(state: State, event: Event) -> None:

@@ -114,6 +114,13 @@ def test_the_deadline_stands_still_while_it_is_blocked(scene: Scene) -> None:
     assert scene.state(task)["runs"][0]["waited"] > 3500
 
 
+def test_who_is_not_seen_to_go_on_has_waited_until_its_end() -> None:
+    begun = [{"e": "run.created", "run": "r", "mono": 0.0}, {"e": "run.started", "run": "r", "mono": 1.0}]
+    blocked = {"e": "run.waiting", "run": "r", "mono": 2.0}
+    (run,) = model.fold("worker-1", [*begun, blocked, {"e": "run.ended", "run": "r", "mono": 62.0}])["runs"]
+    assert (run["state"], run["waited"]) == ("ended", 60.0)
+
+
 def test_an_agent_that_works_on_is_not_ended_for_an_open_question(scene: Scene) -> None:
     scene.project.config('[limits]\nanswer_wait = "0.1s"\n')
     scene.shell(
