@@ -24,6 +24,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class OverhandError(Exception):
     """Something went wrong."""
@@ -132,15 +134,17 @@ def _family(one: type[OverhandError]) -> list[type[OverhandError]]:
     return found
 
 
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # says nothing about what was asked for
+
+
 def storage_failed(error: OSError, what: str) -> StorageFailed:
     """Say in words what the disk refused."""
-    import errno
-
     reasons = {
         errno.ENOSPC: ("the disk is full", "Free some space, then type the same command again."),
         errno.EDQUOT: ("the disk quota is used up", "Free some space, then type the same command again."),
         errno.EROFS: ("the file system is read-only", "Use a writable folder: overhand --project DIR …"),
         errno.EACCES: ("permission denied", "Give yourself write permission on it and its folder; try again."),
+        errno.EMFILE: ("too many files are open", "Raise the limit (ulimit -n), then type the same command again."),
         errno.EPERM: ("operation not permitted", "Give yourself write permission on it and its folder; try again."),
     }
     why, hint = reasons.get(error.errno or 0, (error.strerror or str(error), "Look at that path, then try again."))

@@ -6,7 +6,7 @@ import os
 import time
 
 from overhand import machine
-from overhand.errors import Busy, StorageFailed, storage_failed
+from overhand.errors import EXHAUSTED, Busy, StorageFailed, storage_failed
 from overhand.jsonline import dumps, loads
 
 TYPE_CHECKING = False
@@ -137,7 +137,9 @@ def is_held(path: str) -> bool:
 
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise storage_failed(error, "Cannot look at a lock") from error  # it may be held: by a run that lives
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -72,7 +72,13 @@ class SharedSight:
             if self._done >= wanted:
                 return self._sight
             self._begun += 1
-        sight = Sight(table(), self._name)
+        try:
+            sight = Sight(table(), self._name)
+        except BaseException:
+            with self._changed:  # those who wait for it look themselves
+                self._begun = self._done
+                self._changed.notify_all()
+            raise
         with self._changed:
             self._sight, self._done = sight, self._begun
             self._changed.notify_all()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from overhand.errors import EXHAUSTED, storage_failed
+
 LINUX = sys.platform == "linux"
 SHIM_NAME = b"overhand-shim"
 
@@ -31,7 +33,9 @@ def _fields(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise storage_failed(error, "Cannot look at a process") from error  # it may well be there
         return []
 
 

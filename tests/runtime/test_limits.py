@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from runtime.scene import until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.scene import Scene
 
 
@@ -60,3 +64,29 @@ def test_wait_has_a_time_of_its_own(scene: Scene) -> None:
     assert scene.json("wait", task, "--timeout", "0.2s", code=124)["error"]["code"] == "TIMEOUT"
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
+
+
+EXHAUSTED = """
+import fcntl, os, resource, sys, threading
+from overhand import log, members, proc
+from overhand.errors import StorageFailed
+
+held = os.open("lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(held, fcntl.LOCK_EX)
+sight = members.SharedSight("NAME")
+resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(held) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+said = []
+for look in (lambda: log.is_held("lock"), lambda: proc.stat(os.getpid()), sight.read, sight.read):
+    try:
+        said.append(str(look()))
+    except (StorageFailed, OSError) as error:
+        said.append(type(error).__name__)
+os.close(held + 1)
+said.append(str(os.getpid() in sight.read().rows))
+print(*said)
+"""
+
+
+def test_who_cannot_open_anything_takes_nobody_for_dead(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", EXHAUSTED], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["StorageFailed", "StorageFailed", "OSError", "OSError", "True"], ran.stderr
