@@ -164,9 +164,10 @@ if "--agent=helper" in sys.orig_argv:
 @pytest.mark.parametrize("attempt", range(2))
 def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, first: str, attempt: int) -> None:
     """The delegation outlives it, and the next supervisor reads the same line again."""
-    (scene.path / "site").mkdir()
-    (scene.path / "site/sitecustomize.py").write_text(HELD_UP)
-    held_up = {"PYTHONPATH": os.pathsep.join([str(scene.path / "site"), os.environ.get("PYTHONPATH", "")])}
+    (scene.path / "own").mkdir()
+    (scene.path / "own/sitecustomize.py").write_text(HELD_UP)
+    places = str(scene.path / "own"), os.environ.get("PYTHONPATH")
+    held_up = {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     scene.shell("helper", QUICK)
     says(
         scene,
