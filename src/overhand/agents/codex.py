@@ -39,6 +39,8 @@ def launch(agent: Agent, job: Job) -> Launch:
             f"mcp_servers.overhand.env_vars={_toml(SERVER_VARIABLES)}",  # it hands on next to nothing by itself
             'mcp_servers.overhand.default_tools_approval_mode="approve"',
             "mcp_servers.overhand.tool_timeout_sec=86400",
+            "mcp_servers.overhand.required=true",  # else it begins without our tools if they take a second to come
+            "mcp_servers.overhand.startup_timeout_sec=120",
         ]
     if hook := stop_hook(agent, job):
         settings += _stop_hook(hook)
