@@ -108,6 +108,7 @@ LET = {
     "claude": ("--allowedTools", "mcp__overhand"),
     "codex": (
         *("-c", 'mcp_servers.overhand.default_tools_approval_mode="approve"'),
+        *("-c", "mcp_servers.overhand.required=true", "-c", "mcp_servers.overhand.startup_timeout_sec=60"),
         *("-c", 'mcp_servers.overhand.env_vars=["XDG_CONFIG_HOME", "PYTHONPATH"]'),  # where Overhand is not installed
     ),
 }

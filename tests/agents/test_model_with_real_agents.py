@@ -53,6 +53,7 @@ WITH_DESK = {
     "codex": (
         *("-c", f"mcp_servers.desk.command={json.dumps(PYTHON)}", "-c", f"mcp_servers.desk.args=[{json.dumps(DESK)}]"),
         *("-c", 'mcp_servers.desk.default_tools_approval_mode="approve"'),
+        *("-c", "mcp_servers.desk.required=true", "-c", "mcp_servers.desk.startup_timeout_sec=60"),
     ),
     "goose": ("--with-extension", f"{PYTHON} {DESK}"),
 }

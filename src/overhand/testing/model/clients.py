@@ -49,6 +49,7 @@ CLAUDE = Client(
         "CLAUDE_CONFIG_DIR": "{home}/.claude",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "1",
+        "CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "60000",  # else it begins without the tools of a server that starts slowly
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_ERROR_REPORTING": "1",
         "DISABLE_TELEMETRY": "1",
