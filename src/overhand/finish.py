@@ -51,12 +51,10 @@ _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebo
 def finish(work: Work, task_id: str, *, patient: bool = False, told: Callable[[State], None] = lambda _: None) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient.
 
-    `told` hears of it before the tag of an item shows it: whoever waits for the tag finds all that is told written.
+    `told` hears of a verdict of ours while the task is locked: before anybody can have the tag of an item show it.
     """
-    state = _finish(work, task_id, patient)
+    state = _finish(work, task_id, patient, told)
     spending.settle(work, state)
-    if unjudged(state) is None:
-        told(state)
     if items.owes(state):
         try:
             return items.show(work.store, work.by, task_id)
@@ -65,7 +63,7 @@ def finish(work: Work, task_id: str, *, patient: bool = False, told: Callable[[S
     return state
 
 
-def _finish(work: Work, task_id: str, patient: bool) -> State:
+def _finish(work: Work, task_id: str, patient: bool, told: Callable[[State], None]) -> State:
     state = work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
@@ -97,6 +95,7 @@ def _finish(work: Work, task_id: str, patient: bool) -> State:
                 onwards = _going_on(work.store, task.state, event, ended)
                 onwards = onwards or recovering.events(task.state, event, ended, case.returned.value)
                 task.append(event, *onwards, sync=work.sync_results)
+                told(task.state)
             return task.state
 
 
