@@ -87,6 +87,8 @@ class Reader:
         """In the project, with the `overhand` that is being tested first on PATH."""
         programs = os.path.dirname(sys.executable)
         env = {**self.project.environment(), "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+        # a pytest that a page runs would take its time to remove what other sessions left in the place of all
+        env["PYTEST_DEBUG_TEMPROOT"] = str(self.project.path.parent)
         if self.players:  # no key, login or program of whoever runs the tests counts
             kept = ("XDG_CONFIG_HOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMPDIR", "LANG")
             env = {name: env[name] for name in kept if name in env}
