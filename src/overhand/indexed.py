@@ -31,6 +31,14 @@ def find(store: Store, where: str, pattern: str, *, tags_only: bool, form: str) 
 
 def ask(store: Store, question: dict[str, object]) -> bytes | None:
     """The daemon's answer; None if nobody is there, or it does not know."""
+    told = _heard(store, question)
+    if told == b"":  # it sends away who dawdles: that is no answer
+        told = _heard(store, question)
+    return told[4:-1] if told and told.startswith(b"yes\n") and told.endswith(b"\0") else None
+
+
+def _heard(store: Store, question: dict[str, object]) -> bytes | None:
+    """All that it said."""
     import _socket
 
     place = f"{store.own}/sock"
@@ -48,11 +56,12 @@ def ask(store: Store, question: dict[str, object]) -> bytes | None:
         parts = []
         while part := peer.recv(1 << 20):
             parts.append(part)
+    except (BrokenPipeError, ConnectionResetError):
+        return b""
     except OSError:
         return None
     finally:
         peer.close()
         if folder >= 0:
             os.close(folder)
-    told = b"".join(parts)
-    return told[4:-1] if told.startswith(b"yes\n") and told.endswith(b"\0") else None
+    return b"".join(parts)

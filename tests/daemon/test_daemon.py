@@ -16,8 +16,9 @@ import pytest
 
 from daemon.house import TYPED
 from items.house import AT, INLINE, NOTES, REQUEST
-from overhand import machine, sightings, summon, switch
+from overhand import indexed, machine, sightings, summon, switch
 from overhand.dispatch import DEBOUNCE
+from overhand.jsonline import dumps
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -221,6 +222,16 @@ sys.exit(main(sys.argv[1:]))
         timeout=60,
     ).stdout
     assert json.loads(stopped)["running"] is False
+
+
+def test_who_was_not_heard_at_once_asks_again(house: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it sent us away does not mean that it is off."""
+    house.begin()
+    words = iter(["", dumps({"ask": "daemon"})])
+    monkeypatch.setattr(indexed, "dumps", lambda _: next(words))
+    told = indexed.ask(house.store, {"ask": "daemon"})
+    assert told is not None
+    assert json.loads(told)["watches"] is True
 
 
 def test_begun_again_it_says_when_it_has_read_everything_again(house: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
