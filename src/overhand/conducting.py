@@ -173,6 +173,13 @@ def tick(boss: Supervisor) -> None:
             boss.jobs.start(task_id, partial(_carry, boss, task_id, known.run_id))
 
 
+def examine(boss: Supervisor) -> None:
+    """Whoever wrote something into a plan's log may have died before it told us."""
+    for task_id, known in list(boss.plans.items()):
+        if boss.store.log_size(task_id) != known.seen:
+            boss.look(task_id)
+
+
 def due(boss: Supervisor) -> float:
     """Seconds until the first timer; jobs take plans up and let them go meanwhile."""
     plans = list(boss.plans.values())

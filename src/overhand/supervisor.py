@@ -298,6 +298,7 @@ class Supervisor:
             return
         self.looked = now
         handles.reap()
+        conducting.examine(self)
         for task_id in [t for t, at in list(self.later.items()) if at <= now]:
             del self.later[task_id]
             self.look(task_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from overhand import messages, model, proc
+from overhand import messages, model, proc, questions
 from overhand.verbs import Session, reconcile, send
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
 from runtime.scene import until
@@ -157,6 +157,18 @@ def test_a_node_that_needs_approval_waits_for_it(stage: Stage) -> None:
     until(lambda: stage.state(task)["questions"], "a question")
     assert not stage.is_there(task, "b")
     stage.json("answer", task, "yes")
+    result = stage.result(task)
+    assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
+
+
+def test_an_approval_counts_although_whoever_gave_it_told_nobody(stage: Stage) -> None:
+    """As after a kill between the answer and the word to the supervisor."""
+    stage.gives("worker", {"n": 1})
+    task = stage.plan({"a": node(), "b": node(requires_approval=True)})
+    (question,) = until(lambda: stage.state(task)["questions"], "a question")
+    until(lambda: stage.is_there(task, "a") and stage.child(task, "a")["status"], "the other is done")
+    with stage.store.locked(task, BY) as plan:
+        plan.append(questions.answered(plan.folder, question["seq"], "yes", "test"))
     result = stage.result(task)
     assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
 
