@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from overhand import handles, members
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,3 +75,22 @@ def test_what_the_supervisor_started_itself_is_nobodys_orphan(tmp_path: Path) ->
     finally:
         child.kill()
         child.wait()
+
+
+STALLS = """
+import itertools, sys, time
+from overhand import handles
+clock = itertools.count(0, 10)
+time.monotonic = lambda: next(clock)  # ten seconds pass between any two looks at it
+print(handles.stop(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
+"""
+
+
+def test_nobody_is_given_up_because_the_machine_stalled(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": "x"}
+    shim = handles.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env=env)
+    until((tmp_path / "pid").exists, "the agent")
+    argv = [sys.executable, "-c", STALLS, str(tmp_path)]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
+    os.waitpid(shim, 0)
+    assert not handles.lives(str(tmp_path))
