@@ -252,7 +252,9 @@ def test_a_request_of_a_nested_agent_reaches_the_top(project: ProjectDir) -> Non
     call = f"{sys.executable} -m overhand delegate part --agent toy --wait; {give}"
     project.agent("boss", command=["/bin/sh", "-c", call, output()])
     project.run("delegate", "all of it", "--agent", "boss", check=True)
-    child = until(lambda: [t for t in project.run("list", "--json").json["tasks"] if t["agent"] == "toy"])
+    child = until(
+        lambda: [t for t in project.run("list", "--json").json["tasks"] if t["agent"] == "toy" and t["handle"]]
+    )
     asked = question(project, child[0]["handle"])
     assert "/etc/of-nobody" in asked["question"]
     assert show(project, child[0]["handle"])["path"] == ["user", "boss", "toy"]
