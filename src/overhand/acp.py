@@ -28,11 +28,11 @@ _DOZE = 2.0  # seconds of silence after which a shell waits in our place
 # A shell of 0.1 MB waits for the agent's next byte (or for SIGTERM), then becomes this program again. Whoever stops a
 # run says so in `stopped` first: by that a SIGTERM is known that came while one program became the other.
 _WAIT = """\
-trap 'stop=TERM; [ -z "$reader" ] || kill "$reader" 2>/dev/null' TERM
+trap 'stop=TERM; [ -z "$reader" ] || kill -9 "$reader" 2>/dev/null' TERM
 dd bs=1 count=1 <&"$2" >"$1/acp.byte" 2>/dev/null & reader=$!
 [ ! -e "$1/stopped" ] || stop=TERM
-[ -z "$stop" ] || kill "$reader" 2>/dev/null
-wait "$reader"
+[ -z "$stop" ] || kill -9 "$reader" 2>/dev/null
+wait "$reader" 2>/dev/null
 wait "$reader" 2>/dev/null
 trap '' TERM
 exec "$3" -IS -c "$4" woken "$stop" "$5"
