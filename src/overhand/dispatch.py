@@ -58,7 +58,6 @@ class Dispatch:
     checked: float = 0.0
     deaf_until: float = 0.0
     done: deque[tuple[str, Any]] = field(default_factory=deque)
-    ended: set[str] = field(default_factory=set)  # runs whose end is noted and not told of once more
 
     @property
     def on(self) -> bool:
@@ -76,14 +75,9 @@ class Dispatch:
             switch.note(self.boss.store, what, **more)
 
     def judged(self, state: State) -> None:
-        """What came of a run, and what follows; noted once."""
-        run = state["runs"][-1] if state["runs"] else None
-        if state["item"] is None:
-            return
-        if run and run["id"] in self.ended:
-            self.ended.discard(run["id"])
-        else:
-            self.ended.update({run["id"]} if run else ())
+        """What came of a run, and what follows."""
+        if state["item"] is not None:
+            run = state["runs"][-1] if state["runs"] else None
             why = ", ".join(dict.fromkeys(str(word) for word in (run["cause"], run["status"]))) if run else ""
             self.note("ended", task=state["task_id"], why=why, stage=items.wanted(state), attempt=state["requeued"] + 1)
 

@@ -51,9 +51,18 @@ _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebo
 def finish(work: Work, task_id: str, *, patient: bool = False, told: Callable[[State], None] = lambda _: None) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient.
 
-    `told` hears of a verdict of ours while the task is locked: before anybody can have the tag of an item show it.
+    `told` hears of a verdict of ours while the task is locked: before anybody can have the tag of an item show it. Of
+    somebody else's it hears when we find it.
     """
-    state = _finish(work, task_id, patient, told)
+    ours: list[State] = []
+
+    def tell(judged: State) -> None:
+        ours.append(judged)
+        told(judged)
+
+    state = _finish(work, task_id, patient, tell)
+    if not ours and unjudged(state) is None:
+        told(state)
     spending.settle(work, state)
     if items.owes(state):
         try:

@@ -197,8 +197,7 @@ def _new_run(event: Event, queued_at: str | None) -> Run:
         "created": event.get("t", ""), "mono": event.get("mono", 0.0), "boot": event.get("boot", ""),
         "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
         "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
-        "control": bool(event.get("control")), "waiting": None, "waited": 0.0, "usage": None,
-        "queued_at": queued_at,
+        "control": bool(event.get("control")), "waiting": None, "waited": 0.0, "usage": None, "queued_at": queued_at,
     }  # fmt: skip
 
 

@@ -251,7 +251,6 @@ class Supervisor:
             raise Busy(f"Task {task_id} is being judged by another process.")
         self.called.extend(run.stop_children(work, state))  # its last words may have called for a person
         metering.ended(self, state)
-        self.daemon.judged(state)
         self.report(state)
         conducting.ended(self, state)
 
