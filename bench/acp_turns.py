@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand import members, proc
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.system import members, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,7 +140,7 @@ def _memory(place: Path, env: dict[str, str], count: int) -> Row:
     time.sleep(4)  # most of its time an agent says nothing
     added = []
     for run in _prompted(store):
-        pids = [pid for pid in members.table() if proc.environment_of(pid, "OVERHAND_RUN") == run]
+        pids = [pid for pid in members.table() if processes.environment_of(pid, "OVERHAND_RUN") == run]
         added.append(sum(_pss(pid) for pid in pids if "agent.py" not in _argv(pid)) / 1024)
     middle = measure.median(added)
     return Row(

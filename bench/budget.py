@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand import budget, log, spending
-from overhand.store import Store
+from overhand.policy import budget
+from overhand.record import log
+from overhand.record.store import Store
+from overhand.runs import spending
 from overhand.testing.project import make_project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.shapes import State
+    from overhand.record.task import State
     from overhand.testing.project import ProjectDir
 
 CHILDREN, CAP, TURN = 8, 4000, 100

@@ -18,9 +18,9 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from overhand import run
 from overhand.agents import Agent
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.runs import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand import summon
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.supervisor import client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,9 +96,9 @@ def _added(
 
 
 def _end_supervisor(store: Store) -> None:
-    pid = summon.running(store)
+    pid = client.running(store)
     if pid is None:
         return
     os.kill(pid, signal.SIGTERM)
-    while summon.running(store) is not None:
+    while client.running(store) is not None:
         time.sleep(0.005)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand import Project, summon
+from overhand import Project
+from overhand.supervisor import client
 from overhand.testing import processes
 
 if TYPE_CHECKING:
-    from overhand.store import Store
+    from overhand.record.store import Store
 
 _AGENT = """\
 ---
@@ -67,7 +68,7 @@ def _stop_all(place: Path, env: dict[str, str]) -> None:
 def _measure(project: Project, count: int) -> dict[str, float]:
     _sleepers(project, 1)
     store = project.session.store
-    supervisor = summon.running(store)
+    supervisor = client.running(store)
     assert supervisor is not None
     rss, fds = _rss(supervisor), _fds(supervisor)
     _sleepers(project, count)
@@ -117,11 +118,11 @@ def _fds(pid: int) -> int:
 
 
 def _end_supervisor(store: Store) -> None:
-    pid = summon.running(store)
+    pid = client.running(store)
     if pid is not None:
         os.kill(pid, 15)
         deadline = time.monotonic() + 10.0
-        while summon.running(store) is not None and time.monotonic() < deadline:
+        while client.running(store) is not None and time.monotonic() < deadline:
             time.sleep(0.01)
 
 

@@ -14,9 +14,9 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import tags
-from overhand import indexed, summon
-from overhand.dispatch import DEBOUNCE
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.supervisor import client, index_client
+from overhand.supervisor.tag_daemon import DEBOUNCE
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def watched(place: Path, worker: str = _WORKER) -> Iterator[tuple[Store, dict[st
 
 def status(store: Store) -> dict[str, object]:
     """What the daemon says about itself."""
-    told: dict[str, object] = json.loads(indexed.ask(store, {"ask": "daemon"}) or b"{}")
+    told: dict[str, object] = json.loads(index_client.ask(store, {"ask": "daemon"}) or b"{}")
     return told
 
 
@@ -79,7 +79,7 @@ def _find(files: int, size: int, rounds: int, bars: tuple[float, float]) -> Row:
     with measure.folder() as place:
         tagged = tags.corpus(place, files, size)
         with watched(place) as (store, env):
-            if indexed.find(store, str(place), "#needs-*", tags_only=False, form="files") is None:
+            if index_client.find(store, str(place), "#needs-*", tags_only=False, form="files") is None:
                 raise SystemExit("the daemon does not answer")
             commands = ([program, *_RG, "."], [OVERHAND, "tag", "find", "#needs-*"])
             for command in commands:
@@ -132,7 +132,7 @@ def _idle(folders: int, seconds: float) -> Row:
             folder.mkdir(parents=True)
             (folder / "note.md").write_text(f"# Note {number}\n\nNothing #needs-fix yet.\n")
         with watched(place) as (store, _env):
-            pid = summon.running(store) or 0
+            pid = client.running(store) or 0
             until(lambda: not status(store)["pending"])
             before, began = measure.cpu(pid), time.monotonic()
             time.sleep(seconds)

@@ -28,7 +28,7 @@ from overhand.verbs import tag as verb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.store import Store
+    from overhand.record.store import Store
 
 _HOW = ("rename", "append", "truncate")
 _KINDS = ("fix", "research", "chores", "documentation", "implementation")

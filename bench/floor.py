@@ -9,7 +9,7 @@ import time
 
 from measure import folder
 
-from overhand import journal
+from overhand.record import journal
 
 TASKS, ROUNDS = 100, 9
 _TASK = ("HANDOFF.md", "log.jsonl", "result.json")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import measure
 from measure import OVERHAND, PYTHON, Row
 
-from overhand import machine
-from overhand.jsonline import dumps
+from overhand.system import machine
+from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

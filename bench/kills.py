@@ -18,8 +18,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand import config, finish, handles, members, model, proc, run, trust
-from overhand.store import Store
+from overhand.policy import config, trust
+from overhand.record import model
+from overhand.record.store import Store
+from overhand.runs import finish, run
+from overhand.system import detached, members, processes
 from overhand.testing.project import ProjectDir, make_project
 
 if TYPE_CHECKING:
@@ -74,8 +77,8 @@ def shim_of(work: run.Work, task: str) -> int | None:
     current = model.current_run(work.store.state(task))
     if current is None:
         return None
-    marked = (p for p in members.table() if proc.environment_of(p, run.MARKER) == current["id"])
-    return handles.shim_pid(work.store.run_folder(task, current["id"])) or next(marked, None)
+    marked = (p for p in members.table() if processes.environment_of(p, run.MARKER) == current["id"])
+    return detached.shim_pid(work.store.run_folder(task, current["id"])) or next(marked, None)
 
 
 def one(work: run.Work, task: str, took: float, *, shim_too: bool) -> str:
@@ -88,7 +91,7 @@ def one(work: run.Work, task: str, took: float, *, shim_too: bool) -> str:
     if shim_too:  # while the adopters are at work, somewhere on its way from the spawn to the agent's end
         time.sleep(random.uniform(0.0, _WAY))
         if shim := shim_of(work, task):
-            members.send(shim, proc.start_time(shim), signal.SIGKILL)
+            members.send(shim, processes.start_time(shim), signal.SIGKILL)
     for pid in adopters:
         os.waitpid(pid, 0)
     state = work.store.state(task)

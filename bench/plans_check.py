@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from measure import Row, median
 
 from overhand.plans.check import check
-from overhand.plans.matching import AgentFacts
-from overhand.plans.reading import read
+from overhand.plans.match import AgentFacts
+from overhand.plans.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,10 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import overhand
-from overhand import model, questions, summon
-from overhand.store import Store
+from overhand.questions import record
+from overhand.record import model
+from overhand.record.store import Store
+from overhand.supervisor import client
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ done
 """
 _WAITER = f"""exec {OVERHAND} ask "Which one?" >"$OVERHAND_WORKSPACE/heard" """
 _PATIENCE = 300.0
-_WINDOW = questions.SLOW
+_WINDOW = record.SLOW
 
 
 def rows(*, quick: bool) -> list[Row]:
@@ -59,7 +61,7 @@ def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
     for state in store.states():
         for question in model.open_questions(state):
-            questions.answer(store, state["task_id"], _BY, question["seq"], "stop", via="bench", resume=False)
+            record.answer(store, state["task_id"], _BY, question["seq"], "stop", via="bench", resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
     processes.end_all(place)
 
@@ -103,7 +105,7 @@ def _light(rounds: int) -> list[Row]:
 def _many_questions(store: Store, task_id: str, count: int) -> Iterator[int]:
     run = store.state(task_id)["runs"][-1]["id"]
     by = {"kind": "run", "run": run, "via": "bench"}
-    return iter([questions.ask(store, task_id, run, by, f"number {n}")["seq"] for n in range(count)])
+    return iter([record.ask(store, task_id, run, by, f"number {n}")["seq"] for n in range(count)])
 
 
 def _light_row(verb: str, ratio: float, bare: float) -> Row:
@@ -146,10 +148,10 @@ def _arrival(rounds: int) -> Row:
 
 def _one_answer(store: Store, task_id: str, heard: Path, number: int) -> float:
     _until(lambda: len(store.state(task_id)["questions"]) == number, f"question {number}")
-    ipc = Path(questions.folder(store, task_id))
+    ipc = Path(record.folder(store, task_id))
     _until(lambda: any(name.endswith(".bell") for name in os.listdir(ipc)), "somebody waits")
     began = time.time()
-    questions.answer(store, task_id, _BY, number, "this", via="bench")
+    record.answer(store, task_id, _BY, number, "this", via="bench")
     _until(lambda: heard.exists() and heard.read_text().count("\n") >= number, "it was heard")
     return float(heard.read_text().split("\n")[number - 1]) - began
 
@@ -183,7 +185,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     _until(lambda: all(_is_blocked(store.state(s["task_id"])) for s in store.states()), "all of them are blocked")
     tasks = [state["task_id"] for state in store.states()]
     assert len(tasks) == count
-    supervisor = summon.running(store)
+    supervisor = client.running(store)
     assert supervisor is not None
     askers = [pid for pid in processes.of_project(place) if _is_asker(pid)]
     assert len(askers) == count, f"{len(askers)} of {count} wait"
@@ -195,7 +197,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     rss = max(map(_rss, askers)) / 1024
     began = time.monotonic()
     for task_id in tasks:
-        questions.answer(store, task_id, _BY, 1, f"to {task_id}", via="bench", resume=False)
+        record.answer(store, task_id, _BY, 1, f"to {task_id}", via="bench", resume=False)
     heard = [Path(store.folder(task_id)) / "heard" for task_id in tasks]
     _until(lambda: all(path.read_text() == f"to {path.parent.name}\n" for path in heard), "all have heard")
     return rss, idle, time.monotonic() - began

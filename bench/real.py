@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand import members, proc, prompts, summon
 from overhand.agents import Agent, Job, driver
 from overhand.agents.programs import own_server
 from overhand.mcp import wire
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.runs import prompt as prompts
+from overhand.supervisor import client
+from overhand.system import members
+from overhand.system import processes as proc
 from overhand.testing import processes
 from overhand.testing.model import ScriptedModel, scripted_model
 from overhand.testing.model.clients import point
@@ -160,7 +163,7 @@ def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) ->
 
 def _memory(place: Place, names: list[str], each: int) -> Row:
     """What shims, MCP servers and the supervisor hold for agents that are at work: proportional set size."""
-    supervisor = summon.running(place.store)
+    supervisor = client.running(place.store)
     assert supervisor is not None
     before = _pss(supervisor)
     live = _at_work(place, names * each, "wait", 1)

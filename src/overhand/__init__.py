@@ -8,7 +8,7 @@ __all__ = ["Call", "Project", "Result", "Task", "__version__"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.agents.function import Call
-    from overhand.api import Project, Result, Task
+    from overhand.api.project import Project, Result, Task
 
 
 def __getattr__(name: str) -> object:
@@ -16,7 +16,7 @@ def __getattr__(name: str) -> object:
     if name in ("Project", "Result", "Task"):
         from importlib import import_module
 
-        return getattr(import_module("overhand.api"), name)
+        return getattr(import_module("overhand.api.project"), name)
     if name == "Call":  # what a function agent is given
         from importlib import import_module
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agents.installed import program, require
-from overhand import members, proc, sessions
-from overhand.store import Store
+from overhand.agents import sessions
+from overhand.record.store import Store
+from overhand.system import members, processes
 from overhand.testing.model import ScriptedModel, scripted_model
 from overhand.testing.model.clients import point
 from overhand.testing.project import ProjectDir, Ran, make_project
@@ -108,7 +109,7 @@ class House(ProjectDir):
 
     def running(self, run: str) -> dict[int, str]:
         """Processes of a run, by the marker in their environment, with their command lines."""
-        found = [pid for pid in members.table() if proc.environment_of(pid, "OVERHAND_RUN") == run]
+        found = [pid for pid in members.table() if processes.environment_of(pid, "OVERHAND_RUN") == run]
         return {pid: " ".join(_argv(pid)) for pid in found if _argv(pid)}
 
     def is_over(self, run: str) -> None:

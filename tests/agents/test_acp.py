@@ -12,8 +12,9 @@ import pytest
 
 from agents.house import House, house, output, returns, until
 from agents.installed import require
-from overhand import proc, sessions
-from overhand.store import Store
+from overhand.agents import sessions
+from overhand.record.store import Store
+from overhand.system import processes as proc
 from overhand.testing import processes
 from overhand.testing.project import ProjectDir, make_project
 
@@ -167,7 +168,7 @@ def lines(project: ProjectDir) -> list[str]:
 
 
 def _agents(project: ProjectDir) -> list[str]:
-    return [line for line in lines(project) if "toy.py" in line or "overhand.acp" in line]
+    return [line for line in lines(project) if "toy.py" in line or "overhand.agents.acp.client" in line]
 
 
 # permissions

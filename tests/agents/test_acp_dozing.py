@@ -12,7 +12,7 @@ import pytest
 
 from agents.house import until
 from agents.test_acp import _agents, heard, lines, notes, project, show, toy
-from overhand import acp
+from overhand.agents.acp import client
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ def test_the_shell_that_waits_misses_no_stop(tmp_path: Path, when: str) -> None:
     os.mkfifo(tmp_path / "said")
     says = os.open(tmp_path / "said", os.O_RDWR)
     words = ["/bin/sh", "-c", 'exec 3<"$0"; exec "$@"', str(tmp_path / "said")]
-    words += ["/bin/sh", "-c", acp._WAIT, "overhand-acp", str(tmp_path), "3", str(program), "", ""]
+    words += ["/bin/sh", "-c", client._WAIT, "overhand-acp", str(tmp_path), "3", str(program), "", ""]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     if when == "before it waits":
         (tmp_path / "stopped").touch()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import sessions
-from overhand.agents import stream, translator
+from overhand.agents import sessions, stream, translator
 from overhand.verbs.follow import Spoken
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import alerts
-from overhand.config import Config
 from overhand.documents.alert import Alert
 from overhand.documents.handoff import Handoff
 from overhand.errors import BadInput, NotFound, Refused
+from overhand.items import alerts
+from overhand.policy.config import Config
 from overhand.testing.project import make_project
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand import budget, model
-from overhand.shapes import Amount, State
+from overhand.policy import budget
+from overhand.record import model
+from overhand.record.task import Amount, State
 
 tokens = st.integers(0, budget.MOST_TOKENS)
 money = st.floats(0, 1e6, allow_nan=False).map(lambda usd: round(usd, 6))

@@ -17,11 +17,14 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from overhand import budget, log, metering, model, run, spending
-from overhand.config import Budgets, Config
 from overhand.errors import BudgetExceeded
-from overhand.shapes import State
-from overhand.store import Store
+from overhand.policy import budget
+from overhand.policy.config import Budgets, Config
+from overhand.record import log, model
+from overhand.record.store import Store
+from overhand.record.task import State
+from overhand.runs import run, spending
+from overhand.supervisor import meter
 
 BY = {"kind": "overhand", "via": "test"}
 TURN = 60  # the largest
@@ -135,7 +138,7 @@ class Tree(RuleBasedStateMachine):
     def count(self, task: str) -> bool:
         """Whether it may go on."""
         self.uncounted.discard(task)
-        if metering.count(self.work, task, note=False).stop:
+        if meter.count(self.work, task, note=False).stop:
             self.end(task, "budget", owes=False)
             return False
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overhand.control import Delegation, delegation
+from overhand.documents.control import Delegation, delegation
 
 WHOLE = """\
 delegation:

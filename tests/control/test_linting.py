@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from overhand.control import CODES, is_control, lint
+from overhand.documents.control import CODES, is_control, lint
 
 GOLDEN = Path(__file__).parent.parent / "golden/control"
 WRITE = os.environ.get("OVERHAND_GOLDEN") == "write"

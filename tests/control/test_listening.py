@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from overhand.control import Command, Listener
-from overhand.control.listening import BLOCK_LIMIT, LINE_LIMIT, PARAGRAPH_LIMIT
+from overhand.documents.control import Command, Listener
+from overhand.documents.control.listener import BLOCK_LIMIT, LINE_LIMIT, PARAGRAPH_LIMIT
 
 
 def hear(stream: str | bytes) -> list[Command]:

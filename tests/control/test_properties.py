@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from documents.strategies import light
-from overhand.control import CODES, WORDS, Command, Listener, delegation, is_control, lint
+from overhand.documents.control import CODES, WORDS, Command, Listener, delegation, is_control, lint
 from overhand.documents.problems import CODES as DOCUMENT_CODES
 
 PIECES = [

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from daemon.house import TYPED
 from items.house import AT, BY, GATES
 from items.test_crashes import at_every_point
-from overhand import finish, heeding, run
+from overhand.items import typed
+from overhand.runs import finish, run
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def test_taking_what_was_typed(house: Watched) -> None:
 
     def after(one: House) -> None:
         for _ in range(2):
-            heeding.heed(one.store, one.work.config, AT, BY)
+            typed.heed(one.store, one.work.config, AT, BY)
         (task,) = one.items()
         assert one.read() == TYPED.replace("#delegated-fix", f"#delegated-fix <!--overhand:{task}-->")
         assert (one.state(task)["queued"], len(one.events(task, "accepted"))) == (True, 1)

@@ -16,9 +16,11 @@ import pytest
 
 from daemon.house import TYPED
 from items.house import AT, INLINE, NOTES, REQUEST
-from overhand import indexed, machine, sightings, summon, switch
-from overhand.dispatch import DEBOUNCE
-from overhand.jsonline import dumps
+from overhand.items import unrecorded
+from overhand.supervisor import client, index_client, switch
+from overhand.supervisor.tag_daemon import DEBOUNCE
+from overhand.system import machine
+from overhand.system.jsonline import dumps
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -152,7 +154,7 @@ def test_what_a_daemon_saw_before_it_was_killed_is_still_a_persons(house: Watche
     seen = time.time()
     windows = {name: (seen, seen, place.stat().st_ino) for name, place in zip((same, again), noted, strict=True)}
     house.write(AT)
-    sightings.expect(house.store, windows | {moved: (seen, seen, noted[0].stat().st_ino)})
+    unrecorded.expect(house.store, windows | {moved: (seen, seen, noted[0].stat().st_ino)})
     house.approve()
     house.appears("up")
     house.write(again, TYPED)
@@ -228,8 +230,8 @@ def test_who_was_not_heard_at_once_asks_again(house: Watched, monkeypatch: pytes
     """That it sent us away does not mean that it is off."""
     house.begin()
     words = iter(["", dumps({"ask": "daemon"})])
-    monkeypatch.setattr(indexed, "dumps", lambda _: next(words))
-    told = indexed.ask(house.store, {"ask": "daemon"})
+    monkeypatch.setattr(index_client, "dumps", lambda _: next(words))
+    told = index_client.ask(house.store, {"ask": "daemon"})
     assert told is not None
     assert json.loads(told)["watches"] is True
 
@@ -357,7 +359,7 @@ def supervised(house: Watched, first: str) -> Iterator[None]:
     argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)
     try:
-        until(lambda: summon.running(house.store) == boss.pid and house.status()["scanned"], "the first scan")
+        until(lambda: client.running(house.store) == boss.pid and house.status()["scanned"], "the first scan")
         yield
     finally:
         boss.kill()

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.house import TYPED
 from items.house import AT, BY, REQUEST
-from overhand import heeding
+from overhand.items import typed
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ def test_an_old_buffer_before_the_first_run_is_approved_anew(house: Watched) -> 
     house.write()
     first = house.prepared()
     house.write(AT, TYPED)
-    (second,) = heeding.heed(house.store, house.work.config, AT, BY)
+    (second,) = typed.heed(house.store, house.work.config, AT, BY)
     assert second != first
     assert (house.state(first)["status"], house.state(second)["queued"]) == ("cancelled", True)
     assert house.tags() == [("#delegated-fix", second)]
-    assert heeding.heed(house.store, house.work.config, AT, BY) == [second]
+    assert typed.heed(house.store, house.work.config, AT, BY) == [second]
 
 
 def test_an_older_branch_from_before_the_approval_is_checked_out(house: Watched) -> None:

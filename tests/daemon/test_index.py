@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from items.house import AT
-from overhand import answering, finding, indexed, tags
-from overhand.jsonline import loads
-from overhand.tagindex import Index
+from overhand.documents import tags
+from overhand.items import find
+from overhand.items.index import Index
+from overhand.supervisor import index_client, replies
+from overhand.system.jsonline import loads
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ TEXTS = (
 
 def search(root: str, where: str, pattern: str) -> list[dict[str, Any]]:
     """What a search says, as rows."""
-    hits = finding.search(f"{root}/{where}".rstrip("/"), pattern)
+    hits = find.search(f"{root}/{where}".rstrip("/"), pattern)
     return [
         tags.row(path, tag.line, tag.name, tag.on_tags_line, tags.weights(raw, tag), tag.task, tags.line_text(raw, tag))
         for path, raw, found in hits
@@ -46,7 +48,7 @@ def search(root: str, where: str, pattern: str) -> list[dict[str, Any]]:
 def told(index: Index, where: str, pattern: str) -> list[dict[str, Any]] | None:
     """What the index says, as rows; None if it would rather have one search."""
     whole = f"{index.root}/{where}".rstrip("/")
-    answer = answering.find(index, {"where": whole, "shown": f"{whole}/", "pattern": pattern, "form": "rows"})
+    answer = replies.find(index, {"where": whole, "shown": f"{whole}/", "pattern": pattern, "form": "rows"})
     return (
         None
         if answer is None
@@ -209,7 +211,7 @@ def answered(house: Watched) -> list[str]:
     """The files that the daemon names; it sends whoever is held up before they ask away, to search for themselves."""
 
     def ask() -> str | None:
-        return indexed.find(house.store, str(house.path), "#needs-*", tags_only=False, form="files")
+        return index_client.find(house.store, str(house.path), "#needs-*", tags_only=False, form="files")
 
     return until(ask, "an answer of the daemon").split("\n")
 

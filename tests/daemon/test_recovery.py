@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.house import AT
-from overhand import finish, machine, recovering, run
+from overhand.items import recovery
+from overhand.runs import finish, run
+from overhand.system import machine
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
     from daemon.house import Watched
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 FAILED = """cat >"$OVERHAND_RESULT" <<'END'
 {"status": "failed", "summary": "The server was away.",
@@ -155,7 +157,7 @@ def test_the_backoff_is_in_the_record(house: Watched, approved: str) -> None:
     """A new supervisor does not start it sooner."""
     house.waiting_worker()
     state = lost(house, approved)
-    due = recovering.not_before(state)
+    due = recovery.not_before(state)
     (row,) = house.json("list")["tasks"]
     assert row["reason"].startswith("attempt 2 of 3, not before ")
     house.delegate("something else", "--agent", "worker")  # which starts a supervisor

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents import works
-from overhand import config, control, errors, judge, model
+from overhand import errors
 from overhand.agents import command, installed, programs
 from overhand.agents import files as agent_files
 from overhand.agents.function import Call
-from overhand.api import Project, Task
+from overhand.api.project import Project, Task
 from overhand.cli import helps
-from overhand.documents import problems
-from overhand.kinds import KINDS, NO_KIND
+from overhand.documents import control, problems
 from overhand.plans import codes, contract, merge, progress
+from overhand.policy import config
+from overhand.policy.kinds import KINDS, NO_KIND
+from overhand.record import model
+from overhand.runs import judge
 from overhand.testing import agent as scripted
 from overhand.verbs import examine, planview
 from overhand.verbs.table import ALIASES
@@ -112,8 +115,10 @@ def error_codes() -> str:
 
 
 def schemas() -> str:
-    names = sorted(path.name for path in files("overhand.schemas").iterdir() if path.name.endswith(".json"))
-    rows = [(f"`{name}`", json.loads((files("overhand.schemas") / name).read_text())["title"]) for name in names]
+    names = sorted(path.name for path in files("overhand.documents.schemas").iterdir() if path.name.endswith(".json"))
+    rows = [
+        (f"`{name}`", json.loads((files("overhand.documents.schemas") / name).read_text())["title"]) for name in names
+    ]
     return table(("File", "What it describes"), rows)
 
 

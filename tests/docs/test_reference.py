@@ -9,8 +9,9 @@ import pytest
 
 from docs import tables
 from docs.pages import DOCS, ROOT, blocks
-from overhand import config, model
 from overhand.documents.lint import lint_document
+from overhand.policy import config
+from overhand.record import model
 from overhand.verbs.table import VERBS
 
 PAGE = DOCS / "reference.md"
@@ -77,14 +78,14 @@ def test_every_exit_status_is_explained(page: str) -> None:
 
 
 def test_every_event_is_explained(page: str) -> None:
-    demo = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/overhand/demo").glob("*.py"))
+    demo = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/overhand/testing/demo").glob("*.py"))
     of_demo = set(_EVENT.findall(demo))
     missing = {name for name in in_source(_EVENT) - of_demo if f"`{name}`" not in page}
     assert not missing
 
 
 def test_every_schema_is_named(page: str) -> None:
-    for path in files("overhand.schemas").iterdir():
+    for path in files("overhand.documents.schemas").iterdir():
         assert not path.name.endswith(".json") or f"`{path.name}`" in page
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import handles
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.system import detached
 from overhand.testing.project import make_project
 from overhand.verbs import Session, examine
 from overhand.verbs import doctor as doctors
@@ -183,7 +183,7 @@ def kill_run(place: Path) -> None:
     """End the shim and its agent, so that nobody can say how it ended."""
     for name in ("shim", "pid"):
         os.kill(int((place / name).read_text()), signal.SIGKILL)
-    until(lambda: not handles.lives(str(place)), "the end of the run")
+    until(lambda: not detached.lives(str(place)), "the end of the run")
 
 
 def on_terminal(desk: ProjectDir, typed: str) -> str:

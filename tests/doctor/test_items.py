@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from items.house import AT, House
-from overhand import heeding, log
-from overhand.config import load
+from overhand.items import typed
+from overhand.policy.config import load
+from overhand.record import log
 from overhand.verbs import Session
 from overhand.verbs.doctor import doctor
 from runtime.scene import until
@@ -67,7 +68,7 @@ def test_a_claim_from_outside_is_shown_after_a_day(house: House, how: str) -> No
     if how == "typed":
         house.write(text="# Fix Request: The map\n\n**Tags**: #claimed-fix\n\n## What\nMend it.\n")
         house.store.ensure()
-        (task,) = heeding.heed(house.store, load(str(house.path)), AT, {"kind": "overhand", "via": "test"})
+        (task,) = typed.heed(house.store, load(str(house.path)), AT, {"kind": "overhand", "via": "test"})
     else:
         house.trusted()
         house.write()

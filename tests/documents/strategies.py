@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from overhand.contracts import CONTRACTS, SEVERITIES, ContractBlock
 from overhand.documents.alert import Alert
 from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation
 from overhand.documents.context import Context
+from overhand.documents.contracts import CONTRACTS, SEVERITIES, ContractBlock
 from overhand.documents.full import Full
 from overhand.documents.handoff import Deliverable, Handoff, KeyFile, Step
 from overhand.documents.ipc import Answer, Question
@@ -23,7 +23,7 @@ from overhand.documents.output import Decision, Output
 from overhand.documents.quick import Quick
 from overhand.documents.request import Request
 from overhand.documents.returns import Artifact, Return, ReturnError
-from overhand.model import CAUSES, STATUSES
+from overhand.record.model import CAUSES, STATUSES
 
 # Few examples keep the suite light; OVERHAND_EXAMPLES=2000 is for a hunt.
 light = settings(max_examples=int(os.environ.get("OVERHAND_EXAMPLES", "30")), deadline=None, database=None)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from documents import strategies as make
 from documents.strategies import light
-from overhand import schemas
-from overhand.documents import checkpoint
+from overhand.documents import checkpoint, schemas
 from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation, is_checkpoint_id
 from overhand.documents.full import lint_full, parse_full
 from overhand.documents.problems import has_errors

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import contracts
 from overhand.documents import (
     agentfile,
     alert,
     checkpoint,
     context,
+    contracts,
     full,
     handoff,
     ipc,
@@ -32,10 +32,10 @@ from overhand.documents.jsontext import dump
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
 from overhand.documents.problems import CODES, Problem
-from overhand.edits import together
+from overhand.system.edits import together
 
 if TYPE_CHECKING:
-    from overhand.edits import Patch
+    from overhand.system.edits import Patch
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "documents"
 CASES = sorted(folder.name for folder in (GOLDEN / "problems").iterdir())

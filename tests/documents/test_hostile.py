@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from documents import strategies as make
 from documents.strategies import light
-from overhand import contracts, markdown
-from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns
+from overhand.documents import agentfile, alert, context, contracts, handoff, ipc, markdown, output, request, returns
 from overhand.documents.lint import lint_document
 from overhand.documents.text import decode
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from documents import strategies as make
 from documents.strategies import light
-from overhand import markdown
-from overhand.markdown import cell, cells, code, front_matter, leading_code, lines, sections, tasks
+from overhand.documents import markdown
+from overhand.documents.markdown import cell, cells, code, front_matter, leading_code, lines, sections, tasks
 
 
 @light

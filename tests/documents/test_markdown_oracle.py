@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from documents.strategies import light
-from overhand.markdown import lines
+from overhand.documents.markdown import lines
 
 ORACLE = MarkdownIt("commonmark")
 BOX = re.compile(r"\[([ xX?!~])\](?=[ \t\n]|$)")

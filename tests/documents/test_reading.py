@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from overhand.contracts import contract_for_kind, parse_block, validate_data
 from overhand.documents import agentfile, context, handoff, ipc, output, returns
+from overhand.documents.contracts import contract_for_kind, parse_block, validate_data
 from overhand.documents.handoff import Deliverable, Step
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote

@@ -13,11 +13,11 @@ from documents.strategies import light
 from overhand.documents import handoff, request
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
-from overhand.edits import together
-from overhand.tags import scan, stage
+from overhand.documents.tags import scan, stage
+from overhand.system.edits import together
 
 if TYPE_CHECKING:
-    from overhand.edits import Patch
+    from overhand.system.edits import Patch
 
 # Ends of files that make it hard to add something: open fences and comments, quotes, lists, no newline.
 _ENDS = [

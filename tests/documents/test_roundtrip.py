@@ -8,8 +8,8 @@ from hypothesis import given
 
 from documents import strategies as make
 from documents.strategies import light
-from overhand.contracts import ContractBlock, parse_block, render_block
 from overhand.documents import alert, context, handoff, ipc, output, request, returns
+from overhand.documents.contracts import ContractBlock, parse_block, render_block
 from overhand.documents.jsontext import dump, load
 from overhand.documents.layout import contain, read_sheet, section, tidy
 from overhand.documents.problems import has_errors

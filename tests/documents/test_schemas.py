@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from documents import strategies as make
 from documents.strategies import light
-from overhand import schemas
-from overhand.contracts import ContractBlock, validate_data
-from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns
+from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns, schemas
+from overhand.documents.contracts import ContractBlock, validate_data
 from overhand.documents.problems import Problem, has_errors
-from overhand.model import CAUSES, STATUSES
+from overhand.record.model import CAUSES, STATUSES
 
 
 def is_valid(name: str, value: object) -> bool:

@@ -9,9 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from overhand import approving, handles, items, places, run, tags, trust
-from overhand.callers import Caller
-from overhand.config import load
+from overhand.documents import tags
+from overhand.items import approve as approving
+from overhand.items import item as places
+from overhand.items import sync as items
+from overhand.policy import trust
+from overhand.policy.caller import Caller
+from overhand.policy.config import load
+from overhand.runs import run
+from overhand.system import detached
 from overhand.testing.project import ProjectDir
 from runtime.scene import QUICK, Scene, until
 
@@ -115,8 +121,8 @@ class House(Scene):
         place = self.place(task)
 
         def look() -> bool:
-            handles.reap()
-            return handles.exit_code(str(place)) is not None  # the file is there a moment before its line is
+            detached.reap()
+            return detached.exit_code(str(place)) is not None  # the file is there a moment before its line is
 
         until(look, "the end of the agent")
 

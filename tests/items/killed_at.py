@@ -10,8 +10,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand import approving, config, edits, files, finish, heeding, log, places, preparing, run, store
-from overhand.callers import Caller
+from overhand.items import approve, item, typed
+from overhand.policy import config
+from overhand.policy.caller import Caller
+from overhand.record import log, store
+from overhand.runs import finish, prepare, run
+from overhand.system import edits, files
 from overhand.testing.countdown import Countdown
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ os.link = between(os.link)
 os.unlink = between(os.unlink)
 log.write = between(log.write)
 new = between(files.write_new)
-vars(store)["write_new"] = vars(run)["write_new"] = vars(preparing)["write_new"] = new  # each has it by its name
+vars(store)["write_new"] = vars(run)["write_new"] = vars(prepare)["write_new"] = new  # each has it by its name
 
 
 def main(root: str, step: str, word: str) -> None:
@@ -49,9 +53,9 @@ def main(root: str, step: str, word: str) -> None:
         log.write = once(log.write)
         step = "approve"
     if step == "approve":
-        approving.approve(work.store, work.config, places.resolve(root, root, word), Caller().by("test"))
+        approve.approve(work.store, work.config, item.resolve(root, root, word), Caller().by("test"))
     elif step == "heed":
-        heeding.heed(work.store, work.config, word, work.by)
+        typed.heed(work.store, work.config, word, work.by)
     elif step == "start":
         run.start(work, word)
     else:

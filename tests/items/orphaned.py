@@ -9,14 +9,14 @@ import os
 import signal
 import sys
 
-from overhand import proc
 from overhand.cli import main
+from overhand.system import processes
 from runtime.scene import until
 
 leaving = os.getpid()
 if os.fork():
     signal.pause()
-ask = proc.parent
+ask = processes.parent
 
 
 def parent(pid: int) -> int | None:
@@ -28,6 +28,6 @@ def parent(pid: int) -> int | None:
     return ask(pid)
 
 
-proc.parent = parent
+processes.parent = parent
 with open("code", "w", encoding="ascii") as file:
     print(main(sys.argv[1:]), file=file)

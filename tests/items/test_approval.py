@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.house import AT, BY, INLINE, NOTES, REQUEST
-from overhand import heeding, run, sightings
+from overhand.items import typed, unrecorded
+from overhand.runs import run
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ TYPED = REQUEST.replace("#needs-fix", "#delegated-fix")
 
 
 def heed(house: House) -> list[str]:
-    return heeding.heed(house.store, house.work.config, AT, BY)
+    return typed.heed(house.store, house.work.config, AT, BY)
 
 
 def test_a_typed_approval_is_a_persons_while_no_run_was_alive(house: House) -> None:
@@ -182,11 +183,11 @@ def test_it_waits_on_when_that_run_has_ended(house: House, alive: str) -> None:
     house.let_go()
     house.agent_ended(alive)
     run.settle(house.work, alive)
-    sightings.remember(house.store, 4e9)  # everything was looked at long after its end
+    unrecorded.remember(house.store, 4e9)  # everything was looked at long after its end
     assert heed(house) == []
     task = house.prepared()
     assert house.tags() == [("#delegated-fix", task)]
-    assert f"{AT}#fix" not in sightings.waiting(house.store)
+    assert f"{AT}#fix" not in unrecorded.waiting(house.store)
 
 
 def test_a_run_that_has_ended_since_the_last_look_counts_too(house: House, alive: str) -> None:
@@ -203,7 +204,7 @@ def test_a_run_that_ended_before_the_last_look_does_not(house: House, alive: str
     house.let_go()
     house.agent_ended(alive)
     run.settle(house.work, alive)
-    sightings.remember(house.store, 4e9)
+    unrecorded.remember(house.store, 4e9)
     house.write(AT, TYPED)
     assert len(heed(house)) == 1
 
@@ -256,7 +257,7 @@ def test_inline_and_needs_are_never_taken(house: House) -> None:
     house.trusted()
     house.write("notes.md", NOTES.replace("#needs-", "#delegated-"))
     house.write()
-    assert heeding.heed(house.store, house.work.config, "notes.md", BY) == []
+    assert typed.heed(house.store, house.work.config, "notes.md", BY) == []
     assert heed(house) == []
     assert house.items() == []
 
@@ -293,7 +294,7 @@ def test_a_claim_that_cannot_be_recorded_is_told_once(house: House) -> None:
         heed(house)
     assert house.read() == before
     assert len(house.store.states()) <= 2
-    assert (house.items(), len(sightings.waiting(house.store))) == ([], 1)
+    assert (house.items(), len(unrecorded.waiting(house.store))) == ([], 1)
 
 
 def test_what_cannot_be_approved_as_it_is_typed_waits(house: House) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.house import AT, BY, INLINE, NOTES, REQUEST
-from overhand import approving, finish, run
+from overhand.items import approve
+from overhand.runs import finish, run
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def at_every_point(house: House, step: str, before: Callable[[House], str], afte
 
 def carried_on(house: House, item: str) -> str:
     """Whoever comes next finishes it; what was not recorded yet is approved again."""
-    approving.reconcile(house.store, BY)
+    approve.reconcile(house.store, BY)
     task = house.items()[0] if house.items() else house.prepared(item)
     assert house.items() == [task]
     assert [event["e"] for event in house.events(task)] == ["created", "tagged", "accepted"]

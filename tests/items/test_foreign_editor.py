@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.house import AT, BY
-from overhand import approving, finish, heeding, run
 from overhand.errors import Busy, NotFound
+from overhand.items import approve, typed
+from overhand.runs import finish, run
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def test_one_run_and_no_line_lost(house: House, how: str) -> None:
     editor = Editor(file, how)
     editor.start()
     try:
-        patiently(lambda: (approving.reconcile(one.store, BY) and one.items()) or one.prepared())
-        approving.reconcile(one.store, BY)
+        patiently(lambda: (approve.reconcile(one.store, BY) and one.items()) or one.prepared())
+        approve.reconcile(one.store, BY)
         (task,) = one.items()
         patiently(lambda: one.state(task)["runs"] or run.start(one.work, task))
         one.agent_ended(task)
@@ -99,7 +100,7 @@ def test_what_is_half_written_is_not_taken_for_gone(house: House) -> None:
         for do in (
             lambda: one.show(task),
             lambda: run.start(one.work, task),
-            lambda: heeding.heed(one.store, one.work.config, AT, BY),
+            lambda: typed.heed(one.store, one.work.config, AT, BY),
             one.prepared,
         ):
             with pytest.raises(Busy, match="written by another process"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from items.house import AT, BY, NOTES, REQUEST
-from overhand import heeding
+from overhand.items import typed
 
 if TYPE_CHECKING:
     from items.house import House
@@ -32,7 +32,7 @@ def test_inv_needs_is_staging(house: House) -> None:
     house.write("notes.md", NOTES)
     house.judged(house.delegate("something else"))
     for path in (AT, "notes.md"):
-        assert heeding.heed(house.store, house.work.config, path, BY) == []
+        assert typed.heed(house.store, house.work.config, path, BY) == []
     house.json("item", "list")
     assert (house.items(), house.read(), house.read("notes.md")) == ([], REQUEST, NOTES)
 
@@ -43,7 +43,7 @@ def test_inv_next_is_immediate(house: House) -> None:
     house.write()
     task = house.approve(f"{AT}#fix", "--next")
     house.judged(house.delegate("something else"))
-    assert heeding.heed(house.store, house.work.config, AT, BY) == [task]
+    assert typed.heed(house.store, house.work.config, AT, BY) == [task]
     house.json("list")
     assert (house.starts(task), house.tag(), house.state(task)["queued"]) == (0, "#next-fix", False)
     assert house.json("item", "next", "fix")["status"] == "completed"

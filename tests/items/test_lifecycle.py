@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand import items, lifecycle, model, responding
-from overhand.tags import STAGES
+from overhand.documents.tags import STAGES
+from overhand.items import response, stages, sync
+from overhand.record import model
 
 ALLOWED = {
     *(("person", "needs", to) for to in ("delegated", "next", "done", "dismissed")),
@@ -27,18 +28,18 @@ STEPS = [*product(("person", "run", "overhand"), STAGES, (*STAGES, "dismissed"))
 
 @pytest.mark.parametrize(("who", "now", "to"), STEPS, ids="-".join)
 def test_every_step(who: str, now: str, to: str) -> None:
-    assert lifecycle.allows(who, now, to) == ((who, now, to) in ALLOWED)
-    assert lifecycle.allows(who, now, to, live=True) == (
+    assert stages.allows(who, now, to) == ((who, now, to) in ALLOWED)
+    assert stages.allows(who, now, to, live=True) == (
         (who, now, to) in ALLOWED and not (who == "person" and now == "claimed")
     )
-    message, hint = lifecycle.refusal(who, now, to, "x.md#fix")
+    message, hint = stages.refusal(who, now, to, "x.md#fix")
     assert message.startswith("x.md#fix cannot be ")
     assert "overhand item " in hint
     assert "None" not in message + hint
 
 
 def test_a_refusal_names_who_holds_it() -> None:
-    message, hint = lifecycle.refusal("person", "claimed", "needs", "x.md#fix", "task 7")
+    message, hint = stages.refusal("person", "claimed", "needs", "x.md#fix", "task 7")
     assert "held by task 7" in message
     assert hint == "Stop it first: overhand stop 7"
 
@@ -50,7 +51,7 @@ EVENTS: list[dict[str, Any]] = [
     *({"e": name, "run": run} for name in ("run.created", "run.started", "run.ended", "requeued") for run in RUNS),
     *({"e": "run.ended", "run": run, "never_began": True} for run in RUNS),
     *({"e": "judged", "run": run, "status": status} for run in (*RUNS, None) for status in model.STATUSES),
-    *({"e": "staged", "stage": stage} for stage in (*STAGES[2:], items.GONE)),
+    *({"e": "staged", "stage": stage} for stage in (*STAGES[2:], sync.GONE)),
     *({"e": "tagged", "stage": stage, "path": "x.md", "run": ""} for stage in STAGES),
 ]
 CREATED = {"e": "created", "item": {"path": "x.md", "kind": "fix", "stage": "delegated"}}
@@ -71,8 +72,8 @@ def sound(events: list[dict[str, Any]]) -> bool:
 def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     stamped = [{**event, "t": f"2026-11-16T00:00:{n:02d}.000Z"} for n, event in enumerate([CREATED, *events])]
     state = model.fold("worker-20261116-000000", stamped)
-    stage = items.wanted(state)
-    assert stage in (*STAGES, items.GONE)
+    stage = sync.wanted(state)
+    assert stage in (*STAGES, sync.GONE)
     if state["staged"]:
         assert stage == state["staged"]["stage"]
     elif state["status"] is not None:
@@ -80,5 +81,5 @@ def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     else:
         held = model.current_run(state) is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
-    tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": responding.outcome(state), "t": stamped[-1]["t"]}
-    assert not items.owes(model.fold(state["task_id"], [*stamped, tagged])), "once it is written, nothing is owed"
+    tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(state), "t": stamped[-1]["t"]}
+    assert not sync.owes(model.fold(state["task_id"], [*stamped, tagged])), "once it is written, nothing is owed"

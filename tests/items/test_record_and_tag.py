@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.house import AT, BY, INLINE, NOTES, REQUEST
-from overhand import approving, finish, heeding, items, log, places, run
-from overhand.callers import Caller
 from overhand.errors import Refused
+from overhand.items import approve, item, sync, typed
+from overhand.policy.caller import Caller
+from overhand.record import log
+from overhand.runs import finish, run
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from items.house import House
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def test_an_id_without_a_record_never_runs(house: House) -> None:
     house.agent("worker", "output")
     house.trusted()
     house.write(AT, REQUEST.replace("#needs-fix", "#delegated-fix <!--overhand:worker-20200101-000000-->"))
-    assert heeding.heed(house.store, house.work.config, AT, BY) == []
+    assert typed.heed(house.store, house.work.config, AT, BY) == []
     assert house.items() == []
     assert "not recorded here" in house.waits()[f"{AT}#fix"]
 
@@ -174,7 +176,7 @@ def test_an_ended_task_never_runs_again_because_of_its_tag(house: House, claimed
     ended(house, claimed)
     assert house.tag() == "#needs-fix"
     house.retag("#needs-fix", "#delegated-fix")
-    heeding.heed(house.store, house.work.config, AT, BY)
+    typed.heed(house.store, house.work.config, AT, BY)
     assert (house.tag(), house.state(claimed)["queued"], house.starts(claimed)) == ("#needs-fix", False, 1)
     error = house.json("item", "approve", f"{AT}#fix", code=3)["error"]
     assert "judged failed" in error["message"]
@@ -193,7 +195,7 @@ def test_a_file_that_is_gone_leaves_the_record_as_it_is(house: House, claimed: s
     for _ in range(3):
         house.show(claimed)
     assert house.store.log_size(claimed) == size, "told once"
-    assert not items.owes(state)
+    assert not sync.owes(state)
 
 
 def test_showing_what_is_right_already_writes_nothing(house: House, claimed: str) -> None:
@@ -244,10 +246,10 @@ def test_a_line_that_stands_there_twice_cannot_be_approved(house: House) -> None
 def test_what_changed_since_it_was_seen_is_not_approved(house: House) -> None:
     house.trusted()
     house.write("notes.md", NOTES)
-    place = places.resolve(str(house.path), str(house.path), "notes.md:4#chores")
+    place = item.resolve(str(house.path), str(house.path), "notes.md:4#chores")
     house.write("notes.md", NOTES.replace("repair the clock", "melt the clock"))
     with pytest.raises(Refused, match="has changed since you saw it"):
-        approving.approve(house.store, house.work.config, place, Caller().by("test"))
+        approve.approve(house.store, house.work.config, place, Caller().by("test"))
     assert house.items() == []
 
 
@@ -274,13 +276,13 @@ def test_a_document_that_changed_since_it_was_read_is_not_approved(house: House)
     """Of an item of the Tags line a person approves the whole document; other tags in it may change."""
     house.trusted()
     house.write(AT, REQUEST + "\n- also #needs-chores\n")
-    place = places.resolve(str(house.path), str(house.path), f"{AT}#fix")
+    place = item.resolve(str(house.path), str(house.path), f"{AT}#fix")
     house.retag("one zooms in", "one breathes")
     with pytest.raises(Refused, match="has changed since you saw it"):
-        approving.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
+        approve.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
     house.retag("one breathes", "one zooms in")
     house.retag("#needs-chores", "#P3")
-    approving.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
+    approve.approve(house.store, house.work.config, place, Caller().by("test"), shown=True)
     assert house.tags()[0][0] == "#delegated-fix"
 
 
@@ -336,7 +338,7 @@ def done(house: House) -> str:
 def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) -> None:
     handle = house.state(done)["handle"]
     house.write(AT, REQUEST + "One more line.\n")
-    assert heeding.heed(house.store, house.work.config, AT, BY) == []
+    assert typed.heed(house.store, house.work.config, AT, BY) == []
     assert house.tags() == [("#needs-fix", "")]
     assert house.waits()[f"{AT}#fix"].startswith(f"was task {handle}, completed")
     assert house.json("item", "approve", "--all")["approved"] == []
@@ -353,7 +355,7 @@ def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: 
         task.append(*({"e": "notice", "text": f"{number} {'x' * 900}"} for number in range(80)))
         task.append({"e": "tagged", "stage": "done", "path": "moved.md"})
     assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16
-    past = places.Past(house.store)
+    past = item.Past(house.store)
     assert [past.names(path) for path in (AT, "moved.md", "other.md")] == [True, True, False]
 
 
@@ -366,7 +368,7 @@ def test_many_at_once_take_an_old_text_only_again(house: House, done: str) -> No
 
 def test_the_very_text_that_was_approved_is_put_right(house: House, done: str) -> None:
     house.write()
-    assert heeding.heed(house.store, house.work.config, AT, BY) == [done]
+    assert typed.heed(house.store, house.work.config, AT, BY) == [done]
     assert house.tags() == [("#done-fix", done)]
     assert "## Response" in house.read()
 
@@ -389,7 +391,7 @@ def test_what_was_dismissed_may_be_noted_anew(house: House, done: str) -> None:
     house.json("item", "needs", f"{AT}#fix")
     house.json("item", "dismiss", f"{AT}#fix")
     house.write()
-    assert heeding.heed(house.store, house.work.config, AT, BY) == []
+    assert typed.heed(house.store, house.work.config, AT, BY) == []
     assert (house.waits(), house.items()) == ({f"{AT}#fix": "approval"}, [done])
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from items.house import AT, BY, INLINE, NOTES, REQUEST
-from overhand import heeding, places
-from overhand.config import load
+from overhand.items import item as places
+from overhand.items import typed as heeding
+from overhand.policy.config import load
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand import model
-from overhand.config import Config
-from overhand.slots import fits, in_order
+from overhand.policy.config import Config
+from overhand.record import model
+from overhand.supervisor.queue import fits, in_order
 from overhand.verbs.listing import queue
 from runtime.scene import until
 
 if TYPE_CHECKING:
     from items.house import House
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 
 def task(name: str, priority: str = "P2", rank: float | None = None, **more: Any) -> State:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from overhand import evidence as collecting
-from overhand import handles, model
 from overhand.documents.problems import Problem
 from overhand.documents.returns import Return
-from overhand.judge import CODES, CheckFact, Evidence, FileFact, judge
+from overhand.record import model
+from overhand.runs import evidence as collecting
+from overhand.runs.judge import CODES, CheckFact, Evidence, FileFact, judge
+from overhand.system import detached
 
 DONE = Return(status="completed", summary="Done.")
 GREEN = CheckFact("tests", "make test", after=0, before=1)
@@ -216,7 +217,7 @@ def test_a_shim_that_has_yet_to_leave_wrote_nothing(place: Path, told: dict[str,
     first.mkdir()
     (place.parent.parent / "OUTPUT.md").write_text(WHOLE)
     runs = ({"e": "run.created", "run": first.name}, {"e": "run.ended", "run": first.name, **told})
-    alive = handles.hold_life(str(first))
+    alive = detached.hold_life(str(first))
     try:
         assert codes(collect(place, *runs, {"e": "run.created", "run": place.name})) == found
     finally:

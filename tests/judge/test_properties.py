@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from overhand.documents.problems import Problem
 from overhand.documents.returns import Return
-from overhand.judge import CheckFact, Evidence, FileFact, judge
-from overhand.model import CAUSES, CLAIMS, STATUSES
+from overhand.record.model import CAUSES, CLAIMS, STATUSES
+from overhand.runs.judge import CheckFact, Evidence, FileFact, judge
 
 PATHS = st.sampled_from(["a.txt", "b/c.py", "docs", "../x"])
 FACTS = st.builds(

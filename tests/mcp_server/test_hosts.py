@@ -171,14 +171,14 @@ def test_an_untrusted_project_stays_untrusted(tmp_path: Any) -> None:
 
 
 def test_a_permission_cannot_be_granted(house: ProjectDir) -> None:
-    from overhand import questions
-    from overhand.store import Store
+    from overhand.questions import record
+    from overhand.record.store import Store
 
     project = house
     made = project.run("delegate", "Sleep for long", "--agent", "sleeper", "--json", check=True).json
     store = Store(str(project.path))
     by = {"kind": "person", "user": "test", "via": "test"}
-    questions.ask(store, made["task_id"], None, by, "May it run rm?", options=("allow", "deny"), via="permission")
+    record.ask(store, made["task_id"], None, by, "May it run rm?", options=("allow", "deny"), via="permission")
 
     async def about(client: Client) -> None:
         for given in ({"text": "allow"}, {"text": "allow", "seq": 1}):

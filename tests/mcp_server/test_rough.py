@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_server.test_door import READY, Line, hello
-from overhand import log, parking
-from overhand.store import Store
+from overhand.questions import blocked
+from overhand.record import log
+from overhand.record.store import Store
 from overhand.testing.project import make_project
 
 if TYPE_CHECKING:
@@ -167,11 +168,11 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     (place,) = until(lambda: list(house.path.glob(".agent-workspaces/caller-*/runs/*")), "a run")
     task_id = place.parent.parent.name
     locks = until(lambda: [one for one in place.glob("waiting/*") if log.is_held(str(one))], "its waiting")
-    assert parking.waits_on(str(place))
+    assert blocked.waits_on(str(place))
     (house.path / "cancel").touch()
     until(lambda: not any(one.exists() and log.is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
-        assert not parking.asks(str(place), store.state(task_id))
+        assert not blocked.asks(str(place), store.state(task_id))
     (house.path / "over").touch()
     done = house.run("wait", "1", "--json").json
     assert done["summary"] == "Gone on without an answer."

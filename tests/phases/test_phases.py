@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from overhand import phases
-from overhand.phases import ESCALATED, ORDER, PHASES, TRACEBACKS, Illegal, Move, may_go, move, next_phases
+from overhand.runs import phases
+from overhand.runs.phases import ESCALATED, ORDER, PHASES, TRACEBACKS, Illegal, Move, may_go, move, next_phases
 
 LEGAL = {
     "": {"INITIATE"},

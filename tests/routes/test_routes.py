@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import config as configs
 from overhand.errors import BadInput, Refused
-from overhand.routes import Route, agent_of, check_mode, read_routes, route_of
+from overhand.policy import config as configs
+from overhand.policy.routes import Route, agent_of, check_mode, read_routes, route_of
 
 if TYPE_CHECKING:
     from pathlib import Path

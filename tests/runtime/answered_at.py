@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand import bells, cli, log, summon
+from overhand import cli
+from overhand.record import log
+from overhand.supervisor import client
+from overhand.system import bell
 from overhand.testing.countdown import Countdown
 
 between = Countdown(int(sys.argv[3])).between
 os.rename = between(os.rename)
 log.write = between(log.write)
-bells.ring = between(bells.ring)
-summon.call = between(summon.call)
+bell.ring = between(bell.ring)
+client.call = between(client.call)
 sys.exit(cli.main(["--project", sys.argv[1], "answer", sys.argv[2], "killed"]))

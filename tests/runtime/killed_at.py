@@ -14,7 +14,11 @@ import subprocess
 import sys
 from typing import Any
 
-from overhand import cli, config, effects, files, finish, log, run, store
+from overhand import cli
+from overhand.policy import config
+from overhand.record import log, store
+from overhand.runs import control, finish, run
+from overhand.system import files
 from overhand.testing.countdown import Countdown
 
 spawned: list[int] = []
@@ -56,7 +60,7 @@ def main(root: str, task: str, step: str) -> None:
     elif step == "settle":
         run.settle(work, task)
     elif step == "hear":
-        effects.drain(work, run.settle(work, task))
+        control.drain(work, run.settle(work, task))
     elif step == "delegate":
         cli.main(["--project", root, "delegate", "--agent", "worker", task])
     else:

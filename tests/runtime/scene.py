@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overhand import log, members, model, proc, summon, trust
-from overhand.store import Store
+from overhand.policy import trust
+from overhand.record import log, model
+from overhand.record.store import Store
+from overhand.supervisor import client
+from overhand.system import members
+from overhand.system import processes as proc
 from overhand.testing import processes
 from overhand.testing.strays import SLEEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.shapes import Event, State
+    from overhand.record.task import Event, State
     from overhand.testing.project import ProjectDir
 
 PATIENCE = 40.0
@@ -150,7 +154,7 @@ class Scene:
     # processes
 
     def supervisor(self) -> int | None:
-        return summon.running(self.store)
+        return client.running(self.store)
 
     def pid(self, task: str, name: str) -> int:
         """`shim` or `pid` (the agent) of the newest run."""

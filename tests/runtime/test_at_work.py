@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.jsonline import dumps
-from overhand.store import Store
+from overhand.record.store import Store
+from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project, budget, machine, spending
+from overhand import Project
 from overhand.errors import BudgetExceeded
+from overhand.policy import budget
+from overhand.runs import spending
+from overhand.system import machine
 from runtime.scene import until
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import effects
+from overhand.runs import control
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.shapes import Event, State
+    from overhand.record.task import Event, State
     from runtime.scene import Scene
 
 MERELY_SHOWN = """\
@@ -104,7 +104,7 @@ def in_time(say):
     for n in range(20):
         began = time.monotonic()
         say(n)
-        if time.monotonic() - began < {effects._STILL} * 0.9:
+        if time.monotonic() - began < {control._STILL} * 0.9:
             break
     open("round", "w").write(str(n))
 """
@@ -149,11 +149,11 @@ def test_a_stream_is_still_only_if_it_was_looked_at_so_late(tmp_path: Path, monk
 
     def held_up(fd: int, size: int, place: int) -> bytes:
         if not (found := read(fd, size, place)):
-            now[0] += effects._STILL
+            now[0] += control._STILL
         return found
 
-    monkeypatch.setattr(effects, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    hearing = effects.Hearing("sess_1_aaaaaa", str(said))
+    monkeypatch.setattr(control, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    hearing = control.Hearing("sess_1_aaaaaa", str(said))
     said.write_text("Before.\n\nCONTROL: PAUSE\n")
     with monkeypatch.context() as stalled:
         stalled.setattr(os, "pread", held_up)
@@ -164,7 +164,7 @@ def test_a_stream_is_still_only_if_it_was_looked_at_so_late(tmp_path: Path, monk
     with said.open("a") as file:
         file.write("CONTROL: PAUSE\n")
     assert hearing.heard() == []
-    now[0] += effects._STILL
+    now[0] += control._STILL
     assert [command.word for command in hearing.heard()] == ["PAUSE"], "nothing came for so long"
 
 
@@ -225,7 +225,7 @@ def test_commands_without_end_are_no_longer_taken_but_for_an_escalation(scene: S
     says(scene, flood + "CONTROL: ESCALATE REASON: enough\n")
     task = scene.delegate()
     assert ended(scene, task)["status"] == "blocked"
-    assert len(scene.state(task)["questions"]) == effects._MOST
+    assert len(scene.state(task)["questions"]) == control._MOST
     assert commands(scene, task)[-2:] == [("PAUSE", False), ("ESCALATE", True)]
 
 
@@ -408,8 +408,8 @@ def test_a_task_that_only_delegates_is_left_to_a_person_after_ten_runs(scene: Sc
     until(lambda: any("a person decides" in n for n in scene.state(task)["notices"]), "the end of it")
     state = scene.state(task)
     assert state["status"] in ("blocked", "needs-input")
-    assert (state["queued"], len(state["runs"])) == (False, effects._ROUNDS)
-    assert len(children(scene, task)) == effects._ROUNDS
+    assert (state["queued"], len(state["runs"])) == (False, control._ROUNDS)
+    assert len(children(scene, task)) == control._ROUNDS
 
 
 def test_a_child_that_is_stopped_before_it_begins_is_a_result_too(scene: Scene) -> None:

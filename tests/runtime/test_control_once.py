@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import finish, members, proc, run
-from overhand.config import Config
+from overhand.policy.config import Config
+from overhand.runs import finish, run
+from overhand.system import members, processes
 from runtime.scene import QUICK, until
 from runtime.test_control import answer_files, children, commands, ended, says
 
@@ -32,14 +33,14 @@ def unheard(scene: Scene, count: int = 1) -> list[str]:
     shims = [scene.pid(task, "shim") for task in tasks]
     scene.kill_supervisor()
     (scene.path / "go").touch()
-    until(lambda: all(proc.start_time(shim) is None for shim in shims), "the end of the runs")
+    until(lambda: all(processes.start_time(shim) is None for shim in shims), "the end of the runs")
     return tasks
 
 
 def supervisors(scene: Scene) -> list[int]:
     """Also those that have only begun."""
     words = ("overhand.supervisor", str(scene.path))
-    return [pid for pid in members.table() if all(proc.command_line_has(pid, word) for word in words)]
+    return [pid for pid in members.table() if all(processes.command_line_has(pid, word) for word in words)]
 
 
 def step(scene: Scene, task: str, name: str, point: int = 10_000) -> int:
@@ -126,7 +127,7 @@ def test_a_parent_goes_on_although_the_supervisor_died_between_verdict_and_repor
     shim = scene.pid(child["task_id"], "shim")
     scene.kill_supervisor()
     (scene.path / "done").touch()
-    until(lambda: proc.start_time(shim) is None, "the end of the child")
+    until(lambda: processes.start_time(shim) is None, "the end of the child")
     assert step(scene, child["task_id"], "settle") == 0
     assert step(scene, child["task_id"], "finish") == 0
     assert scene.state(child["task_id"])["status"] == "completed"

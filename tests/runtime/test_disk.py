@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import log, proc
+from overhand.record import log
+from overhand.system import processes
 from overhand.testing.project import make_project
 from runtime.scene import Scene, lines, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.store import Store
+    from overhand.record.store import Store
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_a_disk_that_is_full_when_the_agent_ends_loses_nothing(small_disk: Scene
     assert supervisor is not None
     tried = writes(supervisor)
     os.close(os.open(scene.path / "go", os.O_WRONLY | os.O_CREAT, 0o644))  # an empty file needs no room
-    until(lambda: proc.start_time(shim) is None, "the end of the run")
+    until(lambda: processes.start_time(shim) is None, "the end of the run")
     until(lambda: writes(supervisor) > tried + 5, "the supervisor trying to record the end")
     lines(path)
     ballast.unlink()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import messages, proc
+from overhand.runs import messages
+from overhand.system import processes
 from runtime.scene import QUICK, until
 from runtime.test_starting import NEVER, die_at, every_point, two_adopters
 from verbs import player
@@ -42,7 +43,7 @@ def ended(scene: Scene, task: str) -> None:
     """Start it undisturbed, and wait until its run is over and recorded as such."""
     assert not die_at(scene, task, "start", NEVER)
     shim = scene.pid(task, "shim")
-    until(lambda: proc.start_time(shim) is None, "the end of the run")
+    until(lambda: processes.start_time(shim) is None, "the end of the run")
     assert not die_at(scene, task, "settle", NEVER)
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import Project, journal, machine
+from overhand import Project
 from overhand.errors import StorageFailed
-from overhand.store import Store
+from overhand.record import journal
+from overhand.record.store import Store
+from overhand.system import machine
 from overhand.testing import functions
 
 if TYPE_CHECKING:

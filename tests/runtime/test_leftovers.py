@@ -8,7 +8,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from overhand import handles, members, model, questions
+from overhand.questions import record
+from overhand.record import model
+from overhand.system import detached, members
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def test_an_answer_starts_nothing_beside_what_is_left(scene: Scene) -> None:
     state = scene.state(task)
     assert (state["questions"][0]["answer"], state["queued"], len(state["runs"])) == ("blue", False, 1)
     scene.json("stop", task, code=None)
-    assert not questions.has_leftovers(scene.store, scene.state(task))
+    assert not record.has_leftovers(scene.store, scene.state(task))
     scene.agent("worker", "output")
     scene.json("resume", task)
     until(lambda: scene.state(task)["status"] == "completed", "its end")
@@ -46,7 +48,7 @@ def test_an_answer_starts_nothing_beside_what_is_left(scene: Scene) -> None:
 
 def test_an_answer_in_a_file_does_not_either(scene: Scene) -> None:
     task = killed_while_it_asks(scene)
-    with open(f"{questions.folder(scene.store, task)}/001.answer", "w", encoding="utf-8") as file:
+    with open(f"{record.folder(scene.store, task)}/001.answer", "w", encoding="utf-8") as file:
         file.write("blue\n")
     until(lambda: scene.json("show", task)["questions"][0]["answered"], "its being taken")
     assert (scene.state(task)["queued"], len(scene.state(task)["runs"])) == (False, 1)
@@ -93,5 +95,5 @@ def test_who_is_about_to_end_may_do_so_beside_a_killed_shim_too(tmp_path: Path) 
     ends = ["/bin/sh", "-c", "until [ -e sessions ]; do sleep 0.01; done; sleep 0.5"]
     env = {"PATH": os.environ["PATH"], "OVERHAND_TEST": str(tmp_path)}
     with subprocess.Popen(ends, cwd=tmp_path, env=env, start_new_session=True) as asking:
-        assert handles.leftovers(str(tmp_path), f"OVERHAND_TEST={tmp_path}", patience=30.0) == []
+        assert detached.leftovers(str(tmp_path), f"OVERHAND_TEST={tmp_path}", patience=30.0) == []
         assert asking.wait(30) == 0

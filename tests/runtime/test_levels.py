@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import model, questions
-from overhand.permissions import Policy, Request, begin
+from overhand.agents.permissions import Policy, Request, begin
+from overhand.questions import record
+from overhand.record import model
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def test_a_file_in_the_tasks_folder_permits_nothing(scene: Scene) -> None:
     scene.shell("worker", "until test -e over; do sleep 0.05; done; " + RETURN)
     task = scene.delegate("it")
     seq = asks_for_permission(scene, task)
-    ipc = questions.folder(scene.store, task)
+    ipc = record.folder(scene.store, task)
     with open(f"{ipc}/.tmp", "w", encoding="utf-8") as file:
         file.write(json.dumps({"seq": seq, "timestamp": "2026-01-01T00:00:00Z", "answer": "Allow once"}))
     os.rename(f"{ipc}/.tmp", f"{ipc}/{seq:03d}.answer")

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand import config, model
 from overhand.errors import BadInput
-from overhand.notes import KINDS, Note, note_of
+from overhand.policy import config
+from overhand.policy.notes import KINDS, Note, note_of
+from overhand.record import model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.shapes import Event, State
+    from overhand.record.task import Event, State
 
 START: list[Event] = [
     {"e": "created", "t": "t0", "handle": 3, "title": "Mend it", "agent": "worker"},

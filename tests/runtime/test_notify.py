@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import proc
-from overhand.config import Config, Notify
-from overhand.notify import Note, Notifier
+from overhand.policy.config import Config, Notify
+from overhand.supervisor.notify import Note, Notifier
+from overhand.system import processes
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(desk: Desk) -> None:
         if (desk.folder / "pids").exists():
             break
     for pid in pids(desk.folder / "pids"):
-        until(lambda p=pid: proc.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
+        until(lambda p=pid: processes.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
 
 
 def test_close_waits_no_longer_than_it_was_told_and_leaves_nobody(desk: Desk) -> None:
@@ -372,7 +372,7 @@ def test_close_waits_no_longer_than_it_was_told_and_leaves_nobody(desk: Desk) ->
     notifier.close(0.01)
     notifier.tell(replace(NOTE, key="late"))
     for pid in left:
-        until(lambda p=pid: proc.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
+        until(lambda p=pid: processes.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
     until(lambda: len(desk.lines) >= 2, "both lines")
     assert sorted(desk.lines) == [
         "notify command sleeper: not finished when the supervisor ended; it was ended",
@@ -405,6 +405,8 @@ def test_too_many_at_once_are_counted_not_kept(desk: Desk) -> None:
 def test_importing_is_light() -> None:
     import subprocess
 
-    code = "import sys, overhand.notify; print({'urllib.request', 'ssl', 'http.client'} & sys.modules.keys())"
+    code = (
+        "import sys, overhand.supervisor.notify; print({'urllib.request', 'ssl', 'http.client'} & sys.modules.keys())"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"

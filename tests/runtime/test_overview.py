@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand import log, model
-from overhand.jsonline import dumps
-from overhand.overview import AT_REST, Overview, glance, is_at_rest
-from overhand.store import Store
+from overhand.record import log, model
+from overhand.record.overview import AT_REST, Overview, glance, is_at_rest
+from overhand.record.store import Store
+from overhand.system.jsonline import dumps
 from verbs import written
 
 NAME = "worker-20250101-000000"

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import bells, files, log, model, parking, questions, watching
-from overhand.jsonline import dumps
+from overhand.questions import blocked as parking
+from overhand.questions import record
+from overhand.record import log, model
+from overhand.supervisor import watches as watching
+from overhand.system import bell as bells
+from overhand.system import files
+from overhand.system.jsonline import dumps
 from overhand.verbs import ask
 from runtime.scene import QUICK, kill, lines, until
 
 if TYPE_CHECKING:
-    from overhand.shapes import Question
+    from overhand.record.task import Question
     from runtime.scene import Scene
 
 SOON = '[limits]\nanswer_wait = "0.3s"\nstop_grace = "0.2s"\n'
@@ -166,7 +171,7 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
 
 def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves its mark and lets go of its lock after somebody has looked into the folder and before the next look."""
-    call, really = questions.Blocked(str(tmp_path), 1), log.is_held
+    call, really = record.Blocked(str(tmp_path), 1), log.is_held
     call.__enter__()
 
     def meanwhile(path: str) -> bool:

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand import model, parking, permissions, questions
-from overhand.permissions import Policy, Request, begin, glob, matches, request, rule, widest
-from overhand.watching import Watches
+from overhand.agents import permissions
+from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
+from overhand.questions import blocked, record
+from overhand.record import model
+from overhand.supervisor.watches import Watches
 from runtime.scene import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ def at_work(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def answer(scene: Scene, task: str, text: str) -> None:
-    questions.answer(scene.store, task, {"kind": "person", "via": "test"}, None, text, via="test")
+    record.answer(scene.store, task, {"kind": "person", "via": "test"}, None, text, via="test")
 
 
 def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[str, str]) -> None:
@@ -238,13 +240,13 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
         def look_first(fd: int, how: int) -> None:
             patched.undo()
             watches.stirred()
-            assert not parking.asks(place, scene.state(task))
+            assert not blocked.asks(place, scene.state(task))
             lock(fd, how)
 
         patched.setattr(fcntl, "flock", look_first)
         waiting = permissions.Waiting(scene.store, task, place, asked)
     assert watches.stirred() == [task]
-    assert parking.asks(place, scene.state(task))
+    assert blocked.asks(place, scene.state(task))
     waiting.end()
     watches.drop(task)
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import doors, model, questions
+from overhand.questions import files, record
+from overhand.record import model
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def test_a_half_written_question_is_taken_when_it_is_whole(asker: Asker) -> None
             put(ipc, f"{seq + 1:03d}.question", question(seq + 1, "Other?"))
             assert asked(scene, task, seq)[-1] == "Other?"
             file.write(whole[30:])
-        in_time = time.time() - began < doors.SETTLE
+        in_time = time.time() - began < files.SETTLE
         assert asked(scene, task, seq + 1)[-1] == "Which one is it?"
         if in_time:
             break  # else it may have been told of, as one that nobody goes on with
@@ -236,7 +237,7 @@ def test_an_answer_by_hand_is_recorded(asker: Asker, raw: str, answer: str) -> N
     until(lambda: scene.events(task, "answered"), "the answer is recorded")
     assert finishes(scene, task)["status"] == "completed"
     assert "was answered already" in scene.json("answer", task, "1", "other", code=3)["error"]["message"]
-    assert questions.answer_of(scene.store, task, 1) == answer
+    assert record.answer_of(scene.store, task, 1) == answer
 
 
 def test_an_answer_by_hand_that_cannot_be_read_is_told(asker: Asker) -> None:

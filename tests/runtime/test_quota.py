@@ -12,8 +12,8 @@ import pytest
 
 from agents.house import house, returns
 from agents.house import until as comes
-from overhand import model, quota
-from overhand.agents import claude, stream
+from overhand.agents import claude, quota, stream
+from overhand.record import model
 from runtime.scene import until
 from verbs import player
 

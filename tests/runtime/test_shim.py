@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import handles, members
+from overhand.system import detached, members
 from runtime.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PERL = pytest.mark.skipif(not os.access(handles._PERL, os.X_OK), reason="there is no Perl here")
+PERL = pytest.mark.skipif(not os.access(detached._PERL, os.X_OK), reason="there is no Perl here")
 WAYS = [pytest.param({}, marks=PERL), {"PERL5LIB": "/nowhere"}]
 DETACHED = "(setsid sh -c 'until test -e go; do sleep 0.01; done; grep PPid /proc/$$/status >parent' &) ; env >seen"
 
 
 def run(place: Path, env: dict[str, str], script: str) -> int:
     """A shim and its script until the script has ended; the shim's pid."""
-    shim = handles.start(str(place), ["/bin/sh", "-c", script], cwd=str(place), env={"PATH": os.environ["PATH"], **env})
-    assert handles.wait(str(place), shim, 30)
-    assert handles.exit_code(str(place)) == 0, (place / "stderr").read_text()
+    shim = detached.start(
+        str(place), ["/bin/sh", "-c", script], cwd=str(place), env={"PATH": os.environ["PATH"], **env}
+    )
+    assert detached.wait(str(place), shim, 30)
+    assert detached.exit_code(str(place)) == 0, (place / "stderr").read_text()
     return shim
 
 
@@ -48,7 +50,7 @@ def test_the_agent_sees_its_own_environment_and_no_word_about_a_locale(tmp_path:
 
 def test_who_only_looks_at_a_run_is_no_member_of_it(tmp_path: Path) -> None:
     """A verb that tests the lock has its file open for a moment; with the holder's lock it hangs on the descriptor."""
-    life = handles.hold_life(str(tmp_path))
+    life = detached.hold_life(str(tmp_path))
     quiet = {"PATH": os.environ["PATH"]}
     holder = subprocess.Popen(["sleep", "60"], pass_fds=[life], env=quiet, start_new_session=True)
     os.close(life)
@@ -88,9 +90,9 @@ print(handles.stop(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
 
 def test_nobody_is_given_up_because_the_machine_stalled(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "OVERHAND_RUN": "x"}
-    shim = handles.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env=env)
+    shim = detached.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env=env)
     until((tmp_path / "pid").exists, "the agent")
     argv = [sys.executable, "-c", STALLS, str(tmp_path)]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
     os.waitpid(shim, 0)
-    assert not handles.lives(str(tmp_path))
+    assert not detached.lives(str(tmp_path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import handles, proc
+from overhand.system import detached, processes
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_judging_killed_at_every_moment(yard: Scene) -> None:
     for task, point in every_point(yard, "finish"):
         assert not die_at(yard, task, "start", NEVER)
         shim = yard.pid(task, "shim")
-        until(lambda shim=shim: proc.start_time(shim) is None, "the end of the run")  # type: ignore[misc] # bound now
+        until(lambda shim=shim: processes.start_time(shim) is None, "the end of the run")  # type: ignore[misc] # bound now
         assert not die_at(yard, task, "settle", NEVER)
         tasks[task] = point
     assert len(tasks) > 5
@@ -162,6 +162,6 @@ def test_a_look_at_the_wrong_moment_does_not_prevent_a_start(tmp_path: Path) -> 
         try:
             until((tmp_path / "up").exists, "the prober")
             for _ in range(2_000):
-                os.close(handles.hold_life(place))
+                os.close(detached.hold_life(place))
         finally:
             process.kill()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import edits, steps
 from overhand.documents import handoff
 from overhand.errors import Busy, NotFound
+from overhand.runs import steps
+from overhand.system import edits
 from runtime.scene import until
 
 if TYPE_CHECKING:

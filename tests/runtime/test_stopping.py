@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import config, handles, log, members, model, proc, run, summon, watching
-from overhand.children import Children
+from overhand.policy import config
+from overhand.record import log, model
+from overhand.record.children import Children
+from overhand.runs import run
+from overhand.supervisor import client
+from overhand.supervisor import watches as watching
+from overhand.system import detached, members, processes
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -38,7 +43,9 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
 
     def look() -> bool:
         table = members.table()
-        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(proc.known_sessions(place))
+        return {table[pid].session for pid in scene.strays(task) if pid in table} <= set(
+            processes.known_sessions(place)
+        )
 
     until(look, "the supervisor noted the sessions of every stray")
 
@@ -48,7 +55,7 @@ def its_time_is_over(scene: Scene, task: str) -> None:
     with scene.store.locked(task, BY) as locked, open(f"{locked.folder}/{log.LOG}", "r+b") as file:
         file.seek(file.read().rindex(b'"timeout":600.0'))
         file.write(b'"timeout":0.001')  # one write of the same length: nobody sees half a log
-    summon.remind(scene.store, [task])
+    client.remind(scene.store, [task])
 
 
 @pytest.mark.parametrize("shim", ["shim lives", "shim killed first"])
@@ -103,7 +110,7 @@ def hiding(number: str) -> str:
 
 
 def sleepers(number: str) -> int:
-    return sum(proc.command_line_has(pid, number) for pid in members.table())
+    return sum(processes.command_line_has(pid, number) for pid in members.table())
 
 
 def test_many_runs_are_stopped_at_once_and_nobody_of_another_one(scene: Scene) -> None:
@@ -225,8 +232,8 @@ def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_j
     scene.kill_supervisor()
     run.stop(run.Work(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
     with scene.store.locked(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
-        assert summon.call(scene.store, [child])
-        assert summon.call(scene.store, [child])  # by now the queue was looked at once
+        assert client.call(scene.store, [child])
+        assert client.call(scene.store, [child])  # by now the queue was looked at once
     assert scene.judged(child)["status"] == "cancelled"
     assert (scene.judged(task)["status"], scene.starts(child)) == ("cancelled", 0)
 
@@ -309,14 +316,14 @@ def test_what_hid_before_the_shim_was_killed_comes_to_the_supervisor(scene: Scen
     task = scene.delegate()
     scene.appears("up")
     kill(scene.pid(task, "shim"))
-    until(lambda: proc.start_time(scene.pid(task, "shim")) is None, "the shim gone")
+    until(lambda: processes.start_time(scene.pid(task, "shim")) is None, "the shim gone")
     scene.json("stop", task, "--now")
-    assert [pid for pid in scene.strays(task) if proc.start_time(pid) is not None] == []
+    assert [pid for pid in scene.strays(task) if processes.start_time(pid) is not None] == []
 
 
 def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp_path: Path) -> None:
     """Nobody has buried it yet; a `stop` that is looked at in the same moment must find whom it left."""
-    shim = handles.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
+    shim = detached.start(str(tmp_path), ["/bin/sleep", "600"], cwd=str(tmp_path), env={"PATH": os.environ["PATH"]})
     agent = until(lambda: (tmp_path / "pid").exists() and int((tmp_path / "pid").read_text() or 0), "the agent")
     kill(shim)
     run_id = "sess_1_aaaaaa"
@@ -328,4 +335,4 @@ def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp
     assert (watches.live["x"].orphan, watches.by_fd) == (True, {})
     watches.drop("x")
     os.kill(agent, signal.SIGKILL)
-    handles.reap()
+    detached.reap()

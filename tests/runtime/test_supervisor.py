@@ -11,10 +11,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from overhand import members, proc, summon
-from overhand.desk import Desk
-from overhand.jobs import Jobs
-from overhand.supervisor import Supervisor
+from overhand.supervisor import client
+from overhand.supervisor.jobs import Jobs
+from overhand.supervisor.loop import Supervisor
+from overhand.supervisor.socket import Desk
+from overhand.system import members, processes
 from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 def supervisors(scene: Scene) -> list[int]:
     """Every process that is or wants to be this project's supervisor."""
-    mine = [pid for pid in members.table() if proc.command_line_has(pid, "overhand.supervisor")]
-    return [pid for pid in mine if proc.command_line_has(pid, str(scene.path))]
+    mine = [pid for pid in members.table() if processes.command_line_has(pid, "overhand.supervisor")]
+    return [pid for pid in mine if processes.command_line_has(pid, str(scene.path))]
 
 
 def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
@@ -62,7 +63,7 @@ def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> No
     """The supervisor waits for nobody: whoever is held up between its call and its first word is not heard."""
     scene.store.ensure()
     heard: list[str] = []
-    with Desk(summon.address(scene.store, summon.own_folder(scene.store)), f"{scene.store.own}/sock") as desk:
+    with Desk(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as desk:
 
         def serve() -> None:
             select.select([desk.listener], [], [])
@@ -73,7 +74,7 @@ def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> No
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        assert summon.remind(scene.store, ["worker-1"])
+        assert client.remind(scene.store, ["worker-1"])
         thread.join()
     assert heard == ["worker-1"]
 
@@ -92,16 +93,16 @@ def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> No
     scene.json("list")
     tasks = [scene.accepted(f"number {n}") for n in range(25)]
     for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave
-        assert summon.call(scene.store, [task])
+        assert client.call(scene.store, [task])
         assert scene.judged(task)["status"] == "completed"
     assert [scene.starts(task) for task in tasks] == [1] * 25
 
 
 def test_one_that_is_slow_to_come_is_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lives: then it is no matter how long it takes to listen."""
-    monkeypatch.setattr(summon, "_PATIENCE", 0.0)
+    monkeypatch.setattr(client, "_PATIENCE", 0.0)
     task = scene.accepted()
-    assert summon.call(scene.store, [task])
+    assert client.call(scene.store, [task])
     assert scene.judged(task)["status"] == "completed"
 
 
@@ -148,10 +149,10 @@ def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: S
 def test_calling_it_leaves_no_descriptor_open(scene: Scene) -> None:
     """Also where the path is too long for a socket's address."""
     task = scene.json("delegate", "quick", "--agent", "worker", "--wait")["task_id"]
-    assert summon.call(scene.store, [task])
+    assert client.call(scene.store, [task])
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        assert summon.call(scene.store, [task])
+        assert client.call(scene.store, [task])
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand import finding, ignoring, tags
+from overhand.documents import tags
 from overhand.errors import NotFound
+from overhand.items import find, gitignore
 
 ITEM = "# T\n**Tags**: #needs-fix #P1\n\n- x #needs-docs\n`#needs-fix`\n"
 HOW = ["walk", pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not installed"))]
@@ -44,13 +45,13 @@ def write(root: Path, name: str, text: str | bytes = ITEM) -> None:
 
 
 def found(where: str = ".", pattern: str = "#needs-*", *, all: bool = False) -> list[str]:
-    return [path for path, _, _ in finding.search(where, pattern, all=all)]
+    return [path for path, _, _ in find.search(where, pattern, all=all)]
 
 
 def test_the_tags_in_order_of_their_paths(tree: Path) -> None:
     for name in ("b.md", "a/c.md", "a.md", "a-b.md", "z/y/x.md", "not.txt", "no.mdx"):
         write(tree, name)
-    hits = finding.search(".", "#needs-*")
+    hits = find.search(".", "#needs-*")
     assert [path for path, _, _ in hits] == ["a/c.md", "a-b.md", "a.md", "b.md", "z/y/x.md"]
     assert [(tag.name, tag.line, tag.on_tags_line) for tag in hits[0][2]] == [
         ("#needs-fix", 2, True),
@@ -69,16 +70,16 @@ def test_the_tags_in_order_of_their_paths(tree: Path) -> None:
 )  # fmt: skip
 def test_patterns(tree: Path, pattern: str, names: list[str]) -> None:
     write(tree, "a.md")
-    assert [tag.name for _, _, tags in finding.search(".", pattern) for tag in tags] == names
+    assert [tag.name for _, _, tags in find.search(".", pattern) for tag in tags] == names
 
 
 def printed(pattern: str = "#needs-*", **how: Any) -> list[str]:
-    return [line for lines in finding.lines(".", pattern, **how).values() for line in lines]
+    return [line for lines in find.lines(".", pattern, **how).values() for line in lines]
 
 
 def of_hits(pattern: str = "#needs-*") -> list[str]:
     """What `finding.lines` should say, from the tags themselves."""
-    hits = [(path, tag, raw) for path, raw, found in finding.search(".", pattern) for tag in found]
+    hits = [(path, tag, raw) for path, raw, found in find.search(".", pattern) for tag in found]
     return list(dict.fromkeys(f"{path}:{tag.line}: {tags.line_text(raw, tag)}" for path, tag, raw in hits))
 
 
@@ -97,8 +98,8 @@ def test_places_from_ripgrep_give_the_same_lines(tree: Path, pattern: str, monke
     for number, raw in enumerate(ODD):
         write(tree, f"d{number % 3}/{number}.md", raw)
     assert printed(pattern) == of_hits(pattern)  # too new for its places to be believed
-    monkeypatch.setattr(finding, "_COARSE", -3600.0)
-    monkeypatch.setattr(finding, "_FINE", -3600.0)
+    monkeypatch.setattr(find, "_COARSE", -3600.0)
+    monkeypatch.setattr(find, "_FINE", -3600.0)
     assert printed(pattern) == of_hits(pattern)
 
 
@@ -159,7 +160,7 @@ def test_hidden_folders_links_and_what_is_ours_are_left_out(tree: Path) -> None:
     assert found(".obsidian") == [".obsidian/a.md"]
     assert found("link.md") == ["link.md"]
     said: list[str] = []
-    assert finding.search(".agent-workspaces", "#needs-*", warn=said.append) == []
+    assert find.search(".agent-workspaces", "#needs-*", warn=said.append) == []
     assert "not searched" in said[0]
 
 
@@ -168,7 +169,7 @@ def test_what_is_not_text_is_told(tree: Path) -> None:
     write(tree, "picture.md", b"\x89PNG\r\n\0\0 #needs-fix \xff")
     write(tree, "late.md", b"x" * 9000 + b"\n#needs-fix \0\xff\n")
     said: list[str] = []
-    assert [path for path, _, _ in finding.search(".", "#needs-*", warn=said.append)] == ["a.md", "late.md"]
+    assert [path for path, _, _ in find.search(".", "#needs-*", warn=said.append)] == ["a.md", "late.md"]
     assert said == ["picture.md is not text; it was not searched."]
 
 
@@ -216,7 +217,7 @@ def test_strange_names(tree: Path) -> None:
 
 def test_absent(tree: Path) -> None:
     with pytest.raises(NotFound, match="no file or folder nope"):
-        finding.search("nope", "#x")
+        find.search("nope", "#x")
     assert found() == []
 
 
@@ -262,7 +263,7 @@ def test_rules_are_git_s(tmp_path_factory: pytest.TempPathFactory, top: list[str
         cwd=root, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     want = sorted(path for path in listed.split("\0") if path)
-    assert sorted(path.removeprefix(f"{root}/") for path in finding.documents(str(root))) == want
+    assert sorted(path.removeprefix(f"{root}/") for path in find.documents(str(root))) == want
     shutil.rmtree(root)
 
 
@@ -273,6 +274,6 @@ def test_rules_of_a_worktree(tmp_path: Path) -> None:
     subprocess.run([*who, "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path / "one", check=True)
     subprocess.run([*who, "worktree", "add", "-q", "../two"], cwd=tmp_path / "one", check=True)
     write(tmp_path, "one/.git/info/exclude", "private.md\n")
-    rules = ignoring.ignored(str(tmp_path / "two"))
+    rules = gitignore.ignored(str(tmp_path / "two"))
     assert rules(f"{tmp_path}/two/private.md", is_folder=False) is True
     assert rules(f"{tmp_path}/two/other.md", is_folder=False) is None

@@ -15,7 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from overhand import tags
+from overhand.documents import tags
 
 ORACLE = MarkdownIt("commonmark", {"maxNesting": 100})
 

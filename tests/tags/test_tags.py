@@ -6,8 +6,8 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from overhand import mentions, quickly, tags
-from overhand.edits import together
+from overhand.documents import mentions, quickly, tags
+from overhand.system.edits import together
 
 LIVE = [
     "#needs-fix", "a #needs-fix", "(#needs-fix)", "*#needs-fix*", "**#needs-fix**", "_#needs-fix_", "\"#needs-fix\"",

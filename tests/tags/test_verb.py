@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.edits import edit
 from overhand.errors import Refused
+from overhand.system.edits import edit
 from overhand.testing.project import ProjectDir, make_project
 from overhand.verbs import Session
 from overhand.verbs import tag as verb

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import members, proc
+from overhand.system import members, processes
 from overhand.testing.strays import SLEEP
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Desk:
         """Those of the recorded pids that live."""
         path = self.workspace / "pids"
         noted = [int(word) for word in path.read_text().split()] if path.exists() else []
-        living = {pid: proc.start_time(pid) for pid in noted if proc.command_line_has(pid, SLEEP[1])}
+        living = {pid: processes.start_time(pid) for pid in noted if processes.command_line_has(pid, SLEEP[1])}
         return {pid: started for pid, started in living.items() if started is not None}
 
 

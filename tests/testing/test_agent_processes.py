@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import members, proc
+from overhand.system import members, processes
 from overhand.testing import strays
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_files(pid: int) -> set[str]:
 
 def environ_of(pid: int) -> dict[str, str]:
     names = ("OVERHAND_RUN", "OVERHAND_PROJECT")
-    return {name: value for name in names if (value := proc.environment_of(pid, name)) is not None}
+    return {name: value for name in names if (value := processes.environment_of(pid, name)) is not None}
 
 
 def test_hang_ends_by_a_signal_only(desk: Desk) -> None:

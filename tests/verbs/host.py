@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from overhand import log
-from overhand.store import Store
+from overhand.record import log
+from overhand.record.store import Store
 from runtime.scene import until
 
 if TYPE_CHECKING:
-    from overhand.shapes import Event, State
+    from overhand.record.task import Event, State
     from overhand.testing.project import ProjectDir
 
 BEGIN = """

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import model
-from overhand.store import Store
+from overhand.record import model
+from overhand.record.store import Store
 from overhand.testing.project import make_project
 from runtime.scene import QUICK, until
 from verbs.test_table import LIGHT
@@ -264,5 +264,5 @@ def test_ask_and_answer_import_nothing_heavy(quiet: ProjectDir) -> None:
     )  # fmt: skip
     quiet.run("wait", shown["task_id"], check=True)
     for loaded in (done.stderr, (quiet.path / "asked.err").read_text()):
-        assert "overhand.questions" in loaded.split()
+        assert "overhand.questions.record" in loaded.split()
         assert set(loaded.split()).isdisjoint(LIGHT), set(loaded.split()) & set(LIGHT)

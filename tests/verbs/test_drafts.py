@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand import Project, callers, inprocess
+from overhand import Project
+from overhand.api import functions
 from overhand.documents import handoff as handoffs
+from overhand.policy import caller
 from overhand.verbs.drafts import Drafted, alike
 from overhand.verbs.request import request_of
 
@@ -33,7 +35,7 @@ def test_another_title_is_the_same_as_from_the_beginning(
     overhand_project: ProjectDir, title: str, shape: dict[str, Any]
 ) -> None:
     project = _project(overhand_project)
-    batch = inprocess.Batch(project.session, project._settings(), callers.Caller(), shared=True)
+    batch = functions.Batch(project.session, project._settings(), caller.Caller(), shared=True)
     first = _whole(project, batch, {"title": "Do it well", **shape})
     copied = alike(first, title)
     if copied is not None:
@@ -42,7 +44,7 @@ def test_another_title_is_the_same_as_from_the_beginning(
 
 def test_words_are_copied_and_what_could_mean_more_is_not(overhand_project: ProjectDir) -> None:
     project = _project(overhand_project)
-    batch = inprocess.Batch(project.session, project._settings(), callers.Caller(), shared=True)
+    batch = functions.Batch(project.session, project._settings(), caller.Caller(), shared=True)
     first = _whole(project, batch, {"title": "Do it well"})
     assert alike(first, "Do the next, and `this`: well") is not None
     for title in ("", "# A heading", "- a point", "two\nlines", " blanks", "x" * 3000, None, 3):
@@ -70,7 +72,7 @@ def _project(folder: ProjectDir) -> Project:
     return project
 
 
-def _whole(project: Project, batch: inprocess.Batch, words: dict[str, Any]) -> Drafted:
+def _whole(project: Project, batch: functions.Batch, words: dict[str, Any]) -> Drafted:
     """The draft of a request, with nothing to copy from."""
     request = request_of({**words, "agent": "helper"})
     draft = batch._draft(request, project._functions["helper"])

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import questions
-from overhand.store import Store
+from overhand.questions import record
+from overhand.record.store import Store
 from overhand.testing.project import ProjectDir, make_project
 from runtime.scene import kill, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 MODULE = """
 import asyncio
@@ -143,6 +143,6 @@ def test_killed_while_it_waits(workshop: ProjectDir) -> None:
     assert (shown["status"], shown["cause"], shown["questions"][0]["answered"]) == ("needs-input", "killed", None)
     assert workshop.run("monitor", str(handle)).code == 2
     store = Store(str(workshop.path))
-    until(lambda: not questions.has_leftovers(store, state_of(workshop, handle)), "the end of its call")
+    until(lambda: not record.has_leftovers(store, state_of(workshop, handle)), "the end of its call")
     assert workshop.run("answer", str(handle), "red", "--json", check=True).json["resumed"] is True
     assert workshop.run("wait", str(handle), "--json").json["summary"] == "It is red."

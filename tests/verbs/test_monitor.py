@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project, waiting
-from overhand.store import Store
+from overhand import Project
+from overhand.questions import wait
+from overhand.record.store import Store
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def test_a_bell_that_is_rung_while_it_is_hung_stays(
         store.wake_waiters(task_id)
 
     monkeypatch.setattr(os, "mkfifo", make)
-    with waiting.bell(store, [task_id]):
+    with wait.bell(store, [task_id]):
         (name,) = os.listdir(f"{store.folder(task_id)}/.waiters")
         assert name.startswith(f"{os.getpid()}-")
 

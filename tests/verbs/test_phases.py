@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import log
+from overhand.record import log
 from overhand.testing.project import make_project
 from verbs.test_text import compare
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project, Result, Task, log
+from overhand import Project, Result, Task
 from overhand.errors import BadInput
-from overhand.store import Store
+from overhand.record import log
+from overhand.record.store import Store
 from verbs import player
 
 if TYPE_CHECKING:
@@ -176,14 +177,14 @@ def test_a_command_that_listens_finds_it_in_its_ipc_folder(overhand_project: Pro
 
 
 def test_exactly_once_however_the_supervisor_dies(overhand_project: ProjectDir, bench: Path) -> None:
-    from overhand import summon
+    from overhand.supervisor import client
 
     project, store = overhand_project, Store(str(overhand_project.path))
     (bench / "hold").touch()
     project.run("delegate", "First", "--agent", "claude", check=True)
     until(lambda: player.trail(bench), "the agent at work")
     project.run("send", "1", "xyzzy", check=True)
-    os.kill(until(lambda: summon.running(store), "a supervisor"), 9)
+    os.kill(until(lambda: client.running(store), "a supervisor"), 9)
     (bench / "hold").unlink()
     project.run("wait", "1", check=True)
     told = [row["prompt"].count("xyzzy") for row in player.trail(bench)]
@@ -193,7 +194,7 @@ def test_exactly_once_however_the_supervisor_dies(overhand_project: ProjectDir, 
 
 
 def test_a_run_that_never_began_has_not_read_it() -> None:
-    from overhand import model
+    from overhand.record import model
 
     events: list[dict[str, Any]] = [
         {"e": "created", "t": "t0", "title": "x", "agent": "claude"},

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import Project, log, trust
+from overhand import Project
 from overhand.errors import NotTrusted
+from overhand.policy import trust
+from overhand.record import log
 from overhand.testing.project import make_project
 from runtime.scene import until
 from verbs.terminal import at_a_terminal

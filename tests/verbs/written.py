@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.jsonline import dumps
+from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand import attending
-from overhand.desk import Desk
 from overhand.errors import OverhandError, ToolMissing
-from overhand.jobs import Jobs
-from overhand.store import Store
-from overhand.supervisor import Supervisor
+from overhand.record.store import Store
+from overhand.supervisor import live_runs
+from overhand.supervisor.jobs import Jobs
+from overhand.supervisor.loop import Supervisor
+from overhand.supervisor.socket import Desk
+from overhand.supervisor.tmux import name_of, watch_in_tmux
 from overhand.testing.project import make_project
-from overhand.windows import name_of, watch_in_tmux
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def test_a_window_is_opened_where_its_task_came_from(
         boss.load_config()
         boss.envs[row["task_id"]] = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
         pool.submit(come.wait)
-        attending.open_window(boss, row["task_id"])
+        live_runs.open_window(boss, row["task_id"])
         boss.forget(row["task_id"])
         come.set()
     assert f"{row['task_id']}: tmux did not open a window: no terminal" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import Agent, Job, Launch
 from overhand.agents.programs import HOOK_SECONDS, require, session_name, stop_hook, wrong_patterns
 from overhand.agents.stream import Event, failure
-from overhand.files import read_file
+from overhand.system.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, Job, Launch
 from overhand.agents.command import PLACEHOLDERS, fill, require_program
-from overhand.files import read_file, second_name, write_file
-from overhand.model import duration
+from overhand.record.model import duration
+from overhand.system.files import read_file, second_name, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,13 @@ import os
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from overhand import model, trust
 from overhand.agents import DRIVERS, LATER, REAL, Agent, driver
-from overhand.config import FILES, Config, user_folder
+from overhand.documents.markdown import front_matter
 from overhand.errors import AgentNotFound, BadInput
-from overhand.files import read_file
-from overhand.markdown import front_matter
+from overhand.policy import trust
+from overhand.policy.config import FILES, Config, user_folder
+from overhand.record import model
+from overhand.system.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import Agent, Job, Launch
 from overhand.documents import handoff as handoffs
 from overhand.errors import BadInput, OverhandError, Unanswered, from_json
-from overhand.files import write_file
+from overhand.system.files import write_file
 
 if TYPE_CHECKING:
     import threading

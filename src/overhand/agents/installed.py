@@ -211,7 +211,7 @@ def _cache() -> str:
 def _remembered() -> dict[str, str]:
     import json
 
-    from overhand.files import read_file
+    from overhand.system.files import read_file
 
     try:
         found = json.loads(read_file(_cache()) or b"{}")
@@ -225,7 +225,7 @@ def _remember(known: dict[str, str]) -> None:
     import json
 
     from overhand.errors import OverhandError
-    from overhand.files import write_file
+    from overhand.system.files import write_file
 
     try:
         os.makedirs(os.path.dirname(_cache()), exist_ok=True)

@@ -196,7 +196,7 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
 def _as_json(value: dict[str, Any], indent: int | None = None) -> str:
     """On one line it needs no `json`, which takes longer to import than many a verb to run."""
     if indent is None and _writes_unicode():
-        from overhand.jsonline import shown
+        from overhand.system.jsonline import shown
 
         return shown(value)
     import json

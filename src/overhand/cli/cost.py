@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.budget import say_tokens, say_usd
 from overhand.cli.cells import cells, cut
 from overhand.cli.words import colour, one_line, width
+from overhand.policy.budget import say_tokens, say_usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

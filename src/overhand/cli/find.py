@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from overhand import finding
+from overhand.items import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ def at_once(words: list[str], tell: Callable[[str], None]) -> bool:
     if not 0 < len(words) < 3 or any(word.startswith("-") for word in words) or _may_have_daemon():
         return False
     name, where = (*words, ".")[:2]
-    pattern = finding.hashed(name)
-    if finding.literal(pattern) == pattern:
-        from overhand.tags import is_tag
+    pattern = find.hashed(name)
+    if find.literal(pattern) == pattern:
+        from overhand.documents.tags import is_tag
 
         if not is_tag(pattern):
             return False  # that is told by others
-    found = finding.lines(finding.relative(where), pattern, warn=tell)
+    found = find.lines(find.relative(where), pattern, warn=tell)
     from overhand.cli.words import verbatim
 
     for text in verbatim("tag", "\n".join([line for lines in found.values() for line in lines])):

@@ -7,7 +7,7 @@ import sys
 
 from overhand.cli.cells import cells, cut, pad, wrap
 from overhand.cli.words import TONES, colour, of_plan, one_line, printable, state_word
-from overhand.model import HEADLINES, say_duration
+from overhand.record.model import HEADLINES, say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _left(row: Row) -> str:
         return ""
     import time
 
-    from overhand.machine import epoch
+    from overhand.system.machine import epoch
 
     seconds = epoch(row["deadline"]) - time.time()
     if seconds <= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overhand.cli.words import TONES, colour, counted, folded, of_plan, one_line, printable, state_word, verbatim, width
-from overhand.model import say_duration
+from overhand.record.model import say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def _init(payload: Payload) -> Iterator[str]:
 def _demo(item: Payload) -> str:
     from importlib import import_module
 
-    return str(import_module("overhand.demo").as_text(item))
+    return str(import_module("overhand.testing.demo").as_text(item))
 
 
 def _item(payload: Payload) -> Iterator[str]:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix
-from overhand.markdown import front_matter
 
 DRIVERS = ("function", "command", "external", "claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
 NAME = re.compile(r"[a-z][a-z0-9-]*")

@@ -9,8 +9,8 @@ from overhand.documents.appendix import with_tags
 from overhand.documents.layout import Section, contain, read_sheet, section
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
+from overhand.documents.tags import scan
 from overhand.documents.text import unix
-from overhand.tags import scan
 
 ACTIVE, DONE = "#active-alert", "#done-alert"
 KNOWN = {

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from overhand.documents.layout import contain, heading, name_of
 from overhand.documents.lists import FileNote, bold_pair, entries, entry, file_notes, note_lines, pair
+from overhand.documents.markdown import Scanner, front_matter_end, headings, sections
+from overhand.documents.tags import scan, stage
 from overhand.documents.text import decode, one_line, unix
-from overhand.markdown import Scanner, front_matter_end, headings, sections
-from overhand.tags import scan, stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from overhand.edits import Patch
-    from overhand.tags import Tag
+    from overhand.documents.tags import Tag
+    from overhand.system.edits import Patch
 
 ALERT = "#active-alert"
 _BOM = b"\xef\xbb\xbf"

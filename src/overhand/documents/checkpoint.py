@@ -14,7 +14,7 @@ from overhand.documents.lists import FileNote
 from overhand.documents.problems import Problem, has_errors, warning, wrong
 from overhand.documents.quick import Quick, done, list_lines, upcoming
 from overhand.documents.text import one_line
-from overhand.model import is_checkpoint_id
+from overhand.record.model import is_checkpoint_id
 
 __all__ = ["Budget", "Checkpoint", "Command", "Delegation", "is_checkpoint_id", "markdown", "parse", "read", "render"]
 

@@ -9,7 +9,7 @@ from overhand.documents.layout import Section, contain, heading, read_sheet, sec
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import one_line, unix
-from overhand.model import CAUSES
+from overhand.record.model import CAUSES
 
 KNOWN = {
     "progress": "progress",

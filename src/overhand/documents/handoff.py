@@ -18,10 +18,10 @@ from overhand.documents.lists import (
     quoted_path,
     split_note,
 )
+from overhand.documents.markdown import code, lines, tasks
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import one_line, shorten, unix
-from overhand.markdown import code, lines, tasks
 
 __all__ = [
     "Deliverable",

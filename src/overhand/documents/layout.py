@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from overhand.documents.markdown import Line, Part, lines, sections
 from overhand.documents.problems import Problem, warning
 from overhand.documents.text import unix
-from overhand.markdown import Line, Part, lines, sections
 
 # Lines that would mean something to a reader of the whole document, alone or behind bullets.
 _BEFORE = r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*"

@@ -66,7 +66,7 @@ def kind_of(base: str, text: str) -> str:
     if start.startswith("{"):
         return _json_kind(start)
     if start.startswith("---"):
-        from overhand.markdown import front_matter
+        from overhand.documents.markdown import front_matter
 
         if front_matter(start)[0] is not None:
             return "agent"
@@ -138,7 +138,7 @@ def _check(
         case "return":
             return _check_return(text)
         case "contract":
-            from overhand.contracts import parse_block
+            from overhand.documents.contracts import parse_block
 
             return parse_block(text)[1]
         case "agent":

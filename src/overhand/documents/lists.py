@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from overhand.documents.markdown import cell, cells, code, is_delimiter, leading_code, lines
 from overhand.documents.text import unix
-from overhand.markdown import cell, cells, code, is_delimiter, leading_code, lines
 
 # The look-behinds start a match at the beginning of a run of blanks only: a long run costs one try.
 _DASH = re.compile(r"(?<!\s)\s+(?:—|\u2013|--?|→)(?:\s+|$)|(?<!\s)\s*:(?:\s+|$)")

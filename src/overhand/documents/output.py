@@ -16,10 +16,10 @@ from overhand.documents.lists import (
     note_table,
     pair,
 )
+from overhand.documents.markdown import lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.status import WORDS, read_status
 from overhand.documents.text import one_line, unix
-from overhand.markdown import lines
 
 __all__ = ["Decision", "FileNote", "Output", "Section", "parse", "render"]
 
@@ -98,7 +98,7 @@ def render(output: Output) -> str:
 
 def _data_text(output: Output) -> str:
     if output.contract:
-        from overhand.contracts import CONTRACTS, ContractBlock, render_block
+        from overhand.documents.contracts import CONTRACTS, ContractBlock, render_block
 
         if output.contract in CONTRACTS and isinstance(output.data, dict):
             return render_block(ContractBlock(output.contract, output.data))
@@ -166,7 +166,7 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     """The contract block: its name, summary and data, and the text without it (lines keep their numbers)."""
     if "===" not in text:
         return None, "", None, text
-    from overhand.contracts import find_block, read_block
+    from overhand.documents.contracts import find_block, read_block
 
     found = find_block(text)
     hidden, first_heading = _quoted_places(text) if found else (frozenset[int](), 0)

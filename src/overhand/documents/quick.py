@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from overhand.documents.layout import Section, contain, name_of, read_sheet, section
 from overhand.documents.lists import entries, entry
+from overhand.documents.markdown import lines, sections
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.references import check_references, references
 from overhand.documents.text import one_line, unix
-from overhand.markdown import lines, sections
 
 DONE, NEXT = "✅", "🔜"
 TARGET = (100, 200)

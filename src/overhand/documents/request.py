@@ -14,9 +14,9 @@ from overhand.documents.layout import Section, Sheet, contain, read_sheet, secti
 from overhand.documents.lists import entries, entry
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
+from overhand.documents.tags import kind as kind_of
+from overhand.documents.tags import scan
 from overhand.documents.text import one_line, shorten, unix
-from overhand.tags import kind as kind_of
-from overhand.tags import scan
 
 __all__ = [
     "Request",

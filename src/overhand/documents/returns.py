@@ -11,7 +11,7 @@ from overhand.documents.lists import FileNote
 from overhand.documents.output import Decision, Output
 from overhand.documents.problems import Problem, warning
 from overhand.documents.status import read_status
-from overhand.model import STATUSES, duration
+from overhand.record.model import STATUSES, duration
 
 # Everything a search for JSON has to look at: strings as a whole (one that is not closed ends with its
 # line, because no JSON string goes over a line), braces, and nothing else. Each character is read once.

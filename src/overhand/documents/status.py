@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overhand.documents.problems import Problem, warning
-from overhand.model import STATUSES
+from overhand.record.model import STATUSES
 
 WORDS = ", ".join(STATUSES)
 _SYNONYMS = {

@@ -11,7 +11,7 @@ def decode(raw: bytes) -> tuple[str, list[Problem]]:
     """Text with the BOM removed and every line end (CRLF, CR) normalised to LF.
 
     Documents are read as values, so line ends are normalised here; edits in place work on the undecoded
-    text through `overhand.markdown`, whose spans keep CRLF.
+    text through `overhand.documents.markdown`, whose spans keep CRLF.
     """
     if len(raw) > LIMIT:
         size = f"{len(raw) / 1048576:.1f} MB"

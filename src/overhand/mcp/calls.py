@@ -6,9 +6,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import model
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
 from overhand.mcp import words
+from overhand.record import model
 from overhand.verbs import Session
 from overhand.verbs.table import verb
 
@@ -243,8 +243,8 @@ def _finish(_desk: Desk, session: Session, given: Given) -> Told:
 
 def _permit(_desk: Desk, session: Session, given: Given) -> Told:
     """Blocks until a person has decided; a run that waits too long is parked as with any question."""
-    from overhand.callers import caller
-    from overhand.permissions import decide
+    from overhand.agents.permissions import decide
+    from overhand.policy.caller import caller
 
     who = caller(session.store)
     task, run, tool, asked = who.task or "", who.run or "", given["tool_name"], given.get("input", {})

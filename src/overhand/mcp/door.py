@@ -15,7 +15,7 @@ from overhand import __version__
 from overhand.errors import BadInput
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
 from overhand.mcp.wire import HANDSHAKE, Wire, read
-from overhand.model import find_run
+from overhand.record.model import find_run
 
 if TYPE_CHECKING:
     from overhand.mcp.tools import Tool
@@ -50,7 +50,7 @@ class Service:
 
 def serve(session: Session) -> NoReturn:
     """Serve until the client goes; what still waits in a thread then is no reason to stay."""
-    from overhand.callers import caller
+    from overhand.policy.caller import caller
 
     who = caller(session.store)
     inside = not who.is_person

@@ -20,9 +20,9 @@ from mcp_types import Tool as Described
 
 from overhand import __version__
 from overhand.errors import BadInput, OverhandError, storage_failed
-from overhand.jsonline import shown
 from overhand.mcp import calls
 from overhand.mcp.door import listed
+from overhand.system.jsonline import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

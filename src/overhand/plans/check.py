@@ -6,15 +6,16 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from overhand.contracts import expressions
 from overhand.documents.handoff import is_vague
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import one_line, shorten
-from overhand.model import say_duration
-from overhand.plans import check_edges, check_graph, check_writers, expressions
+from overhand.plans import check_edges, check_graph, check_writers
 from overhand.plans.forms import meant
-from overhand.plans.matching import AgentFacts, best, nearest_able
+from overhand.plans.match import AgentFacts, best, nearest_able
 from overhand.plans.model import Node, Plan
 from overhand.plans.source import without_collecting
+from overhand.record.model import say_duration
 
 TEMPLATES = ("standard", "parallel", "sequential")
 _SUGGESTIONS = 50
@@ -184,7 +185,7 @@ def _bad_schema(schema: Mapping[str, Any]) -> str:
     """Why this is no JSON Schema, or nothing."""
     import jsonschema_rs
 
-    from overhand.plans.types import schema_of
+    from overhand.contracts.types import schema_of
 
     try:
         jsonschema_rs.validator_for(schema_of(schema))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from overhand.contracts.types import kinds, mismatch
 from overhand.documents.text import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.edges import ALL, MERGE
 from overhand.plans.model import Interface, Node
-from overhand.plans.types import kinds, mismatch
 
 if TYPE_CHECKING:
     from overhand.plans.check import Findings

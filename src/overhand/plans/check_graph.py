@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from overhand.contracts.types import kinds_of, schema_of
 from overhand.documents.text import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.model import RESERVED, Node
-from overhand.plans.types import kinds_of, schema_of
 
 if TYPE_CHECKING:
     from overhand.plans.check import Findings

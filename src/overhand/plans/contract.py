@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from overhand.contracts import expressions
+from overhand.contracts.compare import compare, places
+from overhand.contracts.types import kinds_of, optional, schema_of
 from overhand.documents.problems import Problem, wrong
 from overhand.documents.text import one_line, shorten
-from overhand.plans import edges, expressions
-from overhand.plans.comparing import compare, places
+from overhand.plans import edges
 from overhand.plans.model import Node, Plan
-from overhand.plans.types import kinds_of, optional, schema_of
 
 CODES = {
     "data-missing": "The node returned no data, and its contract asks for some.",

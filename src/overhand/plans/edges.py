@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from overhand.contracts.types import kinds_of, schema_of
 from overhand.plans import refs
 from overhand.plans.model import Interface, Node, Plan
-from overhand.plans.types import kinds_of, schema_of
 
 MERGE = "merge"
 ALL = "all_subtasks"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from overhand.contracts.canonical import canonical
+from overhand.contracts.compare import compare
 from overhand.documents.problems import Problem, warning, wrong
-from overhand.plans import combine, shaping
-from overhand.plans.canonical import canonical
-from overhand.plans.comparing import compare
+from overhand.plans import combine, shape
 from overhand.plans.edges import ALL, MERGE
 from overhand.plans.merged import Conflict, Merged, NodeResult, Variant
 from overhand.plans.model import Plan
@@ -125,7 +125,7 @@ def _merged(plan: Plan, usable: Sequence[NodeResult], custom: Any) -> Merged:
 
 
 def _aggregate(plan: Plan, usable: Sequence[NodeResult]) -> Merged:
-    total = combine.Sum(plan.merge, shaping.generated(plan.merge.shape))
+    total = combine.Sum(plan.merge, shape.generated(plan.merge.shape))
     try:
         data = combine.combine(total, [(one, one.data) for one in usable])
     except (RecursionError, ValueError):  # each was JSON: only the depth of all together can be too much
@@ -184,7 +184,7 @@ def _custom(plan: Plan, custom: Any) -> Merged:
         canonical(custom)
     except ValueError as error:
         return Merged(None, "failed", problems=(wrong("merge-not-json", f"The custom merge's data: {error}."),))
-    return Merged(custom, provenance=_whole(custom, (shaping.GENERATED,)))
+    return Merged(custom, provenance=_whole(custom, (shape.GENERATED,)))
 
 
 def _whole(data: Any, nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -196,9 +196,9 @@ def _whole(data: Any, nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 def _in_form(plan: Plan, found: Merged, results: Sequence[NodeResult]) -> Merged:
     """The merge in the plan's form; if nothing of the form can be filled, the data stay as they are."""
-    shaped = shaping.shape(plan.merge.shape, found.data, found.provenance, results)
+    shaped = shape.shape(plan.merge.shape, found.data, found.provenance, results)
     problems = list(shaped.problems)
-    for name, schema in shaping.types_of(plan.merge.shape).items():
+    for name, schema in shape.types_of(plan.merge.shape).items():
         if name in shaped.data:
             problems += compare(schema, shaped.data[name], name, "final_output_format: ", "merge-mismatch")
     status = "partial" if any(one.level == "error" for one in problems) else found.status

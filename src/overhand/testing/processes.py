@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from overhand import members, proc
+from overhand.system import members, processes
 from overhand.testing.strays import SLEEP
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ PATIENCE = 60.0
 
 def of_project(project: Path) -> dict[int, float]:
     """Living processes of this project: pid and start time."""
-    found = {pid for pid in members.table() if proc.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
+    found = {pid for pid in members.table() if processes.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
     found |= supervisors(project) | _strays(project)
     found.discard(os.getpid())
-    return {pid: started for pid in found if (started := proc.start_time(pid)) is not None}
+    return {pid: started for pid in found if (started := processes.start_time(pid)) is not None}
 
 
 def end_all(project: Path) -> None:
@@ -42,7 +42,7 @@ def end_all(project: Path) -> None:
 def supervisors(project: Path) -> set[int]:
     """The holder of the lock, and those that are just starting: they have no lock yet, and would take it next."""
     words = "overhand.supervisor", os.path.realpath(project)
-    starting = {pid for pid in members.table() if all(proc.command_line_has(pid, word) for word in words)}
+    starting = {pid for pid in members.table() if all(processes.command_line_has(pid, word) for word in words)}
     return starting | _lock_holder(project)
 
 
@@ -67,4 +67,4 @@ def _strays(project: Path) -> set[int]:
         for path in project.glob(".agent-workspaces/*/pids")
         for word in path.read_text(encoding="ascii").split()
     }
-    return {pid for pid in noted if proc.command_line_has(pid, SLEEP[1])}
+    return {pid for pid in noted if processes.command_line_has(pid, SLEEP[1])}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from overhand.errors import NotFound
-from overhand.store import Store, find_root
+from overhand.record.store import Store, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents import Agent
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 PROGRAMS = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "aider")
 TASK = "Say that you are there: change nothing, and return as you are told, with the summary «ok»."
@@ -44,8 +44,8 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     only = words[0] if words else None
     if example:
         return Answer({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
-    from overhand import config as configs
     from overhand.agents import REAL, files
+    from overhand.policy import config as configs
 
     config = configs.load(session.root)
     known = files.names(session.root)
@@ -66,8 +66,8 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
 
 def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:
     """The agents that have a file."""
-    from overhand import trust
     from overhand.agents import files
+    from overhand.policy import trust
 
     known = files.names(session.root)
     untrusted = set(trust.untrusted(session.root))
@@ -154,8 +154,8 @@ def example_file(name: str | None) -> str:
 
 def trial(session: Session, name: str) -> Answer:
     """Hand the agent one tiny task that only reads, and say in words what came of it."""
-    from overhand import config as configs
     from overhand.agents import files
+    from overhand.policy import config as configs
     from overhand.verbs.request import Request
 
     agent = files.find(session.root, name, configs.load(session.root))
@@ -174,8 +174,10 @@ def trial(session: Session, name: str) -> Answer:
 
 def _try(session: Session, request: Any) -> State:
     """The task when it is judged, or as it is when its provider is paused or the time is over: it is stopped then."""
-    from overhand import quota, summon, waiting
-    from overhand.callers import caller
+    from overhand.agents import quota
+    from overhand.policy.caller import caller
+    from overhand.questions import wait
+    from overhand.supervisor import client
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
     from overhand.verbs.look import at_rest, lately
@@ -183,14 +185,14 @@ def _try(session: Session, request: Any) -> State:
 
     state, agent, _ = accept(session, request)
     task_id = state["task_id"]
-    summon.call(session.store, [task_id])
-    until = waiting.deadline(_PATIENCE + 20)
+    client.call(session.store, [task_id])
+    until = wait.deadline(_PATIENCE + 20)
     began = time.monotonic()
-    with waiting.bell(session.store, [task_id]) as bell:
+    with wait.bell(session.store, [task_id]) as bell:
         while not at_rest(state := refresh(session, session.store.state(task_id))):
             if time.monotonic() >= until or (state["queued"] and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
-                summon.call(session.store, [task_id])
+                client.call(session.store, [task_id])
                 break
             doing = lately(session, state)
             session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")
@@ -200,8 +202,7 @@ def _try(session: Session, request: Any) -> State:
 
 def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]:
     """What happened, in words, and what to do next."""
-    from overhand import quota, sessions
-    from overhand.agents import installed
+    from overhand.agents import installed, quota, sessions
     from overhand.verbs.look import read_result
 
     look = f"overhand show {state['handle']}"

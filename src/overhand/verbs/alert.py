@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import alerts
-from overhand import config as configs
-from overhand.callers import caller, user
 from overhand.documents.alert import Alert
 from overhand.errors import BadInput
-from overhand.machine import now
+from overhand.items import alerts
+from overhand.policy import config as configs
+from overhand.policy.caller import caller, user
+from overhand.system.machine import now
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.alerts import Found
+    from overhand.items.alerts import Found
 
 
 def alert(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 
-from overhand import log, model, questions
-from overhand.callers import caller
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, TimedOut
-from overhand.jsonline import loads
+from overhand.policy.caller import caller
+from overhand.questions import record
+from overhand.record import log, model
+from overhand.system.jsonline import loads
 from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.callers import Caller
-    from overhand.shapes import Question, State
+    from overhand.policy.caller import Caller
+    from overhand.record.task import Question, State
 
 MAX_BLOCK = 100.0
 
@@ -40,11 +41,11 @@ def ask(
     asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked['seq']} …")
-    with questions.Blocked(place, asked["seq"]):
-        answer = questions.await_answer(session.store, who.task, asked, seconds, session.gone)
-        if answer is None and questions.has_unread(session.store, session.store.state(who.task)):
+    with record.Blocked(place, asked["seq"]):
+        answer = record.await_answer(session.store, who.task, asked, seconds, session.gone)
+        if answer is None and record.has_unread(session.store, session.store.state(who.task)):
             _take_files(session, who, who.task)  # written by hand while no supervisor was there to see it
-            answer = questions.answer_of(session.store, who.task, asked["seq"])
+            answer = record.answer_of(session.store, who.task, asked["seq"])
         if answer is None and not session.is_gone():  # who gave up does something else meanwhile
             _leave_mark(f"{place}/waiting", asked["seq"])
     if answer is None:
@@ -63,7 +64,7 @@ def _new(
     if question is None:
         raise BadInput("Ask what?", 'For example: overhand ask "Which one?" --option a --option b')
     by = who.by(session.via)
-    return questions.ask(
+    return record.ask(
         session.store,
         who.task or "",
         who.run,
@@ -94,7 +95,7 @@ def _seconds(text: str) -> float:
 
 def _max_block(session: Session, who: Caller) -> float:
     """How long one call may block, as it was when the run began: shells of agents have limits of their own."""
-    from overhand.files import read_file
+    from overhand.system.files import read_file
 
     try:
         spec = loads(
@@ -107,7 +108,7 @@ def _max_block(session: Session, who: Caller) -> float:
 
 def _leave_mark(folder: str, seq: int) -> None:
     """It was told to call again: for a while the run still counts as blocked."""
-    from overhand.files import write_file
+    from overhand.system.files import write_file
 
     write_file(f"{folder}/again-{seq}", f"{time.monotonic():.3f}\n")
 
@@ -135,14 +136,14 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
     """Record one answer and see that somebody carries on."""
     state = session.store.state(task_id)
     _may_answer(session, who, state, seq)
-    if questions.has_unread(session.store, state):
+    if record.has_unread(session.store, state):
         _take_files(session, who, task_id)
     if resume and model.current_run(state) is None:
-        questions.let_end(session.store, state)
-    question, state, resumed = questions.answer(
+        record.let_end(session.store, state)
+    question, state, resumed = record.answer(
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
-    if resume and not resumed and model.current_run(state) is None and questions.has_leftovers(session.store, state):
+    if resume and not resumed and model.current_run(state) is None and record.has_leftovers(session.store, state):
         handle = state["handle"] or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
@@ -155,7 +156,7 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         "title": state["title"],
         "seq": question["seq"],
         "question": question["question"],
-        "answer": questions.whole_answer(session.store, task_id, question),
+        "answer": record.whole_answer(session.store, task_id, question),
         "resumed": resumed,
         "run_state": model.run_state(state),
         "left": len(model.open_questions(state)),
@@ -163,19 +164,19 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
 
 
 def _take_files(session: Session, who: Caller, task_id: str) -> None:
-    from overhand import doors
+    from overhand.questions import files
 
-    doors.take(session.store, session.store.state(task_id), who.by(session.via))
+    files.take(session.store, session.store.state(task_id), who.by(session.via))
 
 
 def _carry_on(session: Session, state: State) -> None:
     """The next run starts, or a live one is watched again."""
-    from overhand import summon
+    from overhand.supervisor import client
     from overhand.verbs.reconcile import needs_supervisor
 
     if needs_supervisor(state):
         try:
-            summon.call(session.store, [state["task_id"]])
+            client.call(session.store, [state["task_id"]])
         except Refused as error:  # the answer is recorded all the same, and the next verb sees to it
             session.tell(f"{error.message} {error.hint}")
 

@@ -8,21 +8,23 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, model, run, trust
-from overhand import config as configs
 from overhand.documents import agentfile
 from overhand.documents.lint import lint_document
 from overhand.documents.problems import by_line, wrong
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
 from overhand.errors import BadInput, Refused
-from overhand.files import MAX_PLAN, random_text, read_file, read_named, write_file
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.record import model
+from overhand.runs import run
+from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
-    from overhand.judge import Fact
-    from overhand.shapes import State
+    from overhand.record.task import State
+    from overhand.runs.judge import Fact
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Answer:
@@ -103,8 +105,8 @@ def _is_known(name: str, text: str) -> bool:
 
 def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None:
     """The problems of a text with CONTROL lines; None if there are none in it."""
-    from overhand import control
     from overhand.agents.files import names
+    from overhand.documents import control
 
     text, problems = decode(raw)
     if not control.is_control(text):
@@ -126,7 +128,7 @@ def _agent_name(name: str, raw: bytes) -> list[Problem]:
 def check_task(session: Session, task_id: str) -> Answer:
     """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
     state = session.store.state(task_id)
-    callers.require_person(callers.caller(session.store), "Running checks")
+    caller.require_person(caller.caller(session.store), "Running checks")
     if state["status"] is None or state["judged_run"] is None:
         verb = "wait" if model.run_state(state) else "run"
         raise Refused(f"Task {state['handle']} has not been judged yet.", f"First: overhand {verb} {state['handle']}")
@@ -143,14 +145,14 @@ def check_task(session: Session, task_id: str) -> Answer:
 
 def _has_promises(session: Session, state: State) -> bool:
     """Whether the contract of a plan's node says something that can be looked at again."""
-    from overhand import assertions
+    from overhand.runs import promises as assertions
 
     return bool(state["node"]) and assertions.contract_in(session.store.folder(state["task_id"])) is not None
 
 
 def _promises(session: Session, state: State) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
     """What the contract says of the result of record, looked at again; nothing for what was never completed."""
-    from overhand import assertions
+    from overhand.runs import promises as assertions
     from overhand.verbs.look import read_result
 
     folder = session.store.folder(state["task_id"])
@@ -163,11 +165,11 @@ def _promises(session: Session, state: State) -> tuple[tuple[Fact, ...], tuple[s
 
 
 def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
-    from overhand.finish import checks_after
-    from overhand.judge import verified as verified_by
-    from overhand.paperwork import checks_as_json
+    from overhand.runs.finish import checks_after
+    from overhand.runs.judge import verified as verified_by
+    from overhand.runs.result import checks_as_json
 
-    who = callers.caller(session.store)
+    who = caller.caller(session.store)
     work = run.Work(session.store, config, who.by(session.via))
     place = session.store.run_folder(state["task_id"], state["judged_run"] or "")
     facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
@@ -186,7 +188,7 @@ def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
     return Answer(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
-def _note(session: Session, state: State, who: callers.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
+def _note(session: Session, state: State, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
     """The receipt tells the newest run of the checks; the verdict of record stays as it was."""
     folder = session.store.folder(state["task_id"])
     with session.store.locked(state["task_id"], who.by(session.via)) as task:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import checkpoints, model, trees
-from overhand.callers import caller
 from overhand.documents.quick import count
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
+from overhand.policy.caller import caller
+from overhand.record import model
+from overhand.runs import checkpoints, worktree
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.shapes import State
+    from overhand.policy.caller import Caller
+    from overhand.record.task import State
 
 
 def checkpoint(
@@ -69,7 +70,7 @@ def _create(
         name=name,
     )
     text = checkpoints.text_of(session.store, task_id, made)
-    tag = trees.tag(session.root, made, reason or made) if git_tag else None
+    tag = worktree.tag(session.root, made, reason or made) if git_tag else None
     if git_tag and tag is None:
         session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
     words, tokens = count(text)

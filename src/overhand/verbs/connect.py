@@ -10,10 +10,10 @@ import sys
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from overhand.callers import caller, require_person
 from overhand.documents import jsonc
 from overhand.errors import BadInput, Refused
-from overhand.files import read_file, write_file
+from overhand.policy.caller import caller, require_person
+from overhand.system.files import read_file, write_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _write_plugin(client: str, folder: str, *, remove: bool) -> Answer:
         raise BadInput(f"There is no plugin for {client}.", "overhand connect claude --plugin DIR")
     import overhand
 
-    source = os.path.join(os.path.dirname(os.path.abspath(overhand.__file__)), "plugin")
+    source = os.path.join(os.path.dirname(os.path.abspath(overhand.__file__)), "mcp", "plugin")
     files = {target: read_file(f"{source}/{name}") or b"" for name, target in _PLUGIN.items()}
     key, entry = _entry("claude")
     files[".mcp.json"] = _dumped({key: {"overhand": entry}})

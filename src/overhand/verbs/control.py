@@ -7,25 +7,31 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, checks, effects, guards, handles, machine, model, preparing, run, summon, trust, waiting
-from overhand import config as configs
 from overhand.agents import files
+from overhand.drafts import guards
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
-from overhand.files import random_text
-from overhand.store import open_states
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.questions import wait as waiting
+from overhand.record import model
+from overhand.record.store import open_states
+from overhand.runs import checks, control, prepare, run
+from overhand.supervisor import client
+from overhand.system import detached, machine
+from overhand.system.files import random_text
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.shapes import Event, Run, State
+    from overhand.policy.caller import Caller
+    from overhand.record.task import Event, Run, State
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
     """End tasks; returns when no member of their runs is left."""
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
-    who = callers.caller(session.store)
+    who = caller.caller(session.store)
     if all:
         task_ids = [s["task_id"] for s in open_states(session.store.states())]
     else:
@@ -35,8 +41,8 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in said.items() if what == "asked"]
     if unbegun := [t for t, what in said.items() if what == "queued" and session.store.state(t)["cause"]]:
-        summon.call(session.store, unbegun)  # whoever delegated it is told
-    if asked and not summon.call(session.store, asked):
+        client.call(session.store, unbegun)  # whoever delegated it is told
+    if asked and not client.call(session.store, asked):
         raise Refused(
             "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
         )
@@ -100,7 +106,7 @@ def _awaited(state: State) -> list[str]:
     """What a task delegated by CONTROL lines and waits for, to go on by itself."""
     if state["status"] != "blocked" or not state["runs"]:
         return []
-    return effects.pending(state, state["runs"][-1]["id"])
+    return control.pending(state, state["runs"][-1]["id"])
 
 
 def _leftovers_ended(session: Session, state: State) -> str:
@@ -109,13 +115,13 @@ def _leftovers_ended(session: Session, state: State) -> str:
     left = run.living_members(session.store, state, spare)
     for run_id in left:
         place = session.store.run_folder(state["task_id"], run_id)
-        handles.stop(place, f"{run.MARKER}={run_id}", grace=1.0, spare=spare)
+        detached.stop(place, f"{run.MARKER}={run_id}", grace=1.0, spare=spare)
     return "leftovers ended" if left else "nothing ran"
 
 
 def _supervisor(session: Session) -> frozenset[int]:
     """The supervisor may live below a run that called us; it is nobody's member."""
-    pid = summon.running(session.store)
+    pid = client.running(session.store)
     return frozenset({pid} if pid else ())
 
 
@@ -152,7 +158,7 @@ def run_again(
     from overhand.verbs.setup import first_use
 
     first_use(session)
-    who = callers.caller(session.store)
+    who = caller.caller(session.store)
     task_id = guards.workspace_of(id) if os.path.isdir(id) and os.sep in id else None
     if task_id is None:
         task_id = session.store.resolve(id)
@@ -179,14 +185,14 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, ve
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
     with session.store.locked(task_id, who.by(session.via)) as task:
         if task.state["item"]:
-            callers.require_person(who, "Starting an item")  # who may not approve may not start either
+            caller.require_person(who, "Starting an item")  # who may not approve may not start either
         may_run(session, task.state)
         if task.state["runs"]:
             accepted.setdefault("resume", {})
             accepted["resume"].setdefault("run", task.state["runs"][-1]["id"])
         task.append(accepted, sync=True)
         state = task.state
-    summon.call(session.store, [task_id])
+    client.call(session.store, [task_id])
     if wait:
         from overhand.verbs.look import wait_for
 
@@ -242,7 +248,7 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     from overhand.verbs.request import Request, check_handoff, checks_of
 
     depth, path = guards.check_delegation(who, agent)
-    text, handoff = preparing.read_handoff(session.store, state["task_id"])
+    text, handoff = prepare.read_handoff(session.store, state["task_id"])
     check_handoff(session, text, agent, strict=False)
     kind = config.kind(None)
     level, _ = guards.level_for(kind.level, who, agent, [d.path for d in handoff.deliverables if d.path])
@@ -287,18 +293,18 @@ def may_run(session: Session, state: State, *, again: bool = False) -> None:
 
 def _require_item(session: Session, state: State) -> None:
     """An item that nobody wants any more, or that another task has now, is not worked on by this one."""
-    from overhand import items, places
+    from overhand.items import item, sync
 
     handle, path = state["handle"], state["tag"]["path"] if state["tag"] else ""
-    if items.wanted(state) == items.GONE:
+    if sync.wanted(state) == sync.GONE:
         raise Refused(
             f"The item of task {handle} was dismissed.",
             f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{state['kind']}'",
         )
-    there = [place for place in places.look(session.root, path) if place.kind == state["kind"]] if path else []
+    there = [place for place in item.look(session.root, path) if place.kind == state["kind"]] if path else []
     if any(place.task == state["task_id"] for place in there):
         return
-    for now in (places.record(session.store, place) for place in there):
+    for now in (item.record(session.store, place) for place in there):
         if now is not None and now["tag"] and now["tag"]["path"] == path:
             raise Refused(
                 f"The item of task {handle} is task {now['handle']}'s now.",
@@ -308,7 +314,7 @@ def _require_item(session: Session, state: State) -> None:
 
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:
     """Remove whole tasks that ended long ago and that somebody has seen."""
-    callers.require_person(callers.caller(session.store), "Cleaning")
+    caller.require_person(caller.caller(session.store), "Cleaning")
     try:
         age = model.duration(older or "7d")
     except ValueError:
@@ -347,7 +353,7 @@ def _is_over(session: Session, state: State) -> bool:
 
 def _is_there(session: Session, state: State, one: Run) -> bool:
     """Whether somebody of a run lives; the shim of an ended one is nobody: it leaves a moment after the verdict."""
-    if not handles.lives(session.store.run_folder(state["task_id"], one["id"])):
+    if not detached.lives(session.store.run_folder(state["task_id"], one["id"])):
         return False
     if one["attached"] or not run.same_pid_world(one):
         return True

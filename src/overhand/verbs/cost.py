@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import budget, model, spending
+from overhand.policy import budget
+from overhand.record import model
+from overhand.runs import spending
 
 if TYPE_CHECKING:
-    from overhand.shapes import Amount, State
+    from overhand.record.task import Amount, State
     from overhand.verbs import Session
 
 _USAGE = ("input", "output", "tokens", "usd", "estimated", "turns", "used_of_budget")

@@ -11,9 +11,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, indexed, machine, summon, switch
 from overhand.errors import BadInput, Refused
-from overhand.inotify import CREATE, MODIFY, MOVED_TO, Inotify
+from overhand.policy import caller
+from overhand.supervisor import client, index_client, switch
+from overhand.system import machine
+from overhand.system.inotify import CREATE, MODIFY, MOVED_TO, Inotify
 from overhand.verbs import Answer, Session
 from overhand.verbs.follow import Tail
 
@@ -40,7 +42,7 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
         return Answer({"schema": SCHEMA}, stream=_log(session, follow=follow))
     if do == "install":
         return _install(session, print)
-    callers.require_person(callers.caller(session.store), "Switching the daemon")
+    caller.require_person(caller.caller(session.store), "Switching the daemon")
     if do == "stop":
         return _stop(session)
     from overhand.verbs.setup import first_use
@@ -53,7 +55,7 @@ def status(session: Session) -> Row:
     """As far as one can see from here, and as the supervisor tells."""
     store = session.store
     wanted = switch.state(store) if store.exists() else None
-    told = indexed.ask(store, {"ask": "daemon"}) if store.exists() else None
+    told = index_client.ask(store, {"ask": "daemon"}) if store.exists() else None
     known: Row = json.loads(told) if told is not None else {}
     running = bool(known.get("watches"))
     return {
@@ -100,15 +102,15 @@ def _stop(session: Session) -> Answer:
     store = session.store
     was_on = switch.turn_off(store) if store.exists() else False
     if store.exists():
-        summon.remind(store, [])
+        client.remind(store, [])
     deadline = time.monotonic() + _PATIENCE
     while (now := status(session))["running"] and not now["switched"] and time.monotonic() < deadline:
-        summon.remind(store, [])  # we dawdled, and it did not wait for us
+        client.remind(store, [])  # we dawdled, and it did not wait for us
     return Answer({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
 
 
 def _call(session: Session) -> None:
-    if not summon.call(session.store, []):
+    if not client.call(session.store, []):
         raise Refused(
             "No supervisor may be started from inside this sandbox: live runs are outside of it.",
             "Type the same outside.",
@@ -174,7 +176,7 @@ def _look_on(session: Session) -> Iterator[Row]:
         for _ in _news(session):
             if time.monotonic() - began >= _LOOK_EVERY:
                 began = time.monotonic()
-                if summon.running(store) is None or not status(session)["running"]:
+                if client.running(store) is None or not status(session)["running"]:
                     _call(session)
                 if switch.state(store) is None:
                     yield {"t": machine.now(), "what": "off", "why": "somebody typed: overhand daemon stop"}
@@ -183,7 +185,7 @@ def _look_on(session: Session) -> Iterator[Row]:
     finally:
         if ours and _is_ours(session):
             switch.turn_off(store)
-            summon.remind(store, [])
+            client.remind(store, [])
         signal.signal(signal.SIGTERM, handler)
 
 

@@ -6,11 +6,16 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import alerts, callers, guards, log, model, permissions, quota, spending, summon, trust
-from overhand import config as configs
-from overhand.agents import Agent, driver, files
+from overhand.agents import Agent, driver, files, permissions, quota
 from overhand.documents import handoff as handoffs
+from overhand.drafts import guards
 from overhand.errors import BadInput, OverhandError, Refused
+from overhand.items import alerts
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.record import log, model
+from overhand.runs import spending
+from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 from overhand.verbs.request import (
     Request,
@@ -27,18 +32,18 @@ from overhand.verbs.request import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from overhand.callers import Caller
-    from overhand.config import Config
     from overhand.documents.problems import Problem
-    from overhand.shapes import Event, State
-    from overhand.store import Draft, Piece
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Config
+    from overhand.record.store import Draft, Piece
+    from overhand.record.task import Event, State
 
 
 def delegate(session: Session, /, **given: Any) -> Answer:
     """Accept a task; a supervisor carries on."""
     request = request_of(given)
     state, agent, problems = accept(session, request)
-    if not request.no_start and not summon.call(session.store, [state["task_id"]]):
+    if not request.no_start and not client.call(session.store, [state["task_id"]]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
@@ -61,7 +66,7 @@ def accept(session: Session, request: Request, *, start: bool = True) -> tuple[S
     if not request.title.strip() and request.handoff is None:
         raise nothing_to_do()
     first_use(session)
-    who = callers.caller(session.store)
+    who = caller.caller(session.store)
     try:
         return _accept(session, request, who, start=start and not request.no_start)
     except Refused as error:
@@ -171,7 +176,7 @@ def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[State | No
     if cause is None:
         yield None
         return
-    from overhand.effects import child_of
+    from overhand.runs.control import child_of
 
     with log.Lock(f"{session.store.own}/control.lock", "The lock of delegations by CONTROL lines"):
         yield child_of(session.store, cause)
@@ -183,7 +188,7 @@ def _control_line(session: Session, who: Caller) -> str | None:
     run_id, _, place = cause.partition("/stdout@")
     if who.task is None or who.run is None or run_id != who.run or not (place.isascii() and place.isdigit()):
         return None
-    from overhand.effects import has_printed
+    from overhand.runs.control import has_printed
 
     return cause if len(place) < 16 and has_printed(session.store, who.task, who.run, int(place)) else None
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overhand import callers, items, model, summon
 from overhand.errors import Busy, OverhandError, Refused
-from overhand.files import write_file
+from overhand.items import sync
+from overhand.policy import caller
+from overhand.record import model
+from overhand.supervisor import client
+from overhand.system.files import write_file
 from overhand.verbs import Answer, Session, examine
 from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh
 
@@ -21,7 +24,7 @@ _PATIENCE = 20.0  # seconds
 def doctor(session: Session, fix: bool = False) -> Answer:
     """Look at everything; with `fix`, offer what can be mended without losing anything."""
     if fix:
-        callers.require_person(callers.caller(session.store), "Mending a project")
+        caller.require_person(caller.caller(session.store), "Mending a project")
         if session.confirm is None:
             raise Refused(
                 "`doctor --fix` asks before it does anything, and there is nobody to ask.",
@@ -72,7 +75,7 @@ def _settle(session: Session, one: Finding) -> None:
 
 
 def _supervise(session: Session, _one: Finding) -> None:
-    summon.call(session.store, [state["task_id"] for state in session.store.states() if needs_supervisor(state)])
+    client.call(session.store, [state["task_id"] for state in session.store.states() if needs_supervisor(state)])
 
 
 def _ignore(session: Session, _one: Finding) -> None:
@@ -80,7 +83,7 @@ def _ignore(session: Session, _one: Finding) -> None:
 
 
 def _show_tag(session: Session, one: Finding) -> None:
-    items.show(session.store, callers.caller(session.store).by(session.via), one.task)
+    sync.show(session.store, caller.caller(session.store).by(session.via), one.task)
 
 
 REMEDIES: dict[str, tuple[str, Callable[[Session, Finding], None]]] = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from overhand import trust
 from overhand.documents.handoff import is_plain
+from overhand.policy import trust
 from overhand.verbs.request import MAX_TITLE, Request
 
 if TYPE_CHECKING:
     from overhand.documents.handoff import Handoff
-    from overhand.store import Draft
+    from overhand.record.store import Draft
 
 _BEFORE = "# Task Handoff\n\n## Task\n"
 

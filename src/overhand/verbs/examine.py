@@ -8,18 +8,23 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from overhand import config as configs
-from overhand import items, log, machine, model, run, summon, trees, trust
 from overhand.errors import OverhandError
-from overhand.files import read_file
-from overhand.situations import situation
+from overhand.items import sync
+from overhand.plans.situations import situation
+from overhand.policy import config as configs
+from overhand.policy import trust
+from overhand.record import log, model
+from overhand.runs import run, worktree
+from overhand.supervisor import client
+from overhand.system import machine
+from overhand.system.files import read_file
 from overhand.verbs.reconcile import looks_dead, needs_supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.config import Config
-    from overhand.shapes import State
+    from overhand.policy.config import Config
+    from overhand.record.task import State
     from overhand.verbs import Session
 
 PROBLEM, NOTE = "problem", "note"
@@ -219,7 +224,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
 def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
     """Whether somebody carries on with what is to be done."""
     store = session.store
-    pid = summon.running(store) if os.path.isdir(store.own) else None
+    pid = client.running(store) if os.path.isdir(store.own) else None
     waiting = [state for state in states if needs_supervisor(state)]
     if pid is not None and log.is_stopped(pid):
         why = "Nothing is started, judged or stopped until it goes on."
@@ -256,7 +261,7 @@ def task(session: Session, state: State) -> Iterator[Finding]:
             shown = external.handle_of(job[0]) or "whose handle is not known"
             what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
             yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
-    if state["item"] is not None and items.owes(state):
+    if state["item"] is not None and sync.owes(state):
         what = f"Task {handle}: the tag in {state['item'].get('path')} does not show yet what is recorded."
         why = "The record counts, but people read the tag."
         told = f"overhand show {handle}"
@@ -288,7 +293,7 @@ def _handle(state: State) -> str:
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
     """Worktrees without a task, files of killed writers, and how much room all of it takes."""
     ours = session.store.workspaces
-    for tree in trees.worktrees(session.root):
+    for tree in worktree.worktrees(session.root):
         inside = tree.path.startswith(f"{ours}/") and tree.path[len(ours) + 1 :].split("/")[0] not in known
         if inside or tree.gone:
             what = (
@@ -335,7 +340,7 @@ def facts(session: Session) -> dict[str, Any]:
     return {
         "project": session.root,
         "file_system": file_system(store.own if there else session.root),
-        "supervisor": summon.running(store) if there else None,
+        "supervisor": client.running(store) if there else None,
         "tasks": len(list(store.ids())),
         "bytes": _sizes(store.workspaces)[0],
         "tools": {name: which(name) for name in TOOLS},

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from overhand import finding, machine, model, tags
-from overhand.documents import request
+from overhand.documents import request, tags
 from overhand.documents.text import decode
 from overhand.errors import OverhandError
-from overhand.files import read_file
+from overhand.items import find
+from overhand.record import model
+from overhand.system import machine
+from overhand.system.files import read_file
 from overhand.verbs.examine import NOTE, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.shapes import State
-    from overhand.tags import Tag
+    from overhand.documents.tags import Tag
+    from overhand.record.task import State
     from overhand.verbs import Session
 
 _DAY = 86400.0
@@ -29,8 +31,8 @@ def noted(session: Session, states: list[State]) -> Iterator[Finding]:
     yield from _outside(states)
     unread: list[str] = []
     try:
-        claimed = finding.search(session.root, "#claimed-*", warn=unread.append)
-        done = finding.search(session.root, "#done-*")
+        claimed = find.search(session.root, "#claimed-*", warn=unread.append)
+        done = find.search(session.root, "#done-*")
     except OverhandError as error:
         yield Finding(
             "unreadable", error.message, "Its items are not seen.", error.hint or "overhand tag find '#needs-*'"

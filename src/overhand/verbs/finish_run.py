@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from overhand import evidence, model, trees
-from overhand.callers import caller
 from overhand.documents import handoff as handoffs
 from overhand.documents import jsontext
 from overhand.documents import output as outputs
 from overhand.documents.problems import Problem
 from overhand.errors import BadInput, StaleRun
-from overhand.files import read_file, write_file
-from overhand.judge import Evidence, judge
-from overhand.model import CLAIMS
+from overhand.policy.caller import caller
+from overhand.record import model
+from overhand.record.model import CLAIMS
+from overhand.runs import evidence, worktree
+from overhand.runs.judge import Evidence, judge
+from overhand.system.files import read_file, write_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.evidence import Returned
-    from overhand.judge import Verdict
-    from overhand.shapes import State
-    from overhand.store import Store
+    from overhand.policy.caller import Caller
+    from overhand.record.store import Store
+    from overhand.record.task import State
+    from overhand.runs.evidence import Returned
+    from overhand.runs.judge import Verdict
 
 
 def finish(
@@ -128,8 +129,8 @@ def foreseen(store: Store, state: State, spec: dict[str, Any], returned: Returne
             source=returned.source,
             problems=returned.problems,
             complete_form=returned.complete_form,
-            deliverables=tuple(trees.deliverable_facts(store.root, handoff.deliverables, baseline)),
-            named=tuple(trees.named_facts(store.root, _named(returned))),
+            deliverables=tuple(worktree.deliverable_facts(store.root, handoff.deliverables, baseline)),
+            named=tuple(worktree.named_facts(store.root, _named(returned))),
             steps=evidence.live_steps(folder) if handoff.plan else (),
             open_questions=len(model.open_questions(state)),
             strict=state["strict"],
@@ -153,7 +154,8 @@ def handoff(session: Session) -> Answer:
         raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
     folder = session.store.folder(who.task)
     raw = read_file(f"{folder}/HANDOFF.md") or b""
-    from overhand import questions, steps
+    from overhand.questions import record
+    from overhand.runs import steps
 
     return Answer(
         {
@@ -168,7 +170,7 @@ def handoff(session: Session) -> Answer:
                 {
                     "seq": one["seq"],
                     "question": one["question"],
-                    "answer": questions.whole_answer(session.store, who.task, one),
+                    "answer": record.whole_answer(session.store, who.task, one),
                 }
                 for one in state["questions"]
                 if one["answered"] is not None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand import log, waiting
 from overhand.agents import stream, translator
-from overhand.masking import mask
+from overhand.questions import wait
+from overhand.record import log
+from overhand.system.secrets import mask
 from overhand.verbs.look import at_rest
 from overhand.verbs.reconcile import refresh
 
@@ -107,7 +108,7 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
     folder = session.store.folder(task_id)
     seen = 0
     tails: dict[str, Tail] = {}
-    with waiting.bell(session.store, [task_id]) as bell:
+    with wait.bell(session.store, [task_id]) as bell:
         while True:
             state = refresh(session, session.store.state(task_id))
             recorded = log.read(folder)

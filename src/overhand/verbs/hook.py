@@ -13,17 +13,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, evidence, model
 from overhand.agents import stream
-from overhand.files import read_file
-from overhand.store import Store
+from overhand.policy import caller
+from overhand.record import model
+from overhand.record.store import Store
+from overhand.runs import evidence
+from overhand.system.files import read_file
 from overhand.verbs.finish_run import foreseen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.judge import Verdict
-    from overhand.shapes import Run, State
+    from overhand.record.task import Run, State
+    from overhand.runs.judge import Verdict
 
 MOST = 2  # times that one run is held back
 _PATIENCE = 2.0  # seconds for what the agent's program says about itself
@@ -43,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 def held_back(store: Store, place: str, said: str) -> str:
     """Why this run must not stop yet; nothing where it may."""
-    task_id, run_id = callers.run_of_place(store, place) or ("", "")
+    task_id, run_id = caller.run_of_place(store, place) or ("", "")
     if not run_id:
         return ""
     state = store.state(task_id)
@@ -66,21 +68,22 @@ def _may_stop(store: Store, state: State, run: Run, place: str) -> bool:
 
 
 def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
-    from overhand.finish import can_be_mended
+    from overhand.runs.finish import can_be_mended
 
     return can_be_mended(verdict, spec)
 
 
 def _waits(store: Store, state: State, run: Run, place: str, said: str) -> bool:
     """Whether it stops to wait for somebody, perhaps by words that the record does not have yet."""
-    from overhand import effects, questions
-    from overhand.control import Listener
+    from overhand.documents.control import Listener
+    from overhand.questions import record
+    from overhand.runs import control
 
-    if model.escalation(state, run["id"]) or effects.pending(state, run["id"]) or questions.has_unread(store, state):
+    if model.escalation(state, run["id"]) or control.pending(state, run["id"]) or record.has_unread(store, state):
         return True
     if not run["control"]:
         return False
-    heard = effects.Hearing(run["id"], f"{place}/stdout", driver=run["driver"])
+    heard = control.Hearing(run["id"], f"{place}/stdout", driver=run["driver"])
     listener = Listener()
     commands = [*heard.heard(last=True), *listener.feed(f"{said}\n"), *listener.finish()]
     return any(command.word in _ENDS_TURN and command.refused is None for command in commands)

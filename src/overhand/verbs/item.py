@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand import approving, callers, items, model, places, sightings, summon, tags, trust
-from overhand import config as configs
+from overhand.documents import tags
 from overhand.errors import BadInput, OverhandError, Refused
-from overhand.overview import Overview
+from overhand.items import approve as approving
+from overhand.items import item as places
+from overhand.items import sync, unrecorded
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.record import model
+from overhand.record.overview import Overview
+from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.config import Config
-    from overhand.places import Place
-    from overhand.shapes import State
+    from overhand.items.item import Place
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Config
+    from overhand.record.task import State
 
     Row = dict[str, Any]
 
@@ -46,10 +52,10 @@ class Desk:
 
     def __init__(self, session: Session) -> None:
         self.session, self.store, self.root = session, session.store, session.root
-        self.who: Caller = callers.caller(session.store)
+        self.who: Caller = caller.caller(session.store)
         self.by = self.who.by(session.via)
         self.config: Config = trust.settings(session.root)
-        self.waiting = sightings.waiting(session.store)
+        self.waiting = unrecorded.waiting(session.store)
         self.past = places.Past(session.store)
         self._states: dict[str, State | None] = {}
         if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
@@ -218,7 +224,7 @@ def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, 
         if place.stage == "claimed":  # nobody had approved it before somebody took it: there is no task to go on with
             from overhand.verbs.moves import give_up
 
-            approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=callers.Caller())
+            approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=caller.Caller())
             place = give_up(desk, place)
         state = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
     return approved_row(desk, state)
@@ -247,7 +253,7 @@ def approved_row(desk: Desk, state: State) -> Row:
 
 def hand_over(desk: Desk, tasks: list[str]) -> None:
     """The supervisor starts what was approved."""
-    if tasks and not summon.call(desk.store, tasks):
+    if tasks and not client.call(desk.store, tasks):
         desk.session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
@@ -261,7 +267,7 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
     if len(words) != 1:
         raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
     desk = Desk(session)
-    callers.require_person(desk.who, "Running the next item")
+    caller.require_person(desk.who, "Running the next item")
     if "#" in words[0]:
         place = desk.place(words[0])
     else:
@@ -285,4 +291,4 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
 
 def _is_ready(desk: Desk, place: Place) -> bool:
     state = desk.state(place)
-    return state is not None and items.wanted(state) == "next" and not state["queued"]
+    return state is not None and sync.wanted(state) == "next" and not state["queued"]

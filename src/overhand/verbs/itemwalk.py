@@ -6,13 +6,13 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
-from overhand.files import read_file
+from overhand.system.files import read_file
 from overhand.verbs import Answer
 from overhand.verbs.item import approve_one, hand_over
 from overhand.verbs.moves import remove, split
 
 if TYPE_CHECKING:
-    from overhand.places import Place
+    from overhand.items.item import Place
     from overhand.verbs.item import Desk
 
 _CHOICES = "[a]pprove, [A]ll, [n]ext, [d]ismiss, [s]plit, Enter: later, [q]uit, [?]: "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from overhand import machine, model
+from overhand.record import model
+from overhand.system import machine
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import needs_supervisor, refresh
 
@@ -13,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 
 def all_states(session: Session) -> list[State]:
@@ -58,7 +59,7 @@ def of_plan(state: State) -> dict[str, Any]:
 
 def queue(states: list[State]) -> dict[str, dict[str, Any]]:
     """Where each queued task stands, and what it waits for."""
-    from overhand.slots import in_order
+    from overhand.supervisor.queue import in_order
 
     queued = in_order(s for s in states if s["queued"])
     places: dict[str, dict[str, Any]] = {s["task_id"]: {"position": number} for number, s in enumerate(queued, 1)}
@@ -86,7 +87,7 @@ def _behind_urgent(states: list[State], queued: list[State], places: dict[str, d
 
 def _behind_writer(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
     """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
-    from overhand.slots import writes_here
+    from overhand.supervisor.queue import writes_here
 
     writers = (s for s in states if writes_here(s) and (run := model.current_run(s)) and run["waiting"] is None)
     if (first := next(writers, None)) is None:
@@ -108,7 +109,7 @@ def list_tasks(
     if delegated:
         states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
     if resumable:
-        from overhand.resuming import is_resumable
+        from overhand.runs.resume import is_resumable
 
         states = [s for s in states if is_resumable(s)]
     if live:
@@ -137,7 +138,7 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[S
     """The supervisor leaves word where the day's budget keeps everything from starting, or a provider's limit some."""
     if not places:
         return
-    from overhand.files import read_file
+    from overhand.system.files import read_file
 
     try:
         paused = any(name.startswith("paused-") for name in os.listdir(session.store.own))
@@ -147,7 +148,7 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[S
         _why_paused(session, places, states)
     for state in states:
         if state["requeued"] and state["task_id"] in places:
-            from overhand.recovering import told
+            from overhand.items.recovery import told
 
             places[state["task_id"]]["reason"] = told(state)
 
@@ -158,7 +159,8 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[S
 
 
 def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
-    from overhand import config, quota
+    from overhand.agents import quota
+    from overhand.policy import config
 
     paused = quota.pauses(session.store)
     if not paused:

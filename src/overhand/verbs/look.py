@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import time
 
-from overhand import machine, model
 from overhand.errors import NotFound, OverhandError, TimedOut
+from overhand.record import model
+from overhand.system import machine
 from overhand.verbs import Answer, Session
 from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import refresh
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.shapes import Event, Run, State
+    from overhand.record.task import Event, Run, State
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
@@ -36,7 +37,7 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
 
 
 def _report(session: Session, state: State, payload: dict[str, Any]) -> Answer:
-    from overhand import reports
+    from overhand.runs import report as reports
 
     run = model.find_run(state, state["judged_run"])
     if run is None:
@@ -47,7 +48,7 @@ def _report(session: Session, state: State, payload: dict[str, Any]) -> Answer:
 
 
 def _mark_seen(session: Session, task_id: str) -> None:
-    from overhand.callers import caller
+    from overhand.policy.caller import caller
 
     who = caller(session.store)
     if who.is_person:
@@ -60,7 +61,7 @@ def _mark_seen(session: Session, task_id: str) -> None:
 
 
 def _show_output(session: Session, state: State) -> Answer:
-    from overhand.files import read_file
+    from overhand.system.files import read_file
 
     raw = read_file(f"{session.store.folder(state['task_id'])}/OUTPUT.md")
     if raw is None:
@@ -166,7 +167,7 @@ def _usage(session: Session, state: State, result: dict[str, Any]) -> dict[str, 
         from overhand.verbs import planreceipt
 
         return planreceipt.usage(session, state, result)
-    from overhand.budget import usage_of
+    from overhand.policy.budget import usage_of
     from overhand.verbs.cost import with_reports
 
     return usage_of(with_reports(session, state))
@@ -176,12 +177,12 @@ def _questions(session: Session, state: State) -> list[dict[str, Any]]:
     """Everything it asked, with the answers."""
     if not state["questions"]:
         return []
-    from overhand import questions
+    from overhand.questions import record
 
     keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
     return [
         {
-            "question": questions.text_of(session.store, state["task_id"], one),
+            "question": record.text_of(session.store, state["task_id"], one),
             **{key: one[key] for key in keys},  # type: ignore[literal-required] # the keys are listed above
             "path": state["path"],
         }
@@ -193,7 +194,7 @@ def _messages(session: Session, state: State) -> list[dict[str, Any]]:
     """What was sent to it, and how far that came."""
     if not state["messages"]:
         return []
-    from overhand import messages
+    from overhand.runs import messages
 
     return messages.shown(session.store, state)
 
@@ -210,8 +211,8 @@ def read_result(session: Session, state: State) -> dict[str, Any]:
     import hashlib
     import json
 
-    from overhand import log
-    from overhand.files import read_file
+    from overhand.record import log
+    from overhand.system.files import read_file
 
     folder = session.store.folder(state["task_id"])
     output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
@@ -251,8 +252,8 @@ def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
 
 def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
     """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
-    from overhand import waiting
-    from overhand.callers import caller
+    from overhand.policy.caller import caller
+    from overhand.questions import wait as waiting
 
     until = waiting.deadline(seconds)
     who = caller(session.store)
@@ -260,9 +261,9 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
     try:
         with waiting.bell(session.store, task_ids) as bell, waiting.without_slot(session.store, who.task, who.run):
             if not who.is_person:
-                from overhand import summon
+                from overhand.supervisor import client
 
-                summon.call(session.store, task_ids)  # our slot is free now
+                client.call(session.store, task_ids)  # our slot is free now
             while True:
                 states = [refresh(session, session.store.state(task_id)) for task_id in left]
                 left = [s["task_id"] for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]
@@ -337,7 +338,7 @@ def lately(session: Session, state: State) -> str:
     run = model.current_run(state)
     if run is None or run["state"] == "ended" or not state["settings"].get("real"):
         return ""
-    from overhand import sessions
+    from overhand.agents import sessions
 
     return sessions.lately(session.store.run_folder(state["task_id"], run["id"]), run["driver"], session.root)
 
@@ -349,7 +350,7 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
     task_id = session.store.resolve(id)
     state = refresh(session, session.store.state(task_id))
     if window:
-        from overhand.windows import watch_in_tmux
+        from overhand.supervisor.tmux import watch_in_tmux
 
         opened = watch_in_tmux(session.root, state)
         payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": state["handle"], "window": opened}

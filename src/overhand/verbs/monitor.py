@@ -8,10 +8,12 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import log, model, summon, waiting
-from overhand.callers import caller
 from overhand.errors import BadInput, Refused
-from overhand.files import read_file
+from overhand.policy.caller import caller
+from overhand.questions import wait
+from overhand.record import log, model
+from overhand.supervisor import client
+from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.look import progress
 from overhand.verbs.reconcile import looks_dead, refresh
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 # what ended the waiting, as the exit status
 CODES = {"question": 0, "done": 1, "output": 2, "timeout": 3}
@@ -32,7 +34,7 @@ _SIGNED = 11  # bytes of a pid file: the lock's signature
 def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
     try:
-        until = waiting.deadline(model.duration(timeout or LIFETIME))
+        until = wait.deadline(model.duration(timeout or LIFETIME))
     except ValueError:
         raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
     task_id = session.store.resolve(id)
@@ -43,11 +45,11 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     with (
         _ended_by_signal(),
         _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
-        waiting.bell(session.store, [task_id]) as bell,
-        waiting.without_slot(session.store, who.task, who.run),
+        wait.bell(session.store, [task_id]) as bell,
+        wait.without_slot(session.store, who.task, who.run),
     ):
         if not who.is_person:
-            summon.call(session.store, [task_id])  # our slot is free now
+            client.call(session.store, [task_id])  # our slot is free now
         while True:
             sign.put_up()
             state = refresh(session, session.store.state(task_id))

@@ -5,36 +5,39 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand import approving, callers, items, model, places, promoting, tags
 from overhand.documents import handoff as handoffs
 from overhand.documents import request as requests
-from overhand.edits import edit
+from overhand.documents import tags
 from overhand.errors import BadInput, NotFound
-from overhand.files import read_file
+from overhand.items import approve, item, promote, sync
+from overhand.policy import caller
+from overhand.record import model
+from overhand.system.edits import edit
+from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.edits import Patch
-    from overhand.places import Place
-    from overhand.shapes import Event, State
+    from overhand.items.item import Place
+    from overhand.record.task import Event, State
+    from overhand.system.edits import Patch
     from overhand.verbs.item import Desk
 
 
 def claim(session: Session, words: list[str], **_: Any) -> Answer:
     """Take an approved item to work on it outside Overhand; exactly one caller gets it."""
     desk, place = _one(session, words, "claim")
-    callers.require_person(desk.who, "Claiming an item")
-    state = approving.claim_outside(desk.store, place, desk.by)
+    caller.require_person(desk.who, "Claiming an item")
+    state = approve.claim_outside(desk.store, place, desk.by)
     return _moved(desk, "claim", place, state)
 
 
 def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Answer:
     """Say that an item is done, by hand or by somebody outside."""
     desk, place = _one(session, words, "done")
-    callers.require_person(desk.who, "Closing an item")
-    if summary and places.record(desk.store, place) is None:
+    caller.require_person(desk.who, "Closing an item")
+    if summary and item.record(desk.store, place) is None:
         session.tell("The summary is not kept: nobody had approved this item, so nothing is recorded about it.")
-    said = summary or f"Done outside Overhand, says {callers.user()}."
+    said = summary or f"Done outside Overhand, says {caller.user()}."
     judged: Event = {"e": "judged", "run": None, "status": "completed", "verified": "none", "summary": said[:1000]}
     return _put(desk, place, "done", [_staged("done"), judged])
 
@@ -42,19 +45,19 @@ def done(session: Session, words: list[str], summary: str | None = None, **_: An
 def needs(session: Session, words: list[str], **_: Any) -> Answer:
     """Put an item back: an approval is withdrawn, an outside claim given up, what is done is open again."""
     desk, place = _one(session, words, "needs")
-    callers.require_person(desk.who, "Putting an item back")
+    caller.require_person(desk.who, "Putting an item back")
     said = f"{place.name} was put back to needs: the approval is withdrawn."
     return _put(desk, place, "needs", [{"e": "judged", "run": None, "status": "cancelled", "summary": said}])
 
 
 def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
     """Another stage; a task that is still open ends with it."""
-    state = approving.may_move(desk.store, place, to)
+    state = approve.may_move(desk.store, place, to)
     if state is None:
         _swap(desk, place, to)
     else:
         events = ending if state["status"] is None else [_staged(to)]
-        state = approving.restage(desk.store, state, desk.by, events)
+        state = approve.restage(desk.store, state, desk.by, events)
     return _moved(desk, to, place, state)
 
 
@@ -62,7 +65,7 @@ def give_up(desk: Desk, place: Place) -> Place:
     """The claim of somebody outside ends; the item as it is then, at needs."""
     said = f"{place.name} was claimed outside, and is approved for an agent now."
     _put(desk, place, "needs", [{"e": "judged", "run": None, "status": "cancelled", "summary": said}])
-    return places.resolve(desk.root, desk.root, place.name)
+    return item.resolve(desk.root, desk.root, place.name)
 
 
 def _staged(stage: str) -> Event:
@@ -72,18 +75,18 @@ def _staged(stage: str) -> Event:
 def dismiss(session: Session, words: list[str], **_: Any) -> Answer:
     """Take the tag away: nobody is going to do it."""
     desk, place = _one(session, words, "dismiss")
-    callers.require_person(desk.who, "Dismissing an item")
+    caller.require_person(desk.who, "Dismissing an item")
     return _moved(desk, "dismiss", place, remove(desk, place))
 
 
 def remove(desk: Desk, place: Place) -> State | None:
     """The tag of an item that nobody has approved goes."""
-    state = approving.may_move(desk.store, place, items.GONE)
+    state = approve.may_move(desk.store, place, sync.GONE)
     if state is not None:
-        return approving.restage(desk.store, state, desk.by, [_staged(items.GONE)])
+        return approve.restage(desk.store, state, desk.by, [_staged(sync.GONE)])
 
     def change(raw: bytes) -> Patch:
-        return items.removal(raw, _tag(raw, place))
+        return sync.removal(raw, _tag(raw, place))
 
     edit(f"{desk.root}/{place.path}", change)
     return None
@@ -147,7 +150,7 @@ def new(
     kind, title = words[0], " ".join(" ".join(words[1:]).split())
     if desk.config.route(kind) is None:
         session.tell(f"There is no route for {kind} yet: it can be noted, but not approved.")
-    asked = callers.user() if desk.who.is_person else f"{desk.who.path[-1]}, run {desk.who.run}"
+    asked = caller.user() if desk.who.is_person else f"{desk.who.path[-1]}, run {desk.who.run}"
     request = requests.Request(
         kind=kind,
         title=title,
@@ -160,29 +163,27 @@ def new(
         tags=(f"#needs-{kind}", f"#{priority or 'P2'}", *([f"#{effort}"] if effort else [])),
     )
     path = write(desk, request)
-    return Answer({"schema": "overhand.item/1", "do": "new", "items": [desk.row(places.look(desk.root, path)[0])]})
+    return Answer({"schema": "overhand.item/1", "do": "new", "items": [desk.row(item.look(desk.root, path)[0])]})
 
 
 def write(desk: Desk, request: requests.Request) -> str:
     """The file of a request, under a name that was free."""
     first = f"{desk.config.requests}/{requests.file_name(request.kind, request.title)}"
-    for path in promoting.names(first):
-        if not os.path.lexists(f"{desk.root}/{path}") and promoting.make(
-            f"{desk.root}/{path}", requests.render(request)
-        ):
+    for path in promote.names(first):
+        if not os.path.lexists(f"{desk.root}/{path}") and promote.make(f"{desk.root}/{path}", requests.render(request)):
             return path
     raise NotFound(f"There are too many files like {first}.", "Move some of them.")
 
 
 def split(desk: Desk, place: Place, titles: list[str]) -> list[str]:
     """Several requests in the place of one item, all at needs; where it stood, the way to them."""
-    approving.may_move(desk.store, place, items.GONE)
+    approve.may_move(desk.store, place, sync.GONE)
     weights = (f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else []))
     made = []
     for title in titles:
         context = f"A part of “{place.text}”, noted in `{place.path}`."
         tag = f"#needs-{place.kind}"
-        asked = callers.user()
+        asked = caller.user()
         made.append(
             write(
                 desk, requests.Request(place.kind, title, title, context=context, requester=asked, tags=(tag, *weights))
@@ -196,6 +197,6 @@ def split(desk: Desk, place: Place, titles: list[str]) -> list[str]:
         return tag.start, tag.span_end, f"`{tag.name}` ({links})".encode()
 
     edit(f"{desk.root}/{place.path}", change)
-    if read_file(f"{desk.root}/{place.path}") and (state := places.record(desk.store, place)) is not None:
-        approving.restage(desk.store, state, desk.by, [{"e": "staged", "stage": items.GONE, "how": "split"}])
+    if read_file(f"{desk.root}/{place.path}") and (state := item.record(desk.store, place)) is not None:
+        approve.restage(desk.store, state, desk.by, [{"e": "staged", "stage": sync.GONE, "how": "split"}])
     return made

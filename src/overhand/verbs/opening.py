@@ -8,13 +8,16 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand import checks, finish, handles, model, preparing, prompts, run, sessions, trees, trust
-from overhand import config as configs
-from overhand.agents import files, programs
-from overhand.callers import caller, require_person
+from overhand.agents import files, programs, sessions
 from overhand.errors import BadInput, Refused, storage_failed
-from overhand.files import read_file, write_file
-from overhand.store import new_run_id
+from overhand.policy import config as configs
+from overhand.policy import trust
+from overhand.policy.caller import caller, require_person
+from overhand.record import model
+from overhand.record.store import new_run_id
+from overhand.runs import checks, finish, prepare, prompt, run, worktree
+from overhand.system import detached
+from overhand.system.files import read_file, write_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.control import may_run
 from overhand.verbs.look import describe
@@ -22,7 +25,7 @@ from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.shapes import Event, State
+    from overhand.record.task import Event, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,16 @@ def _instead(state: State) -> str:
 
 def _begin(session: Session, work: run.Work, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
-    text, handoff = preparing.read_handoff(session.store, task_id)
-    prepared = preparing.Prepared(agent, handoff, text, trees.snapshot(session.root))
+    text, handoff = prepare.read_handoff(session.store, task_id)
+    prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
     with session.store.locked(task_id, work.by) as task:
         may_run(session, task.state, again=True)
         before = task.state["runs"][-1]["id"]
-        preparing.archive(task, task.state["runs"])
+        prepare.archive(task, task.state["runs"])
         run_id = new_run_id()
         place = session.store.run_folder(task_id, run_id)
-        preparing.lay_out(work, task, run_id, prepared)
-        life = handles.take_life(f"{place}/life")  # nobody knows the folder yet
+        prepare.lay_out(work, task, run_id, prepared)
+        life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
         made: Event = {**run.created(run_id, agent.name, agent.driver, 0.0), "attached": True}
         accepted: Event = {"e": "accepted", "agent": agent.name, "resume": {"run": before, "why": "opened"}}
         task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
@@ -94,7 +97,7 @@ def _begin(session: Session, work: run.Work, task_id: str, agent: Agent) -> Open
 
 def _foreground(argv: list[str], work: run.Work, state: State, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
-    env = {**checks.clean_environment(work.env), **prompts.environment(work.store, state, opened.run_id)}
+    env = {**checks.clean_environment(work.env), **prompt.environment(work.store, state, opened.run_id)}
     kept = {number: signal.signal(number, _not_ours) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         code = subprocess.Popen(argv, cwd=work.store.root, env=env, pass_fds=(opened.life,)).wait()

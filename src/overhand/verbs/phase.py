@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import checkpoints, phases, summon
 from overhand.errors import NotAllowed, Refused, StaleRun
-from overhand.model import current_run
+from overhand.record.model import current_run
+from overhand.runs import checkpoints, phases
+from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.shapes import Event, State
+    from overhand.policy.caller import Caller
+    from overhand.record.task import Event, State
 
 
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
@@ -67,5 +68,5 @@ def _carry_out(session: Session, who: Caller, state: State, moved: phases.Move) 
                 {"e": "control", "command": "ESCALATE", "arg": "", "run": run_id, "reason": reason, "ok": True},
                 {"e": "notice", "text": f"It calls for a person: {reason}"},
             )
-        summon.call(session.store, [state["task_id"]])
+        client.call(session.store, [state["task_id"]])
     return saved

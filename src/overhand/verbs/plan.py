@@ -7,14 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, Refused
-from overhand.files import MAX_PLAN, read_named
+from overhand.system.files import MAX_PLAN, read_named
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from overhand.documents.problems import Problem
-    from overhand.plans.matching import AgentFacts
+    from overhand.plans.match import AgentFacts
     from overhand.plans.model import Plan
 
 SCHEMA = "overhand.plan/1"
@@ -101,13 +101,13 @@ def look_over(session: Session, given: Source, *, strict: bool = False, own: Ite
     from overhand.documents.problems import by_line
     from overhand.documents.problems import strict as as_strict
     from overhand.plans.check import check
-    from overhand.plans.reading import read
+    from overhand.plans.reader import read
 
     found = read(given.raw, given.word)
     plan, problems = found.plan, list(found.problems)
     if plan is not None:
-        from overhand.callers import caller
-        from overhand.plans.matching import AgentFacts, match
+        from overhand.plans.match import AgentFacts, match
+        from overhand.policy.caller import caller
 
         agents = {**facts(session), **{name: AgentFacts() for name in own}}
         depth = caller(session.store).depth + 1  # the plan itself is no level
@@ -118,10 +118,10 @@ def look_over(session: Session, given: Source, *, strict: bool = False, own: Ite
 
 def facts(session: Session) -> Mapping[str, AgentFacts]:
     """What is known of every agent that a node can name."""
-    from overhand import trust
     from overhand.agents import REAL, files
     from overhand.errors import OverhandError
-    from overhand.plans.matching import AgentFacts
+    from overhand.plans.match import AgentFacts
+    from overhand.policy import trust
 
     config = trust.settings(session.root)
     found = {}

@@ -7,9 +7,9 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand import model
 from overhand.errors import BadInput
 from overhand.plans import progress
+from overhand.record import model
 from overhand.verbs import Answer, Session
 from overhand.verbs.planview import SCHEMA, View, line
 from overhand.verbs.reconcile import refresh
@@ -17,7 +17,7 @@ from overhand.verbs.reconcile import refresh
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.shapes import State
+    from overhand.record.task import State
 
     Row = dict[str, Any]
 
@@ -72,22 +72,21 @@ def show(session: Session, word: str, watch: bool = False, format: str = "text")
 
 def _document(session: Session, view: View, format: str) -> Row:
     """The output form, with the states and results of now."""
-    from overhand import merging
-    from overhand.plans import writing
+    from overhand.plans import results, writer
 
     rows: dict[str, Row] = {}
     for name, known in view.state.nodes.items():
         status = _STATUSES.get(known.state, "running")
         rows[name] = {"status": "partial" if status == "completed" and known.status == "partial" else status}
         if known.state == progress.VERIFIED and name in view.tasks:
-            value = merging.value_of(session.store, view.tasks[name], known.digest)
+            value = results.value_of(session.store, view.tasks[name], known.digest)
             rows[name]["result"] = {"summary": value.summary} if value.data is None else value.data
     own = session.store.state(view.task_id)
     status = own["status"] if own["status"] is not None else "running" if own["runs"] else "pending"
-    made = writing.written(view.plan, str(status), rows)
+    made = writer.written(view.plan, str(status), rows)
     head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own["handle"], "format": format}
     if format == "yaml":
-        return {**head, "plan": made, "text": writing.as_yaml(made), "raw": True}
+        return {**head, "plan": made, "text": writer.as_yaml(made), "raw": True}
     import json
 
     return {**head, "plan": made, "text": json.dumps(made, ensure_ascii=False, indent=2, default=str), "raw": True}
@@ -114,7 +113,7 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
     told = {"schema": SCHEMA, "do": "graph", "format": format, "nodes": len(plan.nodes), "text": text}
     if out is None or out == "-":
         return Answer({**told, "raw": True})
-    from overhand.files import write_file
+    from overhand.system.files import write_file
 
     if os.path.isdir(out):
         raise BadInput(f"--out {out} is a folder.", f"Name the file to write, such as plan.{format}")
@@ -127,10 +126,10 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
 
 def _each(session: Session, view: View, until: float = float("inf")) -> Iterator[State]:
     """Whenever something happened to the plan, until it is at rest or the time is over."""
-    from overhand import waiting
+    from overhand.questions import wait
     from overhand.verbs.look import at_rest
 
-    with waiting.bell(session.store, [view.task_id]) as bell:
+    with wait.bell(session.store, [view.task_id]) as bell:
         while True:
             state = refresh(session, session.store.state(view.task_id))
             view.look()
@@ -179,7 +178,7 @@ def seen(session: Session, task_id: str) -> Row:
 
 def wait_until(session: Session, task_id: str, until: float) -> bool:
     """Tell how it goes, node by node, until it is at rest (then True), a node asks something or the time is over."""
-    from overhand.callers import caller
+    from overhand.policy.caller import caller
     from overhand.verbs.look import at_rest
 
     view = View(session, task_id)
@@ -195,13 +194,14 @@ def wait_until(session: Session, task_id: str, until: float) -> bool:
 @contextmanager
 def _slotless(session: Session, task_id: str) -> Iterator[None]:
     """A run that waits for its plan holds no slot."""
-    from overhand import summon, waiting
-    from overhand.callers import caller
+    from overhand.policy.caller import caller
+    from overhand.questions import wait
+    from overhand.supervisor import client
 
     who = caller(session.store)
-    with waiting.without_slot(session.store, who.task, who.run):
+    with wait.without_slot(session.store, who.task, who.run):
         if not who.is_person:
-            summon.call(session.store, [task_id])  # our slot is free now
+            client.call(session.store, [task_id])  # our slot is free now
         yield
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from overhand import trust
-from overhand.callers import caller
 from overhand.errors import AgentNotFound, BadInput, Refused, storage_failed
 from overhand.plans import skeleton
+from overhand.policy import trust
+from overhand.policy.caller import caller
 from overhand.verbs import Answer, Session
 from overhand.verbs.plan import SCHEMA, Source, facts, look_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.plans.matching import AgentFacts
+    from overhand.plans.match import AgentFacts
 
 FOLDER = ".overhand/plans"
 _MOST = 2000  # characters of a task, as of any other

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import budget
 from overhand.errors import NotFound, Refused
+from overhand.policy import budget
 from overhand.verbs.cost import with_reports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.shapes import State
+    from overhand.record.task import State
     from overhand.verbs import Session
 
     Row = dict[str, Any]

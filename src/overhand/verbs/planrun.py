@@ -6,17 +6,18 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand import callers, model, trust
-from overhand import config as configs
 from overhand.errors import BadInput, NotTrusted, Refused
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.record import model
 from overhand.verbs import Answer, Session
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, Source
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
     from overhand.plans.model import Plan
-    from overhand.shapes import State
+    from overhand.policy.caller import Caller
+    from overhand.record.task import State
 
 
 def run(
@@ -60,7 +61,7 @@ def accept(
     from overhand.verbs.setup import first_use
 
     plans.refuse_way_out(session, given)
-    who = callers.caller(session.store)
+    who = caller.caller(session.store)
     if settings and not (who.is_person and session.via != "mcp"):
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
     wanted = dict(configs.setting(text) for text in settings or ())
@@ -80,7 +81,7 @@ def accept(
 def _hand_over(
     session: Session, given: Source, plan: Plan, vouched: bool, budget: str | None, settings: dict[str, Any]
 ) -> State:
-    from overhand import starting
+    from overhand.plans import task
 
     options = {
         "name": os.path.basename(given.path) or "plan.yaml",
@@ -88,7 +89,7 @@ def _hand_over(
         "settings": settings,
         "trusted": vouched,
     }
-    return starting.accept(session, plan, given.raw.decode("utf-8", "replace"), options)
+    return task.accept(session, plan, given.raw.decode("utf-8", "replace"), options)
 
 
 def limited(
@@ -108,7 +109,7 @@ def limited(
         if not changes["timeout"]:
             raise BadInput("--timeout is no time at all.", "Write it as 30s, 5m or 2h.")
     if budget is not None:
-        from overhand.budget import parse
+        from overhand.policy.budget import parse
         from overhand.verbs.request import budget_of
 
         budget_of(budget)

@@ -6,15 +6,15 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand import log, model
 from overhand.errors import NotFound, OverhandError
 from overhand.plans import progress
 from overhand.plans.advance import advance, new_state
+from overhand.record import log, model
 from overhand.verbs import Session
 
 if TYPE_CHECKING:
     from overhand.plans.model import Plan
-    from overhand.shapes import State
+    from overhand.record.task import State
 
     Row = dict[str, Any]
 
@@ -47,10 +47,10 @@ class View:
     """A plan as its events tell it; each look reads only what is new."""
 
     def __init__(self, session: Session, task_id: str) -> None:
-        from overhand import merging
+        from overhand.plans import results
 
         self.session, self.store, self.task_id = session, session.store, task_id
-        self.plan: Plan = merging.read_plan(session.store, session.store.state(task_id))
+        self.plan: Plan = results.read_plan(session.store, session.store.state(task_id))
         self.state = new_state(self.plan)
         self.tasks: dict[str, str] = {}  # by node
         self.began: dict[str, float] = {}  # by node, of the attempt that runs
@@ -169,7 +169,8 @@ class View:
 
     def _say_paused(self, rows: list[Row]) -> None:
         """Of nodes that a provider's limit keeps from going on, until when."""
-        from overhand import config, quota
+        from overhand.agents import quota
+        from overhand.policy import config
 
         if not (paused := quota.pauses(self.store)):
             return
@@ -205,20 +206,20 @@ class View:
 
     def _asked(self, own: State) -> dict[str, str]:
         """By node, what a person is asked before it may begin."""
-        from overhand import questions
+        from overhand.questions import record
 
         return {
-            one["step"].rpartition(".")[0]: questions.text_of(self.store, self.task_id, one)
+            one["step"].rpartition(".")[0]: record.text_of(self.store, self.task_id, one)
             for one in model.open_questions(own)
             if one["step"] and one["step"].rpartition(".")[0] in self.plan.nodes
         }
 
     def _question(self, task_id: str) -> str | None:
-        from overhand import questions
+        from overhand.questions import record
 
         state = self._child(task_id)
         asked = model.open_questions(state) if state else []
-        return questions.text_of(self.store, task_id, asked[0]) if asked else None
+        return record.text_of(self.store, task_id, asked[0]) if asked else None
 
 
 def _indents(plan: Plan) -> dict[str, int]:

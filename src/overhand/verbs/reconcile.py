@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 
-from overhand import log, machine, model, questions
 from overhand.errors import Refused
+from overhand.questions import record
+from overhand.record import log, model
+from overhand.system import machine
 from overhand.verbs import PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.shapes import State
+    from overhand.record.task import State
     from overhand.verbs import Session
 
 
@@ -23,10 +25,10 @@ def looks_dead(session: Session, state: State) -> bool:
         return True
     if run["driver"] == model.PLAN:
         return False  # it lives until it is judged: whichever supervisor runs carries it
-    from overhand import handles
+    from overhand.system import detached
 
     place = session.store.run_folder(state["task_id"], run["id"])
-    return handles.exit_code(place) is not None or not handles.lives(place)
+    return detached.exit_code(place) is not None or not detached.lives(place)
 
 
 def refresh(session: Session, state: State) -> State:
@@ -34,29 +36,29 @@ def refresh(session: Session, state: State) -> State:
     does the rest."""
     if looks_dead(session, state):
         state = _settle(session, state)
-    elif _may_ask(state) and questions.has_unread(session.store, state):
+    elif _may_ask(state) and record.has_unread(session.store, state):
         state = _take_questions(session, state)
     if state["item"]:
         state = _show_tag(session, state)
     if needs_supervisor(state) and not _is_carried(session, state):
-        from overhand import summon
+        from overhand.supervisor import client
 
-        if summon.running(session.store) is None:
-            summon.call(session.store, [state["task_id"]])
+        if client.running(session.store) is None:
+            client.call(session.store, [state["task_id"]])
         elif state["resume"] if state["queued"] else model.is_plan(state):
             # whoever answered may have died before it said so; and so may the program that carried a plan of its own
-            summon.remind(session.store, [state["task_id"]])
+            client.remind(session.store, [state["task_id"]])
     return state
 
 
 def _show_tag(session: Session, state: State) -> State:
     """The tag of its item follows the record, should whoever wrote that have been killed; unless the file is busy."""
-    from overhand import items
-    from overhand.callers import caller
+    from overhand.items import sync
+    from overhand.policy.caller import caller
 
     try:
         by = caller(session.store).by(session.via)
-        return items.show(session.store, by, state["task_id"]) if items.owes(state) else state
+        return sync.show(session.store, by, state["task_id"]) if sync.owes(state) else state
     except Refused:
         return state
 
@@ -68,11 +70,11 @@ def _may_ask(state: State) -> bool:
 
 def _take_questions(session: Session, state: State) -> State:
     """What an agent asked by a file that nobody has recorded yet; who only looks is not held up by a busy task."""
-    from overhand import doors
-    from overhand.callers import caller
+    from overhand.policy.caller import caller
+    from overhand.questions import files
 
     try:
-        return doors.take(session.store, state, caller(session.store).by(session.via))[0]
+        return files.take(session.store, state, caller(session.store).by(session.via))[0]
     except Refused:
         return state
 
@@ -94,23 +96,24 @@ def _is_carried(session: Session, state: State) -> bool:
 
 def _settle(session: Session, state: State) -> State:
     """A supervisor that is at work does it, and we wait for that; without one, we do it ourselves."""
-    from overhand import summon
+    from overhand.supervisor import client
 
-    if summon.running(session.store) is not None:
+    if client.running(session.store) is not None:
         return _settled_by_supervisor(session, state)
-    from overhand import config, effects, finish, run
-    from overhand.callers import caller
+    from overhand.policy import config
+    from overhand.policy.caller import caller
+    from overhand.runs import control, finish, run
 
     work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
     state = run.settle(work, state["task_id"])
     if children := run.stop_children(work, state):
-        summon.call(session.store, children)
+        client.call(session.store, children)
     if finish.unjudged(state) and not state["checks"]:
         state = finish.finish(work, state["task_id"])
         if children := run.stop_children(work, state):  # its last words may have called for a person
-            summon.call(session.store, children)
-        if parent := effects.report_to_parent(work, state):
-            summon.call(session.store, [parent])
+            client.call(session.store, children)
+        if parent := control.report_to_parent(work, state):
+            client.call(session.store, [parent])
     return state
 
 
@@ -118,12 +121,13 @@ def _settled_by_supervisor(session: Session, state: State) -> State:
     """It is only a moment behind, in which a dead run would look alive; one that has more to do is not waited for."""
     import time
 
-    from overhand import summon, waiting
+    from overhand.questions import wait
+    from overhand.supervisor import client
 
     task_id = state["task_id"]
-    with waiting.bell(session.store, [task_id]) as bell:
-        summon.call(session.store, [task_id])
-        until = waiting.deadline(session.patience)
+    with wait.bell(session.store, [task_id]) as bell:
+        client.call(session.store, [task_id])
+        until = wait.deadline(session.patience)
         while looks_dead(session, state := session.store.state(task_id)):
             run = model.current_run(state)
             if run and run["state"] == "ended" and state["checks"]:

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from overhand import budget
-from overhand.contracts import CONTRACTS, contract_name
 from overhand.documents import handoff as handoffs
+from overhand.documents.contracts import CONTRACTS, contract_name
 from overhand.documents.text import decode
 from overhand.errors import BadInput, NotFound
-from overhand.files import read_file, write_file
+from overhand.policy import budget
+from overhand.system.files import read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.config import Config
     from overhand.documents.handoff import Handoff
     from overhand.documents.problems import Problem
+    from overhand.policy.config import Config
     from overhand.verbs import Session
 
 MAX_TITLE = 2000
@@ -164,7 +164,7 @@ def choose_contract(
 
 def read_schema(path: str) -> bytes:
     """A JSON Schema from a file; one that is none is told now, not after the work."""
-    from overhand.contracts import validate_data
+    from overhand.documents.contracts import validate_data
     from overhand.documents.jsontext import load
 
     raw = read_file(os.path.realpath(path))

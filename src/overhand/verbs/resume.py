@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import checkpoints, model, questions, spending, trust
-from overhand import config as configs
 from overhand.agents import files
-from overhand.callers import caller
 from overhand.errors import BadInput, NotAllowed, Refused
+from overhand.policy import config as configs
+from overhand.policy import trust
+from overhand.policy.caller import caller
+from overhand.questions import record
+from overhand.record import model
+from overhand.runs import checkpoints, spending
 from overhand.verbs.ask import give
 from overhand.verbs.control import may_run, queue_again, run_plan
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.request import budget_of
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.shapes import Event, State
+    from overhand.policy.caller import Caller
+    from overhand.record.task import Event, State
     from overhand.verbs import Answer, Session
 
 
@@ -112,7 +115,7 @@ def _take_answer(session: Session, who: Caller, state: State, text: str, how: di
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
     if model.open_questions(state):
-        questions.choose(state, None)  # says which are open, if there are several
+        record.choose(state, None)  # says which are open, if there are several
         give(session, who, state["task_id"], None, text, resume=False)
     elif len(text) > 2000:
         raise BadInput("--answer is too long for a note.", "Write it into a file and name the file.")
@@ -124,6 +127,6 @@ def unanswered(state: State) -> Refused:
     """What it waits for, and how to answer."""
     still_open = model.open_questions(state)
     handle = state["handle"] or state["task_id"]
-    told = "; ".join(f"{q['seq']}: {questions.shorten(q['question'], 100)}" for q in still_open)
+    told = "; ".join(f"{q['seq']}: {record.shorten(q['question'], 100)}" for q in still_open)
     word = f"overhand answer {handle}" + (f" {still_open[0]['seq']}" if len(still_open) > 1 else "")
     return Refused(f"Task {handle} waits for an answer ({told}).", f"Answer it, and it goes on by itself: {word} TEXT")

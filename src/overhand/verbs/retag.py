@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from overhand import finding, tags
+from overhand.documents import tags
 from overhand.errors import BadInput, NotFound, Refused, TimedOut
+from overhand.items import find
 from overhand.verbs import Answer, Session
 from overhand.verbs.tag import SCHEMA, USAGE, named, row
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from overhand.edits import Patch
-    from overhand.tags import Tag
+    from overhand.documents.tags import Tag
+    from overhand.system.edits import Patch
 
 _MOST = 1 << 30  # bytes: such a file still fits into memory a few times
 
@@ -31,7 +32,7 @@ def _place(written: str) -> tuple[str, str, int]:
 
 
 def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> bytes:
-    from overhand.edits import edit
+    from overhand.system.edits import edit
 
     if not path.lower().endswith((".md", ".markdown")) and os.path.exists(path):
         raise BadInput(
@@ -39,7 +40,7 @@ def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> b
         )
 
     def in_text(raw: bytes) -> Patch | None:
-        if not finding.is_text(raw):
+        if not find.is_text(raw):
             raise BadInput(f"{file} is not text; nothing was changed.", "Tags stand in Markdown files: name one.")
         return change(raw)
 
@@ -70,7 +71,7 @@ def add_tag(session: Session, file: str, name: str, **_: Any) -> Answer:
 
 def remove_tag(session: Session, file: str, name: str, **_: Any) -> Answer:  # noqa: ARG001 -- all five are called alike
     """Wherever it is live in the file, or in one line."""
-    from overhand.edits import together
+    from overhand.system.edits import together
 
     file, path, line = _place(file)
     wanted = named(name)
@@ -144,7 +145,7 @@ def _may_write(session: Session, name: str) -> None:
     """An agent cannot approve, by no verb."""
     if tags.stage(name) not in ("delegated", "next") or not session.store.exists():
         return
-    from overhand.callers import caller, require_person
+    from overhand.policy.caller import caller, require_person
 
     require_person(caller(session.store), f"Approving an item ({name})")
 
@@ -170,7 +171,7 @@ def _lost(session: Session, file: str, path: str, raw: bytes, olds: list[str], l
 def _holder(session: Session, path: str, held: Tag) -> str:
     if held.task:
         return f"task {held.task} has it"
-    from overhand.jsonline import loads
+    from overhand.system.jsonline import loads
 
     try:
         with open(f"{session.store.own}/claims.jsonl", encoding="utf-8", errors="replace") as file:
@@ -191,9 +192,9 @@ def _note_claim(session: Session, path: str, held: Tag) -> None:
     """So that others can be told; nothing depends on it."""
     if held.task or not session.store.exists():
         return
-    from overhand.callers import user
-    from overhand.jsonline import dumps
-    from overhand.machine import now
+    from overhand.policy.caller import user
+    from overhand.system.jsonline import dumps
+    from overhand.system.machine import now
 
     run = os.environ.get("OVERHAND_RUN")
     said = {
@@ -221,8 +222,8 @@ def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above
     """As soon as a tag is there."""
-    from overhand.model import duration
-    from overhand.watchfile import until
+    from overhand.record.model import duration
+    from overhand.system.file_watch import until
 
     wanted = named(name, wild=True)
     file, path, line = _place(file)
@@ -238,6 +239,6 @@ def await_tag(session: Session, file: str, name: str, timeout: str | None = None
 
 
 def _first(raw: bytes, wanted: str, line: int) -> Tag | None:
-    fits = finding.matcher(wanted)
-    found = tags.scan(raw, finding.literal(wanted).encode())
+    fits = find.matcher(wanted)
+    found = tags.scan(raw, find.literal(wanted).encode())
     return next((one for one in found if fits(one.name) and line in (0, one.line)), None)

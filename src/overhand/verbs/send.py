@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import config as configs
-from overhand import effects, messages, model, questions, spending, summon, trust
 from overhand.agents import files
-from overhand.callers import caller
 from overhand.errors import BadInput, NotAllowed, Refused
+from overhand.policy import config as configs
+from overhand.policy import trust
+from overhand.policy.caller import caller
+from overhand.questions import record
+from overhand.record import model
+from overhand.runs import control, messages, spending
+from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 from overhand.verbs.control import may_run
 from overhand.verbs.listing import waits
@@ -17,9 +21,9 @@ from overhand.verbs.request import read_document
 from overhand.verbs.resume import unanswered
 
 if TYPE_CHECKING:
-    from overhand.callers import Caller
-    from overhand.shapes import Event, Run, State
-    from overhand.store import Locked
+    from overhand.policy.caller import Caller
+    from overhand.record.store import Locked
+    from overhand.record.task import Event, Run, State
 
 _MOST = 100_000  # characters
 
@@ -45,9 +49,9 @@ def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bo
         state = task.state
     message = state["messages"][-1]
     if how == "into its run":
-        questions.deliver(session.store, task_id, state["questions"][-1], said)
+        record.deliver(session.store, task_id, state["questions"][-1], said)
     if state["queued"] or model.current_run(state):
-        summon.call(session.store, [task_id])
+        client.call(session.store, [task_id])
     handle = state["handle"] or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
     return {
@@ -75,7 +79,7 @@ def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
     with session.store.locked(task_id, who.by(session.via)) as task:
         task.append({**messages.event(task.folder, said), "run": current["id"] if current else None}, sync=True)
         state = task.state
-    summon.call(session.store, [task_id])
+    client.call(session.store, [task_id])
     nodes = [s for s in session.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == task_id]
     told = [one for s in nodes if s["status"] is None and (one := _to_node(session, who, s["task_id"], said))]
     handle = state["handle"] or task_id
@@ -177,7 +181,7 @@ def _record(session: Session, task: Locked, text: str) -> str:
         return "when its run ends"
     n = len(state["messages"]) + 1
     cause = f"message:{n}"
-    given = effects.given(session.store, state, current["id"], f"Message {n}", text, cause, via="control")
+    given = control.given(session.store, state, current["id"], f"Message {n}", text, cause, via="control")
     task.append({**made, "run": current["id"]}, *given, sync=True)
     return "into its run"
 

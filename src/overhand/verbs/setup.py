@@ -6,8 +6,8 @@ import os
 
 import overhand
 from overhand.errors import BadInput, NotFound, NotTrusted, Refused
-from overhand.files import read_file, write_file
-from overhand.masking import address
+from overhand.system.files import read_file, write_file
+from overhand.system.secrets import address
 from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ def demo(session: Session, keep: bool = False) -> Answer:
     answer = Answer({"schema": "overhand.demo/1"})
 
     def steps() -> Iterator[dict[str, Any]]:
-        for item in import_module("overhand.demo").run(keep=keep):
+        for item in import_module("overhand.testing.demo").run(keep=keep):
             answer.code = 1 if item.get("ok") is False else 0
             yield item
 
@@ -57,7 +57,7 @@ def demo(session: Session, keep: bool = False) -> Answer:
 
 def init(session: Session) -> Answer:
     """Write the settings; what is there already stays as it is."""
-    from overhand.callers import caller, require_person
+    from overhand.policy.caller import caller, require_person
 
     require_person(caller(session.store), "Setting up a project")
     wrote = set_up(session)
@@ -80,7 +80,7 @@ def first_use(session: Session) -> None:
 
 def set_up(session: Session) -> list[str]:
     """The three files of `init`; what we wrote ourselves is trusted, nothing else."""
-    from overhand import projects, trust
+    from overhand.policy import projects, trust
 
     known = session.store.exists()
     session.store.ensure()
@@ -152,8 +152,8 @@ def proposed_checks(root: str) -> dict[str, str]:
 
 def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Answer:
     """Show what would be allowed to run, ask, remember its content; of some files, or of all."""
-    from overhand import trust
-    from overhand.callers import caller, require_person
+    from overhand.policy import trust
+    from overhand.policy.caller import caller, require_person
 
     require_person(caller(session.store), "Trusting a project")
     wanted = [_in_project(session.root, name) for name in file or ()]
@@ -212,7 +212,7 @@ def _of_program(text: str) -> list[str]:
 
 def _of_plan(text: str, name: str) -> list[str]:
     """Who would work, and which commands would run."""
-    from overhand.plans.reading import read
+    from overhand.plans.reader import read
     from overhand.verbs.plan import commands
 
     plan = read(text, name).plan
@@ -228,8 +228,8 @@ def what_it_runs(root: str, name: str) -> list[str]:
     import tomllib
 
     from overhand.agents.files import parse_yaml
-    from overhand.markdown import front_matter
-    from overhand.trust import PLANS, of_program
+    from overhand.documents.markdown import front_matter
+    from overhand.policy.trust import PLANS, of_program
 
     text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
     if name.endswith(PLANS) and name not in of_program(root, "acp"):

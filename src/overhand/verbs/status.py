@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from overhand import log, machine, model
 from overhand.errors import OverhandError, storage_failed
-from overhand.files import read_file
-from overhand.overview import Overview
+from overhand.record import log, model
+from overhand.record.overview import Overview
+from overhand.system import machine
+from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import needs_supervisor, refresh
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.shapes import Run, State
-    from overhand.store import Store
+    from overhand.record.store import Store
+    from overhand.record.task import Run, State
 
     Row = dict[str, Any]
 
@@ -80,7 +81,7 @@ class Headline:
         return shown
 
     def _everywhere(self) -> list[Project]:
-        from overhand import projects
+        from overhand.policy import projects
 
         for root in projects.known():
             if root not in self.projects:
@@ -192,7 +193,7 @@ class Project:
         """What a coding agent said or did last, where no step says more."""
         if live is None or not state["settings"].get("real"):
             return None
-        from overhand import sessions
+        from overhand.agents import sessions
 
         store = self.session.store
         return sessions.lately(store.run_folder(state["task_id"], live["id"]), live["driver"], store.root) or None
@@ -228,9 +229,9 @@ def _typed(store: Store) -> list[Row]:
     raw = read_file(f"{store.own}/sightings") or b""
     if not raw or raw.endswith(b'"waiting": {}}'):
         return []
-    from overhand import sightings
+    from overhand.items import unrecorded
 
-    names = {key.rpartition("#")[0]: told for key, told in sightings.waiting(store).items()}
+    names = {key.rpartition("#")[0]: told for key, told in unrecorded.waiting(store).items()}
     return [
         {"item": name, "since": told.get("since"), "why": told.get("why"), "command": f"overhand item approve {name}"}
         for name, told in sorted(names.items())
@@ -244,7 +245,7 @@ def _plan(path: str) -> tuple[int, int, str] | None:
         return None
     if raw is None or b"plan" not in raw.lower():
         return None
-    from overhand import steps
+    from overhand.runs import steps
 
     return steps.progress(raw)
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from overhand import model, steps
-from overhand.callers import caller
 from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
-from overhand.files import read_file
+from overhand.policy.caller import caller
+from overhand.record import model
+from overhand.runs import steps
+from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.callers import Caller
-    from overhand.shapes import Event, State
-    from overhand.steps import Item
-    from overhand.store import Locked
+    from overhand.policy.caller import Caller
+    from overhand.record.store import Locked
+    from overhand.record.task import Event, State
+    from overhand.runs.steps import Item
 
 _LONG = 200  # characters of a step's text in the log and of a reason in the file
 

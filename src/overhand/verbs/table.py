@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.model import CLAIMS
+from overhand.record.model import CLAIMS
 from overhand.verbs import Arg, Verb
 from overhand.verbs.noted import NOTED
 

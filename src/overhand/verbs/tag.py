@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from overhand import finding
 from overhand.errors import BadInput
+from overhand.items import find
 from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from overhand.finding import Hit
-    from overhand.tags import Tag
+    from overhand.documents.tags import Tag
+    from overhand.items.find import Hit
 
 SCHEMA = "overhand.tag/1"
 USAGE = {
@@ -47,10 +47,10 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
 
 def named(word: str, *, wild: bool = False) -> str:
     """A tag as it is written; the `#` may be left out."""
-    name = finding.hashed(word)
+    name = find.hashed(word)
     if wild and any(sign in name for sign in "*?["):
         return name
-    from overhand.tags import is_tag
+    from overhand.documents.tags import is_tag
 
     if is_tag(name):
         return name
@@ -59,7 +59,7 @@ def named(word: str, *, wild: bool = False) -> str:
 
 def row(path: str, raw: bytes, found: Tag) -> dict[str, Any]:
     """One hit, as scripts read it."""
-    from overhand import tags
+    from overhand.documents import tags
 
     weights, text = tags.weights(raw, found), tags.line_text(raw, found)
     return tags.row(path, found.line, found.name, found.on_tags_line, weights, found.task, text)
@@ -84,11 +84,11 @@ def _find(
         warnings.append(text)
         session.tell(text)
 
-    place, pattern = finding.relative(where), named(name, wild=True)
+    place, pattern = find.relative(where), named(name, wild=True)
     if session.plain and not (around or tags_only):
-        texts = finding.lines(place, pattern, all=no_ignore, warn=warn)
+        texts = find.lines(place, pattern, all=no_ignore, warn=warn)
         return _text(texts if files else [line for lines in texts.values() for line in lines])
-    hits = finding.search(place, pattern, all=no_ignore, warn=warn)
+    hits = find.search(place, pattern, all=no_ignore, warn=warn)
     if tags_only:
         hits = [(path, raw, kept) for path, raw, found in hits if (kept := [one for one in found if one.on_tags_line])]
     if session.plain:
@@ -105,15 +105,17 @@ def _text(lines: Iterable[str]) -> Answer:
 
 def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files: bool) -> Answer | None:
     """The same from the daemon, which has it in memory; None if there is none, or it would rather have us look."""
-    from overhand import indexed
+    from overhand.supervisor import index_client
 
     form = "files" if files else "text" if session.plain else "rows"
-    told = indexed.find(session.store, finding.relative(where), named(name, wild=True), tags_only=tags_only, form=form)
+    told = index_client.find(
+        session.store, find.relative(where), named(name, wild=True), tags_only=tags_only, form=form
+    )
     if told is None:
         return None
     if session.plain:
         return _text([told])
-    from overhand.jsonline import loads
+    from overhand.system.jsonline import loads
 
     lines = told.split("\n") if told else []
     found = {"files": lines} if files else {"hits": [loads(line) for line in lines]}
@@ -152,7 +154,7 @@ def _lines(hits: list[Hit], around: int) -> list[str]:
 
 
 def _with_context(path: str, raw: bytes, hit: set[int], around: int) -> list[str]:
-    from overhand.mentions import BOM
+    from overhand.documents.mentions import BOM
 
     every = raw.removeprefix(BOM).split(b"\n")
     if every and not every[-1]:

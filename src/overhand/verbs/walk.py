@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand import doors, model, questions
-from overhand.callers import caller
 from overhand.errors import BadInput, Busy, Refused
+from overhand.policy.caller import caller
+from overhand.questions import files, record
+from overhand.record import model
 from overhand.verbs import Answer, Session
 from overhand.verbs.ask import give
 from overhand.verbs.listing import of_plan
 
 if TYPE_CHECKING:
-    from overhand.shapes import Event, Question, State
+    from overhand.record.task import Event, Question, State
 
 
 def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
@@ -22,7 +23,7 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
     payload: dict[str, Any] = {"schema": "overhand.answer/1", "questions": shown, "answered": []}
     if not session.interactive or session.read is None or not waiting:
         if handle is not None and not waiting:
-            questions.choose(session.store.state(session.store.resolve(handle)), None)
+            record.choose(session.store.state(session.store.resolve(handle)), None)
         return Answer(payload)
     who = caller(session.store)
     for number, one in enumerate(shown, 1):
@@ -49,7 +50,7 @@ def _states(session: Session, handle: str | None) -> list[State]:
 def _with_files(session: Session, state: State, by: Event) -> State:
     """The task with what lies in its `ipc/`; one that is held by somebody is shown as it is recorded."""
     try:
-        return doors.take(session.store, state, by)[0]
+        return files.take(session.store, state, by)[0]
     except Busy as error:
         session.tell(error.message)
         return state
@@ -63,7 +64,7 @@ def item(session: Session, state: State, question: Question) -> dict[str, Any]:
         "title": state["title"],
         "path": state["path"],
         "seq": question["seq"],
-        "question": questions.text_of(session.store, state["task_id"], question),
+        "question": record.text_of(session.store, state["task_id"], question),
         "options": question["options"],
         "closed": question["closed"],
         "step": question["step"],

@@ -13,8 +13,8 @@ import pytest
 from overhand.documents.problems import Problem, by_line, has_errors
 from overhand.plans.check import check
 from overhand.plans.codes import CODES
-from overhand.plans.matching import AgentFacts
-from overhand.plans.reading import read
+from overhand.plans.match import AgentFacts
+from overhand.plans.reader import read
 from plans.checking.broken import BYTES, JSON, YAML
 from plans.reading.examples import AGENTS
 

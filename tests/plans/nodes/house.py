@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand import config, nodes, summon, trust
 from overhand.documents import handoff as handoffs
+from overhand.plans import node_task
 from overhand.plans.model import Interface, Node, Plan
-from overhand.store import Store
+from overhand.policy import config, trust
+from overhand.record.store import Store
+from overhand.supervisor import client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from overhand.agents import Agent
     from overhand.documents.handoff import Handoff
-    from overhand.nodes import Ground
-    from overhand.shapes import State
+    from overhand.plans.node_task import Ground
+    from overhand.record.task import State
     from overhand.testing.project import ProjectDir
 
 BY = {"kind": "person", "via": "test"}
@@ -46,21 +48,21 @@ class House:
 
     def ground(self, plan: Plan, state: Mapping[str, Any] | None = None, **options: Any) -> Ground:
         known: Any = {**self.state, **(state or {})}
-        return nodes.ground(self.store, config.load(self.store.root), plan, known, RUN, **options)
+        return node_task.ground(self.store, config.load(self.store.root), plan, known, RUN, **options)
 
     def draft(self, plan: Plan, inputs: Mapping[str, Any] | None = None, **options: Any) -> tuple[Handoff, Any, Any]:
         """The first node's HANDOFF, what `created` would say, and the files."""
         node = next(iter(plan.nodes.values()))
-        _, text, created, files = nodes.draft(self.ground(plan, **options), node, inputs or {})
+        _, text, created, files = node_task.draft(self.ground(plan, **options), node, inputs or {})
         return handoffs.parse(text), created, files
 
     def hand_over(self, plan: Plan, inputs: Mapping[str, Any] | None = None, *, start: bool = True) -> State:
         """The first node as a real task."""
         node = next(iter(plan.nodes.values()))
-        drafted = nodes.draft(self.ground(plan), node, inputs or {})
+        drafted = node_task.draft(self.ground(plan), node, inputs or {})
         (state,) = self.store.new_tasks([drafted], BY, start=start)
         if start:
-            summon.call(self.store, [state["task_id"]])
+            client.call(self.store, [state["task_id"]])
         return state
 
     def done(self, state: State, code: int | None = None) -> dict[str, Any]:

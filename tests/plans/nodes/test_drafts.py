@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import nodes, spending, trust
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, TooDeep
+from overhand.plans import node_task
 from overhand.plans.model import Node
 from overhand.plans.refs import Ref
+from overhand.policy import trust
+from overhand.runs import spending
 from plans.nodes.house import BY, agent, edge, plan_of
 
 if TYPE_CHECKING:
@@ -74,10 +76,10 @@ def test_nodes_that_differ_in_their_task_alone_are_told_the_rest_alike(house: Ho
     third = Node("c", "worker", task="Count the birds.", deliverables=("BIRDS.md",), **common)
     plan = plan_of(first, second, third)
     base = house.ground(plan)
-    together = nodes.drafts(base, [(node, {}, node.task) for node in plan.nodes.values()])
-    alone = [nodes.draft(house.ground(plan), node, {}) for node in plan.nodes.values()]
+    together = node_task.drafts(base, [(node, {}, node.task) for node in plan.nodes.values()])
+    alone = [node_task.draft(house.ground(plan), node, {}) for node in plan.nodes.values()]
     assert together == alone
-    assert nodes.refusals(base) == []
+    assert node_task.refusals(base) == []
 
 
 def test_the_task_has_the_nodes_limits_and_place(house: House) -> None:
@@ -118,11 +120,11 @@ def test_a_big_value_in_the_words_becomes_an_input(house: House) -> None:
     rows = ["y" * 10] * 1000
     known: dict[Ref, Any] = {Ref("collect", "rows"): rows, Ref("collect", "n"): 3}
     node = Node("n", "worker", task="Count ${collect.rows}, expect ${collect.n}.", inputs={"n": "${collect.n}"})
-    inputs, words = nodes.resolved(node, known.__getitem__)
+    inputs, words = node_task.resolved(node, known.__getitem__)
     assert words == "Count `collect.rows` of inputs.json, expect 3."
     assert inputs == {"n": 3, "collect.rows": rows}
     same = Node("n", "worker", task="Count ${collect.rows}.", inputs={"all": "${collect.rows}"})
-    assert nodes.resolved(same, known.__getitem__) == ({"all": rows}, "Count `all` of inputs.json.")
+    assert node_task.resolved(same, known.__getitem__) == ({"all": rows}, "Count `all` of inputs.json.")
 
 
 def test_a_node_without_words_gets_some(house: House) -> None:
@@ -182,7 +184,7 @@ def test_every_refusal_is_told_at_once(house: House) -> None:
     plan = plan_of(
         Node("a", "nobody", at=3), Node("b", "worker"), Node("c", "worker", kind="research", timeout=1e6, at=9)
     )
-    found = nodes.refusals(house.ground(plan))
+    found = node_task.refusals(house.ground(plan))
     assert [(one.line, one.message.partition(":")[0]) for one in found] == [(3, "Node a"), (9, "Node c")]
 
 
@@ -247,7 +249,7 @@ def test_a_schema_by_its_file_is_taken_as_it_is_now(house: House) -> None:
 def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     plan = plan_of(*(Node(f"n{number}", "worker", task=f"Do part {number} of it.") for number in range(60)))
     wanted = [(node, {"part": number}, "") for number, node in enumerate(plan.nodes.values())]
-    states = house.store.new_tasks(nodes.drafts(house.ground(plan), wanted), BY, start=False, pieces=[])
+    states = house.store.new_tasks(node_task.drafts(house.ground(plan), wanted), BY, start=False, pieces=[])
     assert [state["node"] for state in states] == list(plan.nodes)
     read = [json.loads((house.folder(state) / "inputs.json").read_text()) for state in states]
     assert read == [{"part": number} for number in range(60)]

@@ -58,7 +58,7 @@ def test_a_function_in_a_process_of_its_own_has_call_inputs(house: House) -> Non
 
 
 def test_a_function_of_this_process_has_call_inputs(house: House) -> None:
-    from overhand import nodes
+    from overhand.plans import node_task
 
     with overhand.Project(house.project.path) as project:
 
@@ -68,7 +68,7 @@ def test_a_function_of_this_process_has_call_inputs(house: House) -> None:
 
         node = Node("n", "inside", outputs={"count": "integer"}, verification=({"expression": "data.count == 3"},))
         base = house.ground(plan_of(node), find=lambda _: agent("inside", "function"))
-        (state,) = house.store.new_tasks([nodes.draft(base, node, GIVEN)], BY, start=False)
+        (state,) = house.store.new_tasks([node_task.draft(base, node, GIVEN)], BY, start=False)
         result = project.run(state["task_id"]).wait()
     assert (result.status, result.verified, result.data) == ("completed", "all", GIVEN)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from overhand.plans import expressions
-from overhand.plans.expressions import evaluate, parse
+from overhand.contracts import expressions
+from overhand.contracts.expressions import evaluate, parse
 
 DATA: dict[str, Any] = {
     "issues": [{"severity": "low", "line": 3}, {"severity": "high", "line": 7}],

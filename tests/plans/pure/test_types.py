@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.plans.types import mismatch, optional, schema_of
+from overhand.contracts.types import mismatch, optional, schema_of
 
 ARRAY = {"type": "array"}
 OBJECT = {"type": "object"}

@@ -9,9 +9,9 @@ import pytest
 from overhand.documents.problems import has_errors
 from overhand.plans import record
 from overhand.plans.check import check
-from overhand.plans.matching import AgentFacts
+from overhand.plans.match import AgentFacts
 from overhand.plans.model import Plan
-from overhand.plans.reading import read
+from overhand.plans.reader import read
 from overhand.plans.yamlsource import load
 from plans.reading.examples import (
     AGENTS,

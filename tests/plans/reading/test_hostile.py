@@ -8,7 +8,7 @@ import pytest
 
 from overhand.plans import source
 from overhand.plans.check import check
-from overhand.plans.reading import read
+from overhand.plans.reader import read
 from plans.reading.examples import SHORT
 
 HEAD = "plan: Hurt somebody\nnodes:\n  a: {agent: worker, task: Do it}\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from overhand.plans import forms_plain
 from overhand.plans.check import check
 from overhand.plans.forms import Gather
-from overhand.plans.reading import Reading, read
+from overhand.plans.reader import Reading, read
 from overhand.plans.source import Source
 
 WORDS = st.sampled_from(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from overhand.plans import record, refs
 from overhand.plans.check import check
 from overhand.plans.codes import CODES
-from overhand.plans.matching import AgentFacts
+from overhand.plans.match import AgentFacts
 from overhand.plans.model import MERGES, POLICIES, RULES, Failure, Interface, Merge, Node, Plan
-from overhand.plans.reading import read
+from overhand.plans.reader import read
 from plans.reading.examples import ALL
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -12,7 +12,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from overhand import carrying, files, log, starting, store, supervisor
+from overhand.plans import executor, task
+from overhand.record import log, store
+from overhand.supervisor import loop
+from overhand.system import files
 from overhand.testing.countdown import Countdown
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ os.posix_spawn = between(os.posix_spawn)
 log.write = between(log.write)
 vars(store)["write_new"] = between(files.write_new)
 for name in ("tell", "go_on"):
-    setattr(carrying.Carrying, name, for_a_plan(getattr(carrying.Carrying, name)))
-starting.begin = for_a_plan(starting.begin)
+    setattr(executor.Carrying, name, for_a_plan(getattr(executor.Carrying, name)))
+task.begin = for_a_plan(task.begin)
 
-sys.exit(supervisor.main(sys.argv[1:2]))
+sys.exit(loop.main(sys.argv[1:2]))

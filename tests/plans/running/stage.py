@@ -10,7 +10,7 @@ from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from runtime.scene import Scene
 
 if TYPE_CHECKING:
-    from overhand.shapes import State
+    from overhand.record.task import State
 
 __all__ = ["COPY", "FAILED", "SKIPPED", "STOPPED", "VERIFIED", "Stage", "node"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.api import Project, Result, Task
+from overhand.api.project import Project, Result, Task
 from plans.running.stage import STOPPED, VERIFIED, node, states
 from runtime.scene import QUICK, until
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand import proc, starting
-from overhand.callers import caller
+from overhand.plans import task as starting
+from overhand.policy.caller import caller
+from overhand.system import processes
 from overhand.verbs import Session
 from overhand.verbs import plan as plans
 from plans.running.stage import COPY, PLAN_EVENTS, VERIFIED, node, states
@@ -108,7 +109,7 @@ def test_nobody_looks_until_all_agents_have_ended(ready: Stage) -> None:
     ready.kill_supervisor()
     shim = ready.pid(ready.child(task, "a")["task_id"], "shim")
     (ready.path / "go").touch()
-    until(lambda: proc.start_time(shim) is None, "the end of the run")
+    until(lambda: processes.start_time(shim) is None, "the end of the run")
     is_as_if_nothing_had_happened(ready, task)
 
 

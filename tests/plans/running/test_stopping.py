@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from overhand import messages, model, proc, questions
+from overhand.questions import record
+from overhand.record import model
+from overhand.runs import messages
+from overhand.system import processes
 from overhand.verbs import Session, reconcile, send
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
 from runtime.scene import until
@@ -13,7 +16,7 @@ from runtime.scene import until
 if TYPE_CHECKING:
     import pytest
 
-    from overhand.shapes import State
+    from overhand.record.task import State
     from plans.running.stage import Stage
 
 WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"
@@ -63,7 +66,7 @@ def ends_unseen(stage: Stage, child: str) -> str:
     """A node's agent ends while nobody carries its plan, and is judged before anybody does."""
     shim = stage.pid(child, "shim")
     (stage.path / "go").touch()
-    until(lambda: proc.start_time(shim) is None, "the end of the run")
+    until(lambda: processes.start_time(shim) is None, "the end of the run")
     return str(stage.json("show", child)["status"])
 
 
@@ -168,7 +171,7 @@ def test_an_approval_counts_although_whoever_gave_it_told_nobody(stage: Stage) -
     (question,) = until(lambda: stage.state(task)["questions"], "a question")
     until(lambda: stage.is_there(task, "a") and stage.child(task, "a")["status"], "the other is done")
     with stage.store.locked(task, BY) as plan:
-        plan.append(questions.answered(plan.folder, question["seq"], "yes", "test"))
+        plan.append(record.answered(plan.folder, question["seq"], "yes", "test"))
     result = stage.result(task)
     assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
 

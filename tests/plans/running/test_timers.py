@@ -6,9 +6,12 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from overhand import conducting, config, run, starting
-from overhand.callers import caller
-from overhand.carrying import Carrying, open_plan
+from overhand.plans import task as starting
+from overhand.plans.executor import Carrying, open_plan
+from overhand.policy import config
+from overhand.policy.caller import caller
+from overhand.runs import run
+from overhand.supervisor import plans as conducting
 from overhand.verbs import Session
 from overhand.verbs import plan as plans
 from plans.running.stage import node

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.plans.reading import read
+from overhand.plans.reader import read
 from plans.verbs.house import ran_inside
 
 if TYPE_CHECKING:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from overhand import jsonline, questions, starting
-from overhand.callers import caller
 from overhand.plans import progress
-from overhand.plans.reading import read
+from overhand.plans import task as starting
+from overhand.plans.reader import read
+from overhand.policy.caller import caller
+from overhand.questions import record
+from overhand.system import jsonline
 from overhand.verbs import Session, planview
 from overhand.verbs import plan as plans
 from plans.verbs.house import ECHO, TWO, one, put
@@ -128,7 +130,7 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     Path(session.store.folder(task), planview.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")
     view.look()
     assert (view.states(), view.asks()) == ({"only": "held"}, False)
-    questions.ask(session.store, task, None, who.by("test"), "May it begin?", step="only.1", via="permission")
+    record.ask(session.store, task, None, who.by("test"), "May it begin?", step="only.1", via="permission")
     assert view.asks()
 
 

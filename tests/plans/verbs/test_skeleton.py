@@ -6,8 +6,8 @@ import pytest
 
 from overhand.plans import skeleton
 from overhand.plans.model import STRATEGIES
-from overhand.plans.reading import read
-from overhand.plans.writing import as_yaml, written
+from overhand.plans.reader import read
+from overhand.plans.writer import as_yaml, written
 
 TASKS = [
     "Review the shop for security and speed",

@@ -1,0 +1,98 @@
+"""Driver `acp`: any agent that speaks the Agent Client Protocol on its stdin and stdout.
+
+What runs is `overhand/acp.py`, a small client process that starts the agent and prints what happens as our own events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import overhand
+from overhand.agents import Agent, Job, Launch
+from overhand.agents.command import fill, require_program
+from overhand.agents.command import problems as command_problems
+from overhand.agents.programs import wrong_patterns
+from overhand.agents.stream import Event, failure
+from overhand.errors import ToolMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RESUMES = True
+COMPACTS = True
+MAX_BLOCK = 100.0
+RECIPES = {  # what to write as `command`, and what it is called where it is installed
+    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
+    "codex-acp": "npm install -g @agentclientprotocol/codex-acp",
+    "goose": 'npm install -g @aaif/goose; command: ["goose", "acp", "--with-builtin", "developer"]',
+    "gemini": 'npm install -g @google/gemini-cli; command: ["gemini", "--acp"]',
+    "opencode": 'npm install -g opencode-ai; command: ["opencode", "acp"]',
+    "qwen": 'npm install -g @qwen-code/qwen-code; command: ["qwen", "--acp"]',
+}
+# opencode asks only for what its settings say; this is all that a run adds to them
+_ASKS = {"permission": {"edit": "ask", "bash": "ask", "external_directory": "allow"}}
+_AUTH = -32000  # ACP's error code: somebody must log in
+_ENTER = "import sys; sys.path.insert(0, sys.argv.pop()); from overhand.agents.acp.client import main; sys.exit(main())"
+
+
+def problems(agent: Agent) -> list[str]:
+    """`command` starts the agent; `mode` and `auth` are words of the agent's own."""
+    wrong = command_problems(agent)
+    wrong += [
+        f"overhand.{key} must be a word." for key in ("mode", "auth") if not isinstance(agent.options.get(key, ""), str)
+    ]
+    return wrong + wrong_patterns(agent.options)
+
+
+def launch(agent: Agent, job: Job) -> Launch:
+    """The client, and a file that tells it everything; the prompt is on its stdin."""
+    values = {"project": job.project, "workspace": job.workspace, "place": job.place, "inputs": job.inputs}
+    argv = [fill(str(word), values) for word in agent.options["command"]]
+    try:
+        require_program(argv[0], job.project, agent)
+    except ToolMissing as missing:
+        known = RECIPES.get(os.path.basename(argv[0]))
+        raise ToolMissing(missing.message, f"Install it: {known}" if known else missing.hint) from None
+    home = os.path.dirname(os.path.dirname(os.path.abspath(overhand.__file__)))
+    spec = {
+        "command": argv,
+        "enter": _ENTER,
+        "home": home,
+        "version": overhand.__version__,
+        "task": os.path.basename(job.workspace),
+        "run": job.run,
+        "project": job.project,
+        "place": job.place,
+        "level": job.level,
+        "allow": list(job.allow),
+        "deny": list(job.deny),
+        "session": job.session,
+        "mcp": list(job.mcp),
+        "model": job.model,
+        "mode": agent.options.get("mode", ""),
+        "auth": agent.options.get("auth", ""),
+    }
+    asks = os.path.basename(argv[0]) == "opencode" and (job.level != "full" or job.deny)
+    return Launch(
+        (sys.executable, "-IS", "-c", _ENTER, home),
+        env={"OPENCODE_CONFIG_CONTENT": json.dumps(_ASKS)} if asks else {},
+        files=(("OVERHAND_ACP", "acp.json", json.dumps(spec)),),
+    )
+
+
+def translate(line: dict[str, Any]) -> Iterator[Event]:
+    """One line of the client; which kind of failure an error is, is found here."""
+    kind, text, data = str(line.get("kind", "")), str(line.get("text", "")), line.get("data")
+    given = data if isinstance(data, dict) else {}
+    if kind == "ended" and given.get("how") == "error":
+        yield Event("ended", text[:500], {"how": "auth" if given.get("code") == _AUTH else failure(None, text)})
+    elif kind == "said" and text.startswith("Ran into this error"):  # Goose says so and ends its turn as if well
+        yield Event("said", text, given)
+        yield Event("ended", text[:500], {"how": failure(None, text)})
+    elif kind == "ended" and given.get("how") == "clean":
+        yield Event("turned")  # nothing before it may have said otherwise
+    elif kind:
+        yield Event(kind, text, given)

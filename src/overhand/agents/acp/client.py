@@ -1,0 +1,377 @@
+"""The client of an agent that speaks the Agent Client Protocol: one small process per run, behind the run's shim.
+
+It starts the agent, opens or goes on with a session, gives it the prompt, answers what it asks for, and prints what
+happens as lines of `agents/stream.py`. SIGTERM ends the turn (`session/cancel`), then the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from overhand.agents import permissions
+from overhand.agents.acp.wire import TERM, Over, Wire, spawn
+from overhand.system.jsonline import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overhand.agents.acp.wire import Message
+    from overhand.record.store import Store
+
+VERSION = 1
+_START = 60.0  # seconds for `initialize`
+_SESSION = 120.0  # seconds for a session: its MCP servers start meanwhile
+_DOZE = 2.0  # seconds of silence after which a shell waits in our place
+# A shell of 0.1 MB waits for the agent's next byte (or for SIGTERM), then becomes this program again. Whoever stops a
+# run says so in `stopped` first: by that a SIGTERM is known that came while one program became the other.
+_WAIT = """\
+trap 'stop=TERM; [ -z "$reader" ] || kill -9 "$reader" 2>/dev/null' TERM
+dd bs=1 count=1 <&"$2" >"$1/acp.byte" 2>/dev/null & reader=$!
+[ ! -e "$1/stopped" ] || stop=TERM
+[ -z "$stop" ] || kill -9 "$reader" 2>/dev/null
+wait "$reader" 2>/dev/null
+wait "$reader" 2>/dev/null
+trap '' TERM
+exec "$3" -IS -c "$4" woken "$stop" "$5"
+"""
+_LEAVE = 0.3  # seconds that an agent has to end once its input is closed
+# Modes that agents offer, by level: the first that is there is taken. One that asks will do for every level, as we
+# answer; in Claude Code and Qwen Code `auto` means that a model decides.
+MODES = {
+    "read": ("read-only", "approve", "default"),
+    "work": ("workspace-write", "approve", "default"),
+    "full": ("agent-full-access", "full-access", "bypassPermissions", "yolo", "approve", "default"),
+}
+_TOLD = ("name", "title", "kind", "rawInput", "locations", "content")  # what an agent may say of a call, bit by bit
+_CALLS = 100  # calls under way that are remembered
+_SANDBOXED = ("read-only", "workspace-write")  # what is asked for in these modes lies outside the sandbox
+_STOPS = {
+    "end_turn": ("clean", ""),
+    "cancelled": ("aborted", "Its turn was cancelled."),
+    "refusal": ("refused", "The model refused."),
+    "max_tokens": ("max-turns", "It reached the largest number of tokens of one turn."),
+    "max_turn_requests": ("max-turns", "It reached its largest number of requests in one turn."),
+}
+
+
+def tell(kind: str, text: str = "", **data: object) -> None:
+    """One event of the run's stream."""
+    raw = dumps({"kind": kind, "text": text, **({"data": data} if data else {})}).encode("utf-8", "replace") + b"\n"
+    view = memoryview(raw)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+class Client:
+    """One run: a session, a prompt, and what the agent wants meanwhile."""
+
+    def __init__(self, spec: Message) -> None:
+        self.spec = spec
+        self.session = ""
+        self.live = False  # what is replayed before the prompt is no news
+        self.stopping = False
+        self.cost = [0.0, 0.0]  # of the whole session: before the prompt, and now
+        self.speaking: object = None
+        self.policy = permissions.Policy(spec["level"], spec["project"], spec["place"], spec["allow"], spec["deny"])
+        self.calls: dict[str, Message] = {}  # what was said of the calls under way
+        self.waiting: dict[int, tuple[Message, permissions.Request, permissions.Waiting]] = {}
+        self.store: Store | None = None
+        self.wire: Wire
+
+    # the conversation
+
+    def run(self, prompt: str) -> None:
+        """From `initialize` to the end of the turn; raises Over where that is not reached."""
+        told = {"protocolVersion": VERSION, "clientCapabilities": {"fs": {}, "terminal": False}}
+        told["clientInfo"] = {"name": "overhand", "title": "Overhand", "version": self.spec["version"]}
+        agent = self.wire.call("initialize", told, _START)
+        if agent.get("protocolVersion") != VERSION:
+            raise Over("error", f"The agent speaks version {agent.get('protocolVersion')} of ACP; needed: {VERSION}.")
+        if self.spec.get("auth"):
+            self.wire.call("authenticate", {"methodId": self.spec["auth"]}, _SESSION)
+        self.prepare(self.open(agent.get("agentCapabilities") or {}))
+        tell("session", self.session)
+        self.live = True
+        self.cost[0] = self.cost[1]
+        number = self.wire.ask("session/prompt", {"sessionId": self.session, "prompt": [_text(prompt)]})
+        self.finish(number)
+
+    def open(self, can: Message) -> Message:
+        """The session of the run before, if there was one and the agent can go on with it; else a new one."""
+        mine = [{"name": k, "value": v} for k, v in os.environ.items() if k.startswith(("OVERHAND_", "PYTHONPATH"))]
+        ours = [
+            {"name": "overhand", "command": one[0], "args": one[1:], "env": mine} for one in [self.spec["mcp"]] if one
+        ]
+        where = {"cwd": self.spec["project"], "mcpServers": ours}
+        if self.spec["session"]:
+            resumes = (can.get("sessionCapabilities") or {}).get("resume") is not None
+            method = "session/resume" if resumes else "session/load" if can.get("loadSession") else ""
+            try:
+                if method:
+                    self.session = self.spec["session"]
+                    return self.wire.call(method, {"sessionId": self.session, **where}, _SESSION)
+            except Over as error:
+                if self.wire.ended:
+                    raise
+                os.write(2, f"{method}: {error.why}; a new session is opened.\n".encode("utf-8", "replace"))
+        opened = self.wire.call("session/new", where, _SESSION)
+        self.session = str(opened.get("sessionId") or "")
+        return opened
+
+    def prepare(self, opened: Message) -> None:
+        """Mode and model, where the agent has a choice of them."""
+        modes = [str(mode.get("id")) for mode in (opened.get("modes") or {}).get("availableModes") or ()]
+        option = {} if modes else _mode_option(opened)
+        modes += [str(one.get("value")) for one in option.get("options") or ()]
+        asks = self.policy.deny and self.spec["level"] == "full"  # what is denied must be asked for to be seen
+        wanted = (self.spec["mode"],) if self.spec.get("mode") else MODES["work" if asks else self.spec["level"]]
+        chosen = next((mode for mode in wanted if mode in modes), "")
+        if chosen:
+            self.policy.beyond = chosen in _SANDBOXED
+            method, said = "session/set_mode", {"modeId": chosen}
+            if option:
+                method, said = "session/set_config_option", {"configId": str(option.get("id")), "value": chosen}
+            self.wire.call(method, {"sessionId": self.session, **said}, _START)
+        elif self.spec.get("mode"):
+            raise Over("error", f"The agent has no mode {wanted[0]}; it has {', '.join(modes) or 'none'}.")
+        if self.spec.get("model"):
+            self.wire.call("session/set_model", {"sessionId": self.session, "modelId": self.spec["model"]}, _START)
+
+    def finish(self, number: int) -> None:
+        """Until the turn has ended, or is to end."""
+        until = None
+        while not self.wire.has(number):
+            if self.stopping and until is None:
+                until = time.monotonic() + _grace(self.spec["place"]) / 2
+                self.wire.send({"method": "session/cancel", "params": {"sessionId": self.session}})
+                self.give_up()
+            left = 3600.0 if until is None else until - time.monotonic()
+            if left <= 0:
+                raise Over("aborted", "It was told to end its turn and did not.")
+            self.wire.turn(min(left, _DOZE))
+            if until is None and not self.waiting and time.monotonic() - self.wire.still >= _DOZE:
+                self.doze(number)
+        result = self.wire.result(number)
+        self.count(result.get("usage"))
+        stop = str(result.get("stopReason"))
+        how, why = _STOPS.get(stop, ("error", f"Its turn ended with {stop!r}, which is no reason of ACP."))
+        tell("ended", why, how=how)
+        if how != "clean":
+            raise Over("told")
+
+    def doze(self, number: int) -> None:
+        """Let a shell wait for the agent's next word: most of its time an agent says nothing."""
+        kept = None if self.stopping else self.wire.let_go()
+        if kept is None:
+            return
+        place, (ends, listens) = self.spec["place"], kept
+        said = {"ends": ends, "number": number, "session": self.session, "cost": self.cost}
+        said |= {"speaking": self.speaking, "beyond": self.policy.beyond, "calls": self.calls}
+        with open(f"{place}/acp.kept", "w", encoding="utf-8") as file:
+            file.write(dumps(said))
+        words = [place, str(listens), sys.executable, self.spec["enter"], self.spec["home"]]
+        env = {**os.environ, "OVERHAND_ACP": f"{place}/acp.json"}
+        os.execve("/bin/sh", ["/bin/sh", "-c", _WAIT, "overhand-acp", *words], env)  # noqa: S606 -- no shell strings of others
+
+    def wake(self) -> int:
+        """Go on where we dozed off; the number of the prompt."""
+        place = self.spec["place"]
+        with open(f"{place}/acp.kept", "rb") as file:
+            said = loads(file.read().decode("utf-8", "replace"))
+        self.session, self.cost, self.speaking = said["session"], said["cost"], said["speaking"]
+        self.policy.beyond, self.calls, self.live = said["beyond"], said["calls"], True
+        self.wire = Wire(self.hear, self.look, said["ends"])
+        with open(f"{place}/acp.byte", "rb") as file:
+            self.wire.begun(file.read(1))
+        return int(said["number"])
+
+    def count(self, usage: Any) -> None:
+        """Tokens of the turn; what is not output is input, cached or not."""
+        used = usage if isinstance(usage, dict) else {}
+        total, out = used.get("totalTokens") or 0, used.get("outputTokens") or 0
+        usd = max(0.0, self.cost[1] - self.cost[0])
+        if total or usd:
+            tell("used", input=max(0, total - out), output=out, usd=usd, turns=1)
+
+    # what the agent says
+
+    def hear(self, message: Message) -> None:
+        """A notification, or a request of the agent."""
+        given = message.get("params")
+        params: Message = given if isinstance(given, dict) else {}
+        if "id" not in message:
+            if message["method"] == "session/update" and params.get("sessionId") == self.session:
+                self.update(params.get("update") or {})
+        elif message["method"] == "session/request_permission":
+            self.permit(message, params)
+        else:
+            error = {"code": -32601, "message": f"No {message['method']} here: use your own tools."}
+            self.wire.send({"id": message["id"], "error": error})
+
+    def update(self, update: Message) -> None:
+        """Its text, its tools, what it has used; what is replayed of an old session is none of this run's."""
+        kind = update.get("sessionUpdate")
+        if kind == "usage_update":
+            cost = update.get("cost")
+            if isinstance(cost, dict) and cost.get("currency") == "USD":
+                self.cost[1] = float(cost.get("amount") or 0.0)
+        if not self.live:
+            return
+        if kind == "agent_message_chunk":
+            said = update.get("content") or {}
+            if said.get("type") == "text" and said.get("text"):
+                if self.speaking != update.get("messageId"):
+                    tell("next")
+                self.speaking = update.get("messageId")
+                tell("said", str(said["text"]), part=True)
+        elif kind in ("tool_call", "tool_call_update"):
+            asked = self.read(self.merged(update))
+            if kind == "tool_call":
+                tell("did", asked.kind, title=str(update.get("title"))[:300], command=asked.command[:2000])
+
+    def merged(self, call: Message) -> Message:
+        """A call with everything that was said of it before: an agent need not say it again when it asks."""
+        name = str(call.get("toolCallId"))
+        whole = {**self.calls.pop(name, {}), **{key: call[key] for key in _TOLD if call.get(key)}}
+        whole["content"] = [one for one in whole.get("content") or () if isinstance(one, dict) and "path" in one]
+        if call.get("status") not in ("completed", "failed"):
+            self.calls[name] = whole
+            for old in list(self.calls)[:-_CALLS]:
+                del self.calls[old]
+        return {**whole, "toolCallId": name}
+
+    def read(self, call: Message) -> permissions.Request:
+        """A tool call as a request."""
+        places = [str(one["path"]) for one in call.get("locations") or () if isinstance(one, dict) and "path" in one]
+        places += [str(one["path"]) for one in call.get("content") or () if isinstance(one, dict) and "path" in one]
+        name = str(call.get("name") or call.get("title") or call["toolCallId"])
+        said = call.get("rawInput") or {"content": call.get("content")}
+        return permissions.request(call.get("kind"), name, said, places, self.spec["project"])
+
+    # permissions
+
+    def permit(self, message: Message, params: Message) -> None:
+        """Decide at once, by the record, or ask."""
+        call = params.get("toolCall")
+        if not isinstance(call, dict) or not isinstance(params.get("options"), list):
+            error = {"code": -32602, "message": "toolCall and options are needed."}
+            self.wire.send({"id": message["id"], "error": error})
+            return
+        asked = self.read(self.merged(call))
+        found = self.decide(asked)
+        if isinstance(found, str):
+            self.reply(message, asked, found)
+        else:
+            self.waiting[found.fd] = (message, asked, found)
+            self.wire.bells.add(found.fd)
+
+    def decide(self, asked: permissions.Request) -> permissions.Waiting | str:
+        """`allow`, `deny`, `cancel`, or a question to wait for."""
+        found = permissions.rule(asked, self.policy)
+        if self.stopping or not self.live:
+            return "cancel"
+        if found != "ask":
+            return found
+        from overhand.errors import OverhandError
+        from overhand.record.store import Store
+
+        self.store = self.store or Store(self.spec["project"])
+        task, place = self.spec["task"], self.spec["place"]
+        try:
+            question = permissions.begin(self.store, task, self.spec["run"], asked, self.policy, "acp")
+            return question if isinstance(question, str) else permissions.Waiting(self.store, task, place, question)
+        except (OverhandError, OSError) as error:
+            os.write(2, f"a permission could not be asked for: {error}\n".encode("utf-8", "replace"))
+            return "deny"
+
+    def look(self) -> None:
+        """Whether something that it waits for has been answered, or it is to end before it has begun."""
+        if self.stopping and not self.live:
+            raise Over("aborted", "It was ended before its turn began.")
+        for fd, (message, asked, waiting) in list(self.waiting.items()):
+            if (answer := waiting.answer()) is not None:
+                self.drop(fd)
+                self.reply(message, asked, permissions.verdict(answer))
+
+    def drop(self, fd: int) -> None:
+        """This one is no longer waited for."""
+        self.waiting.pop(fd)[2].end()
+        self.wire.bells.discard(fd)
+
+    def give_up(self) -> None:
+        """The turn is to end: what was asked for is neither allowed nor denied; the questions stay open."""
+        for fd, (message, asked, _) in list(self.waiting.items()):
+            self.drop(fd)
+            self.reply(message, asked, "cancel")
+
+    def reply(self, message: Message, asked: permissions.Request, found: str) -> None:
+        """In the agent's own options; «once» where it has that, as what holds longer is our own record."""
+        kinds = {"allow": ("allow_once", "allow_always"), "deny": ("reject_once", "reject_always"), "cancel": ()}
+        offered = [one for one in message["params"]["options"] if isinstance(one, dict)]
+        chosen = next((o for kind in kinds[found] for o in offered if o.get("kind") == kind), None)
+        if found == "deny" or (found == "allow" and chosen is None):
+            tell("denied", str(asked)[:300])
+        outcome = (
+            {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
+        )
+        self.wire.send({"id": message["id"], "result": {"outcome": outcome}})
+
+    def stop(self, *_: object) -> None:
+        """SIGTERM came."""
+        self.stopping = True
+
+
+def _grace(place: str) -> float:
+    """Seconds between a SIGTERM and the SIGKILL that follows it."""
+    try:
+        with open(f"{place}/spec.json", "rb") as file:
+            return float(loads(file.read().decode("utf-8", "replace"))["grace"])
+    except (OSError, ValueError, KeyError):
+        return 10.0
+
+
+def _mode_option(opened: Message) -> Message:
+    """The mode among the settings of a session, as newer agents offer it."""
+    found = [one for one in opened.get("configOptions") or () if isinstance(one, dict)]
+    return next((one for one in found if one.get("category") == "mode" and one.get("type") == "select"), {})
+
+
+def _text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+def main() -> int:
+    """Run one agent through one turn; `OVERHAND_ACP` names the file that says how."""
+    import _signal  # type: ignore[import-not-found] # `signal` itself brings `enum`, a megabyte
+
+    with open(os.environ.pop("OVERHAND_ACP"), "rb") as file:
+        client = Client(loads(file.read().decode("utf-8", "replace")))
+    _signal.signal(TERM, client.stop)
+    number, how = 0, "clean"
+    try:
+        if sys.argv[1:2] == ["woken"]:
+            number = client.wake()
+            if sys.argv[2] == "TERM" or os.path.exists(f"{client.spec['place']}/stopped"):
+                client.stop()
+        else:
+            client.wire = Wire(client.hear, client.look, spawn(client.spec["command"]))
+    except Over as error:
+        tell("ended", error.why, how=error.how)
+        return 1
+    _signal.set_wakeup_fd(client.wire.bell(), warn_on_full_buffer=False)
+    try:
+        if number:
+            client.finish(number)
+        else:
+            client.run(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    except Over as error:
+        how = error.how
+        if how != "told":
+            tell("ended", error.why[:2000], how=how, code=error.code)
+    finally:
+        client.give_up()
+        client.wire.end(_LEAVE)
+    return 0 if how == "clean" else 1

@@ -1,0 +1,234 @@
+"""One agent at the other end of two pipes: JSON-RPC, a line per message; its process, and how it is ended.
+
+Nothing heavy is imported here: this is loaded once per running agent, for as long as it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from overhand.system.jsonline import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Message = dict[str, Any]
+
+_PART = 1 << 16
+_LONGEST = 64 << 20  # bytes of a line; more is no message
+_SLOW = 5.0  # seconds between looks, should no bell ring
+TERM, KILL = 15, 9
+
+
+class Over(Exception):
+    """The conversation cannot go on: how it ended, and why."""
+
+    def __init__(self, how: str, why: str = "", code: int | None = None) -> None:
+        super().__init__(why)
+        self.how, self.why, self.code = how, why, code
+
+
+class Wire:
+    """The agent's process, messages to and from it, and other things that may ring meanwhile."""
+
+    def __init__(self, heard: Callable[[Message], None], looked: Callable[[], None], ends: Sequence[int]) -> None:
+        self._heard, self._looked = heard, looked
+        self.bells: set[int] = set()  # descriptors that end a wait
+        self._buffer, self._seen = bytearray(), 0
+        self._out = bytearray()
+        self._answers: dict[int, Message] = {}
+        self.pid, self._to, self._from, self._number = ends
+        self.ended = False
+        self.still = time.monotonic()  # since when it has been silent
+        for fd in (self._to, self._from):
+            os.set_inheritable(fd, False)
+            os.set_blocking(fd, False)
+
+    def send(self, message: Message) -> None:
+        """Queue a message; it goes out while we wait."""
+        self._out += dumps({"jsonrpc": "2.0", **message}).encode("utf-8", "replace") + b"\n"
+
+    def ask(self, method: str, params: Message) -> int:
+        """Send a request; its number."""
+        self._number += 1
+        self.send({"id": self._number, "method": method, "params": params})
+        return self._number
+
+    def call(self, method: str, params: Message, seconds: float) -> Message:
+        """Send a request and wait for its result; raises Over where it fails or takes too long."""
+        number, until = self.ask(method, params), time.monotonic() + seconds
+        while number not in self._answers:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Over("error", f"The agent did not answer {method} within {seconds:.0f} s.")
+            self.turn(left)
+        return self.result(number)
+
+    def has(self, number: int) -> bool:
+        """Whether the answer to this request is there."""
+        return number in self._answers
+
+    def result(self, number: int) -> Message:
+        """The result of this request; an error ends the conversation."""
+        answer = self._answers.pop(number)
+        if "error" in answer:
+            error = answer["error"] if isinstance(answer["error"], dict) else {}
+            said = f"{error.get('message', 'error')} {dumps(error['data']) if error.get('data') else ''}".strip()
+            code = error.get("code")
+            raise Over("error", said, code if isinstance(code, int) else None)
+        result = answer.get("result")
+        return result if isinstance(result, dict) else {}
+
+    def let_go(self) -> tuple[list[int], int] | None:
+        """Process, pipes and count, for another program in this process; None while something is half said."""
+        if self._out or self._buffer or self._answers or self.ended:
+            return None
+        os.set_inheritable(self._to, True)
+        os.set_inheritable(self._from, True)
+        os.set_blocking(self._from, True)
+        return [self.pid, self._to, self._from, self._number], self._from
+
+    def begun(self, part: bytes) -> None:
+        """What was read of a line meanwhile."""
+        self._buffer += part
+
+    def bell(self) -> int:
+        """A descriptor: a byte written to it ends a wait."""
+        hears, rings = os.pipe()
+        os.set_blocking(hears, False)
+        os.set_blocking(rings, False)
+        self.bells.add(hears)
+        return rings
+
+    def turn(self, seconds: float = _SLOW) -> None:
+        """Wait for something to happen, at most this long, and see to it."""
+        if self.ended:
+            raise Over("error", f"The agent ended before its turn did ({_say(self.wait(2.0))}).")
+        poll = select.poll()
+        poll.register(self._from, select.POLLIN)
+        if self._out:
+            poll.register(self._to, select.POLLOUT)
+        for fd in self.bells:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(max(0.0, min(seconds, _SLOW)) * 1000):
+            self.still = time.monotonic()
+            if fd == self._from:
+                self._read()
+            elif fd == self._to:
+                self._write()
+            else:
+                _empty(fd)
+        self._looked()
+
+    def _write(self) -> None:
+        try:
+            del self._out[: os.write(self._to, self._out[:_PART])]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._out.clear()  # it reads no more: its end is told by the other pipe
+
+    def _read(self) -> None:
+        try:
+            part = os.read(self._from, _PART)
+        except BlockingIOError:
+            return
+        self.ended = not part
+        self._buffer += part
+        while (end := self._buffer.find(b"\n", self._seen)) >= 0:
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            self._seen = 0
+            self._take(line)
+        self._seen = len(self._buffer)
+        if self._seen > _LONGEST:
+            raise Over("error", f"The agent sent a line of more than {_LONGEST >> 20} MB.")
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = loads(line.decode("utf-8", "replace"))
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            if line.strip():
+                os.write(2, b"not a message: " + line[:300] + b"\n")
+        elif "method" in message:
+            self._heard(message)
+        elif isinstance(message.get("id"), int):
+            self._answers[message["id"]] = message
+
+    def wait(self, seconds: float) -> int | None:
+        """Its wait status, once it has ended; what it still says is read and dropped, lest it hang on a full pipe."""
+        until, pause = time.monotonic() + seconds, 0.002
+        while True:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                return None
+            if pid:
+                return status
+            if time.monotonic() >= until:
+                return None
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+            try:
+                while os.read(self._from, _PART):
+                    pass
+            except OSError:
+                pass
+
+    def end(self, patience: float) -> None:
+        """The ladder: no more input, then SIGTERM to its group, then SIGKILL."""
+        try:
+            os.close(self._to)
+        except OSError:
+            pass
+        for signal, seconds in ((0, patience), (TERM, 2.0), (KILL, 2.0)):
+            if signal:
+                try:
+                    os.killpg(self.pid, signal)
+                except OSError:
+                    pass
+            if self.wait(seconds) is not None:
+                break
+        try:
+            os.killpg(self.pid, KILL)  # whoever of its group is left
+        except OSError:
+            return
+
+
+def spawn(argv: Sequence[str]) -> list[int]:
+    """Start it in a group of its own: a SIGTERM to ours lets us end its turn first."""
+    theirs, ours = os.pipe()
+    mine, yours = os.pipe()
+    try:
+        pid = os.posix_spawnp(
+            argv[0],
+            list(argv),
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, yours, 1)],
+            setpgroup=0,
+        )
+    except OSError as error:
+        raise Over("error", f"{argv[0]} cannot be started: {error.strerror}.") from None
+    finally:
+        os.close(theirs)
+        os.close(yours)
+    return [pid, ours, mine, 0]
+
+
+def _empty(fd: int) -> None:
+    try:
+        os.read(fd, 4096)
+    except OSError:
+        return  # somebody else has heard it
+
+
+def _say(status: int | None) -> str:
+    if status is None:
+        return "it closed its output"
+    return f"signal {status & 127}" if status & 127 else f"exit code {status >> 8}"

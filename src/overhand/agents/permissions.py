@@ -1,0 +1,369 @@
+"""What a run may do without asking, and what becomes a question.
+
+A level allows kinds of tools; `allow` and `deny` patterns of an agent file add to it and take from it; everything else
+is withheld and asked as a question with closed options. An answer belongs to exactly the request it was given for (the
+question begins with its digest), so the next run of the task finds it; «always for this task» is an answer like any
+other and holds for every later run. Patterns guard against mistakes, not against malice: a shell can do anything.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from overhand.record.store import Store
+    from overhand.record.task import Event, Question, State
+
+ONCE, ALWAYS, REJECT = "Allow once", "Always for this task", "Reject"
+EXACTLY = "exactly this"
+LOOKING = ("read", "search", "think", "fetch")
+CHANGING = ("edit", "delete", "move")
+LEVELS = {
+    "read": "may read, search and fetch, and write in its own run folder",
+    "work": "may edit inside the project and run commands",
+    "full": "may do whatever it wants, and asks nobody",
+}
+_VERBS = {
+    "execute": "run",
+    "edit": "change",
+    "delete": "delete",
+    "move": "move",
+    "read": "read",
+    "search": "search",
+    "fetch": "fetch",
+}
+_NAMES = {  # tools that say no kind, by their own names
+    "execute": ("shell", "bash", "exec", "exec_command", "shell_command", "run_shell_command", "terminal"),
+    "edit": (
+        *("write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "create_file", "replace"),
+        *("apply_patch", "str_replace", "text_editor"),
+    ),
+    "read": ("read", "view", "read_file", "ls", "tree", "list_directory", "analyze"),
+    "search": ("grep", "glob", "find", "search", "search_file_content"),
+    "fetch": ("webfetch", "websearch", "web_search", "web_fetch", "fetch"),
+    "think": ("task", "todowrite", "todo", "think"),
+}
+_OURS = ("mcp__overhand__", "overhand__", "overhand_", "overhand.", "overhand/", "overhand: ")
+_OUR_TITLE = " (overhand mcp server)"  # as Gemini CLI calls them
+_PATHS = ("path", "file_path", "filePath", "filepath", "absolute_path", "notebook_path", "abs_path", "destination")
+_JOINS = (";", "&", "|", "\n", "`", "$", "<", ">", "(", ")", "{", "}", "*", "?", "[", "\\", "'", '"', "#", "~", "!")
+_ARGUMENTS = {"server", "tool", "arguments"}  # what Codex says of a call to an MCP server
+_WRAPPERS = ("sh", "bash", "zsh", "dash", "env", "sudo", "xargs", "python", "python3", "node", "perl", "ruby", "eval")
+_BEFORE = ("env", "sudo", "command", "exec", "nohup", "time", "then", "do", "else")
+_LONG = 70  # characters of a pattern that is offered: options in the log are short
+
+
+def said(level: str, *, asks: bool) -> str:
+    """What a person is told at the start."""
+    more = "what else it wants becomes a question" if asks else "what else it wants is denied where its program can"
+    return f"{LEVELS[level]}{'' if level == 'full' else f'; {more}'}; a worktree is not a sandbox"
+
+
+class Request:
+    """One thing an agent wants to do."""
+
+    __slots__ = ("command", "detail", "kind", "name", "paths")
+
+    def __init__(self, kind: str, name: str, command: str = "", paths: Sequence[str] = (), detail: str = "") -> None:
+        self.kind, self.name, self.command, self.paths, self.detail = kind, name, command, tuple(paths), detail
+
+    @property
+    def what(self) -> str:
+        """What it is about, in one line if it is one."""
+        return self.command or ", ".join(self.paths) or self.name or "something that it does not name"
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.what}"
+
+
+class Policy:
+    """What a run may do: its level, its agent's patterns, the folders that are its own."""
+
+    __slots__ = ("allow", "beyond", "deny", "level", "place", "project")
+
+    def __init__(
+        self,
+        level: str,
+        project: str,
+        place: str,
+        allow: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        *,
+        beyond: bool = False,
+    ) -> None:
+        self.level, self.allow, self.deny = level, tuple(allow), tuple(deny)
+        self.project, self.place = os.path.realpath(project), os.path.realpath(place)
+        self.beyond = beyond  # a sandbox gives what the level allows: whatever is asked for lies outside it
+
+
+def request(kind: str | None, name: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:
+    """A tool call, whatever the agent calls its tools; paths are absolute and without links."""
+    from overhand.system.jsonline import dumps
+
+    given: dict[str, Any] = raw if isinstance(raw, dict) else {}
+    found = [*locations, *(given[key] for key in _PATHS if isinstance(given.get(key), str))]
+    paths = dict.fromkeys(os.path.realpath(os.path.join(cwd or os.getcwd(), path)) for path in found)
+    told = given.get("command", given.get("cmd", ""))
+    command = " ".join(map(str, told)) if isinstance(told, list) else str(told or "")
+    tool = name.partition(" · ")[0].strip()
+    if given.keys() == _ARGUMENTS and tool == f"mcp.{given['server']}.{given['tool']}":
+        kind, tool = "other", tool.removeprefix("mcp.")
+    elif not kind or kind == "other":
+        kind = _kind(tool.lower(), command, bool(paths))
+    elif kind in LOOKING and command and not any(key in given for key in _PATHS):
+        kind = "execute"  # a shell, whatever it is said to look at
+    command = command or tool if kind == "execute" else ""  # some say it in the title only
+    return Request(kind, tool if kind != "execute" else tool.split(" ")[0], command, tuple(paths), dumps(given))
+
+
+def _kind(name: str, command: str, has_path: bool) -> str:
+    own = name.removeprefix("developer__")
+    if own == "text_editor" and command == "view":
+        return "read"
+    for kind, names in _NAMES.items():
+        if own in names and (kind != "execute" or command):
+            return kind
+    return "execute" if command and not has_path else "other"
+
+
+def rule(asked: Request, policy: Policy) -> str:
+    """`allow`, `deny` or `ask`, by level and patterns alone."""
+    if any(matches(pattern, asked, denies=True) for pattern in policy.deny):
+        return "deny"
+    if policy.level == "full" or any(matches(pattern, asked) for pattern in policy.allow):
+        return "allow"
+    if asked.kind in LOOKING or _is_ours(asked):
+        return "allow"
+    if asked.kind in CHANGING and asked.paths:
+        room = (policy.place, policy.project) if policy.level == "work" else (policy.place,)
+        if all(_inside(path, room) for path in asked.paths):
+            return "allow"
+        return "ask"
+    return "allow" if policy.level == "work" and not policy.beyond and asked.kind != "switch_mode" else "ask"
+
+
+def _is_ours(asked: Request) -> bool:
+    """Whether it is a tool of our own server; a file or a command may be called anything."""
+    name = asked.name.lower()
+    return asked.kind == "other" and not asked.paths and (name.startswith(_OURS) or name.endswith(_OUR_TITLE))
+
+
+def _inside(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def matches(pattern: str, asked: Request, *, denies: bool = False) -> bool:
+    """`tool`, `tool: what` or `tool(what)`; `*` is any text, and never hides a second command where it allows."""
+    tool, colon, what = pattern.partition(":")
+    if not colon and pattern.endswith(")") and "(" in pattern:
+        tool, colon, what = pattern[:-1].partition("(")
+    tool, what = tool.strip().lower(), what.strip()
+    if not any(glob(tool, one) for one in (asked.kind, asked.name.lower())):
+        return False
+    if not colon or what in ("", "*"):
+        return True
+    if asked.kind == "execute" and denies:
+        return any(glob(what, part) for part in (asked.command, *_parts(asked.command)))
+    if asked.kind == "execute":
+        return what == asked.command or (is_plain(asked.command) and glob(what, asked.command))
+    if asked.paths:
+        fits = [glob(what, path) or path.endswith(f"/{what}") for path in asked.paths]
+        return any(fits) if denies else all(fits)
+    return glob(what, asked.what)
+
+
+def glob(pattern: str, text: str) -> bool:
+    """Only `*` means something."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern == text
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    *middle, last = rest
+    for part in middle:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return text.endswith(last) and len(text) - len(last) >= at
+
+
+def is_plain(command: str) -> bool:
+    """Whether it is one command and nothing in it means more than it says."""
+    return command.isprintable() and not any(one in command for one in _JOINS)
+
+
+def _parts(command: str) -> list[str]:
+    """Roughly, the single commands of a line; also those that a shell is given, and without what stands before them."""
+    for one in (";", "&", "|", "(", ")", "`", "{", "}"):
+        command = command.replace(one, "\n")
+    found = []
+    for part in command.split("\n"):
+        words = part.strip(" $\"'").split()
+        found.append(" ".join(words))
+        while words and (words[0] in _BEFORE or "=" in words[0]):
+            del words[0]
+        if not words:
+            continue
+        name = os.path.basename(words[0])
+        found.append(" ".join((name, *words[1:])))
+        if name in _WRAPPERS:
+            found += [" ".join(inner.split()) for inner in part.replace("'", '"').split('"')[1:]]
+    return [one for one in found if one]
+
+
+def widest(asked: Request) -> str:
+    """The pattern that «always» offers; where none would be safe, exactly this."""
+    words = asked.command.split()
+    if asked.kind == "execute":
+        first = asked.command.partition(" ")[0]
+        safe = is_plain(asked.command) and len(words) > 1 and words[0] == first
+        pattern = f"execute: {first} *" if safe and os.path.basename(first) not in _WRAPPERS else EXACTLY
+    elif asked.kind in CHANGING and len(asked.paths) == 1 and "*" not in asked.paths[0]:
+        pattern = f"{asked.kind}: {os.path.dirname(asked.paths[0])}/*"
+    elif asked.kind == "other" and not asked.paths and asked.name and not set("*:()") & set(asked.name):
+        pattern = asked.name
+    else:
+        pattern = EXACTLY
+    return pattern if len(pattern) <= _LONG else EXACTLY
+
+
+def digest(asked: Request) -> str:
+    """The name of exactly this request."""
+    from hashlib import sha256
+
+    whole = "\0".join((asked.kind, asked.name, asked.command, *asked.paths, asked.detail))
+    return sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def wording(asked: Request, policy: Policy) -> str:
+    """The question; its first words name the request, so that they survive where a long one is cut off."""
+    what = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in asked.what[:2001])
+    shown = what if len(what) <= 2000 else what[:2000] + "…"
+    return f"{_opening(asked)} level {policy.level} withholds it): {shown}"
+
+
+def _opening(asked: Request) -> str:
+    return f"May it {_VERBS.get(asked.kind, 'use')} this (request {digest(asked)};"
+
+
+def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Policy, via: str) -> Question | str:
+    """`allow` or `deny`, by the record where level and patterns do not say; else the question that now waits."""
+    found = rule(asked, policy)
+    if found != "ask":
+        return found
+    from overhand.questions import record
+
+    state = store.state(task_id)
+    if known := remembered(state, run_id, asked):
+        return known
+    by: Event = {"kind": "run", "run": run_id, "via": via}
+    options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
+    text, anew = wording(asked, policy), is_used_up(state, asked)
+    question = record.ask(store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew)
+    return question if question["answered"] is None else verdict(question["answer"])
+
+
+def remembered(state: State, run_id: str, asked: Request) -> str:
+    """What an earlier answer says about this: an «always» of any run, or this run's own rejection of the same."""
+    opening = _opening(asked)
+    for question in state["questions"]:
+        if question["via"] != "permission" or question["answered"] is None:
+            continue
+        answer, same = question["answer"] or "", question["question"].startswith(opening)
+        if answer.startswith(f"{ALWAYS}: "):
+            pattern = answer.removeprefix(f"{ALWAYS}: ")
+            if same if pattern == EXACTLY else matches(pattern, asked):
+                return "allow"
+        elif same and answer == REJECT and question["run"] == run_id:
+            return "deny"
+    return ""
+
+
+def is_used_up(state: State, asked: Request) -> bool:
+    """Whether «once» was said while the run that asked was there to act on it: the next run must ask for itself."""
+    from overhand.record.model import find_run
+
+    opening = _opening(asked)
+    for question in reversed(state["questions"]):
+        if question["via"] == "permission" and question["answered"] and question["question"].startswith(opening):
+            run = find_run(state, question["run"])
+            lived = run is None or run["ended"] is None or question["answered"] <= run["ended"]
+            return lived and (question["answer"] or "") == ONCE
+    return False
+
+
+def verdict(answer: str | None) -> str:
+    """What an answer to such a question means."""
+    return "allow" if answer and answer.startswith((ONCE, ALWAYS)) else "deny"
+
+
+def decide(
+    store: Store,
+    task_id: str,
+    run_id: str,
+    tool: str,
+    given: dict[str, Any],
+    seconds: float = 86400.0,
+    gone: int = -1,
+) -> dict[str, Any]:
+    """Claude Code's permission prompt: block until it is decided; the answer in the form that it wants."""
+    from overhand.questions import record
+    from overhand.system.files import read_file
+    from overhand.system.jsonline import loads
+
+    place = store.run_folder(task_id, run_id)
+    spec = loads((read_file(f"{place}/spec.json") or b"{}").decode())
+    policy = Policy(spec.get("level", "read"), store.root, place, spec.get("allow", ()), spec.get("deny", ()))
+    asked = request(None, tool, given, cwd=store.root)
+    found = begin(store, task_id, run_id, asked, policy, "mcp")
+    if not isinstance(found, str):
+        with record.Blocked(place, found["seq"]):
+            answer = record.await_answer(store, task_id, found, seconds, gone)
+        if answer is None:
+            return {"behavior": "deny", "message": f"Nobody has answered question {found['seq']} yet; end your turn."}
+        found = verdict(answer)
+    if found == "allow":
+        return {"behavior": "allow", "updatedInput": given}
+    return {"behavior": "deny", "message": f"It was not allowed: {asked}"}
+
+
+class Waiting:
+    """A question that a process waits for beside its other work: a bell to poll, and a lock that says so."""
+
+    def __init__(self, store: Store, task_id: str, place: str, question: Question) -> None:
+        from overhand.questions import record
+        from overhand.system import bell
+
+        self.store, self.task_id, self.seq, self._seen = store, task_id, question["seq"], -1
+        self._blocked = record.Blocked(place, self.seq)
+        self._blocked.__enter__()
+        try:  # the bell last: who was woken by the file of the lock, and looked before it was taken, is woken once more
+            self._bell, self.fd = bell.hang(record.folder(store, task_id), question["stem"])
+        except OSError:
+            self._blocked.__exit__()
+            raise
+
+    def answer(self) -> str | None:
+        """Its answer, once there is one."""
+        from overhand.questions import record
+
+        size = self.store.log_size(self.task_id)
+        if size == self._seen:
+            return None
+        self._seen = size
+        return record.answer_of(self.store, self.task_id, self.seq)
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        self._blocked.__exit__()
+        os.close(self.fd)
+        try:
+            os.unlink(self._bell)
+        except OSError:
+            return

@@ -1,0 +1,234 @@
+"""A provider's limit: who is paused until when, and who takes over meanwhile.
+
+What counts is the program (`claude`, `codex`, …), for its account is what is limited. A pause is a small file in the
+supervisor's folder, so that a new supervisor knows of it; the run that met the limit has it in its task's log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand.agents import REAL, files, programs
+from overhand.errors import OverhandError
+from overhand.system import machine
+from overhand.system.files import read_file, write_file
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from overhand.agents import Agent
+    from overhand.agents.stream import Heard
+    from overhand.policy.config import Config
+    from overhand.record.store import Store
+    from overhand.record.task import Event, Run, State
+    from overhand.runs.run import Work
+
+LIMIT = "limit"  # the status of a run that met it: no attempt is spent, the task is queued again
+_FIRST, _MOST = 60.0, 1800.0  # seconds to wait where nobody says how long; doubled each time
+_LONGEST = 40 * 86400.0  # what is later than that is no time
+_FILE = "paused-"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Until when nothing of a program is started, in seconds since 1970."""
+
+    until: float
+    why: str = ""
+
+
+# what a program says
+
+
+_PARTS = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])"
+)
+_SIZES = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_IN = re.compile(
+    r"(?:try again in|retry in|resets? in|reset after|retry[- ]after:?|available in)\s+"
+    r"((?:[\d.]+\s*[a-z]*[\s,]*(?:and\s+)?)+)"
+)
+_AT = re.compile(
+    r"(?:try again at|resets?(?: at)?)\s+"
+    r"(?:(?P<month>[a-z]{3})[a-z]*\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?:\s+(?P<year>\d{4}))?,?(?:\s+at)?\s+)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>am|pm)?(?:\s*\((?P<zone>[^)]+)\))?"
+)
+_EPOCH = re.compile(r"limit reached\|(\d{10})(?:\d{3})?\b")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def when(text: str, now: float) -> float | None:
+    """The time that a message about a limit names: `limit reached|1763251200`, `try again at 3:05 PM`, `in 2h 5m`."""
+    low = text.lower()
+    found: float | None = None
+    if epoch := _EPOCH.search(low):
+        found = float(epoch.group(1))
+    elif span := _IN.search(low):
+        found = _after(span.group(1), now)
+    elif clock := _AT.search(low):
+        found = _at(clock, now)
+    return found if found is not None and found - now < _LONGEST else None
+
+
+def _after(text: str, now: float) -> float | None:
+    parts = _PARTS.findall(text)
+    if not parts:
+        bare = text.partition(" ")[0].rstrip(".,")
+        return now + float(bare) if bare.replace(".", "", 1).isdigit() else None
+    return now + sum(float(n) * (0.001 if unit.startswith(("ms", "mil")) else _SIZES[unit[0]]) for n, unit in parts)
+
+
+def _at(clock: re.Match[str], now: float) -> float | None:
+    """A time of day is the end of that minute, today or tomorrow."""
+    from datetime import datetime, timedelta
+
+    hour, minute = int(clock["hour"]), int(clock["minute"] or 0)
+    if clock["half"]:
+        hour = hour % 12 + (12 if clock["half"] == "pm" else 0)
+    elif clock["minute"] is None:
+        return None  # a bare number is no time
+    here = datetime.fromtimestamp(now, _zone(clock["zone"]))
+    try:
+        meant = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        if clock["month"]:
+            month = _MONTHS.index(clock["month"]) + 1
+            meant = meant.replace(year=int(clock["year"] or here.year), month=month, day=int(clock["day"]))
+    except ValueError:
+        return None
+    meant += timedelta(minutes=1)
+    if not clock["month"] and meant.timestamp() < now:
+        meant += timedelta(days=1)
+    return meant.timestamp()
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo({"utc": "UTC", "gmt": "UTC"}.get(name or "", _zone_name(name or ""))) if name else None
+    except (KeyError, ValueError, OSError):  # a zone that is not known here
+        return None
+
+
+def _zone_name(low: str) -> str:
+    """`europe/berlin` as the zone is called."""
+    return "/".join("_".join(part.capitalize() for part in word.split("_")) for word in low.split("/"))
+
+
+# pauses
+
+
+def pause_of(store: Store, driver: str) -> Pause | None:
+    """Whether a program is paused now."""
+    raw = read_file(f"{store.own}/{_FILE}{driver}")
+    stamp, _, why = (raw or b"").decode("utf-8", "replace").strip().partition(" ")
+    try:
+        until = float(stamp)
+    except ValueError:
+        return None
+    return Pause(until, why) if until > time.time() else None
+
+
+def pauses(store: Store) -> dict[str, Pause]:
+    """Every program that is paused now."""
+    try:
+        names = [name.removeprefix(_FILE) for name in os.listdir(store.own) if name.startswith(_FILE)]
+    except OSError:
+        return {}
+    return {name: found for name in names if (found := pause_of(store, name))}
+
+
+def pause(store: Store, driver: str, until: float, why: str) -> Pause:
+    """Pause a program; where it is paused for longer already, that stands."""
+    known = pause_of(store, driver)
+    if known is not None and known.until >= until:
+        return known
+    write_file(f"{store.own}/{_FILE}{driver}", f"{until:.3f} {' '.join(why.split())[:300]}\n")
+    return Pause(until, why)
+
+
+def say(driver: str, found: Pause) -> str:
+    """The pause as people read it, in their own time."""
+    local, now = time.localtime(found.until), time.time()
+    soon, today = found.until - now < 300, local[:3] == time.localtime(now)[:3]
+    form = "%H:%M:%S" if soon else "%H:%M" if today else "%a %H:%M"
+    return f"{driver} is paused until {time.strftime(form, local)} (its limit)"
+
+
+# tasks
+
+
+def driver_of(root: str, state: State, config: Config) -> str:
+    """The program that a task's next run needs."""
+    last = state["runs"][-1] if state["runs"] else None
+    if last is not None and last["agent"] == state["agent"]:
+        return last["driver"]
+    try:
+        return files.find(root, state["agent"], config).driver
+    except OverhandError:
+        return ""  # what is wrong with it is told when it starts
+
+
+def met(store: Store, state: State, ended: Run, heard: Heard) -> Event:
+    """A run met the limit: its program is paused; the event says so and queues the task again.
+
+    Its times count from the run's end, so that a second look after a crash finds the same.
+    """
+    now = machine.epoch(ended["ended"])
+    before = sum(run["status"] == LIMIT for run in state["runs"])
+    until = heard.retry_at or when(heard.why, now) or now + min(_MOST, _FIRST * 2**before)
+    found = pause(store, ended["driver"], until, heard.why)
+    return {
+        "e": "accepted",
+        LIMIT: {"driver": ended["driver"], "until": round(found.until, 3), "why": heard.why[:300]},
+        "resume": {"run": ended["id"], "why": "its limit"},
+    }
+
+
+def _other(agent: Agent, config: Config) -> str:
+    """Whom `on_limit` names, of the agent or of all."""
+    return str(agent.options.get("on_limit") or config.on_limit).partition("switch:")[2]
+
+
+def no_stand_in(root: str, agent: Agent, config: Config) -> str:
+    """What is wrong with the one who is to take over, told before it matters."""
+    other = _other(agent, config)
+    if not other or other == agent.name:
+        return ""
+    try:
+        _able(root, other, config)
+    except OverhandError as error:
+        return f"on_limit names {other}: {error.message} At its limit {agent.name} will wait."
+    return ""
+
+
+def _able(root: str, name: str, config: Config) -> Agent:
+    """The agent of this name, if its program is there."""
+    found = files.find(root, name, config)
+    if found.driver in REAL:
+        programs.require(found, found.driver)
+    return found
+
+
+def stand_in(store: Store, state: State, config: Config) -> str | None:
+    """Who takes over while the task's own agent is paused; nobody, unless `on_limit` names somebody who is free."""
+    try:
+        other = _other(files.find(store.root, state["agent"], config), config)
+        if not other or other == state["agent"]:
+            return None
+        return None if pause_of(store, _able(store.root, other, config).driver) else other
+    except OverhandError:
+        return None
+
+
+def hand_over(work: Work, task_id: str, agent: str, other: str) -> None:
+    """A queued task whose agent is paused goes to another one."""
+    with work.store.locked(task_id, work.by) as task:
+        state = task.state
+        if state["queued"] and state["agent"] == agent and not state["stop"]:
+            limit = {"driver": driver_of(work.store.root, state, work.config), "to": other}
+            task.append({"e": "accepted", "agent": other, LIMIT: limit, "resume": state["resume"]})

@@ -1,0 +1,110 @@
+"""Native sessions of agents: which one a run had, and which one the next run goes on with."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import stream, translator
+from overhand.agents.programs import session_name
+from overhand.system.files import read_file
+from overhand.system.secrets import mask
+
+if TYPE_CHECKING:
+    from overhand.agents import Agent
+    from overhand.agents.stream import Heard
+    from overhand.record.store import Store
+    from overhand.record.task import Run, State
+
+_MOST = 512 * 1024 * 1024
+_FEW = 64 * 1024  # bytes in which a complaint is looked for
+
+
+def heard(place: str, driver: str) -> Heard | None:
+    """What a run's stream adds up to; None for a driver that has none."""
+    translate = translator(driver)
+    if translate is None:
+        return None
+    raw = read_file(f"{place}/stdout", limit=_MOST)
+    if raw is None:
+        return None  # a person had it on a terminal
+    found = stream.hear(raw, translate)
+    if found.end == "none" and not found.why:
+        _explain(found, raw, place)
+    return found
+
+
+def _explain(found: Heard, raw: bytes, place: str) -> None:
+    """What a program that broke off printed about it, outside of its stream."""
+    said = raw if len(raw) <= _FEW else raw[-_FEW:].partition(b"\n")[2]
+    found.why = mask(stream.complaint(read_file(f"{place}/stderr", limit=_FEW) or b"") or stream.complaint(said))
+    if found.why and stream.failure(None, found.why) == "auth":
+        found.end = "auth"
+    elif "max session turns" in found.why.lower():  # Qwen Code and Gemini CLI
+        found.end = "max-turns"
+
+
+def lately(place: str, driver: str, *folders: str) -> str:
+    """What a coding agent said or did last, in one line; nothing where its program has no stream, or said nothing."""
+    translate = translator(driver)
+    raw = _end_of(f"{place}/stdout") if translate else b""
+    last = stream.Heard()
+    told = ""
+    for event in (event for found in stream.objects(raw) for event in translate(found)) if translate else ():
+        last.take(event)
+        if event.kind == "said":
+            told = next((line.strip() for line in reversed(last.last_words.splitlines()) if line.strip()), told)
+        elif event.kind == "did":
+            told = f"{event.text} {stream.brief(event.data, place, *folders)}".strip()
+        elif event.kind == "noted":
+            told = event.text
+    return mask(told)
+
+
+def _end_of(path: str) -> bytes:
+    """The last whole lines of a file that grows."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        start = max(0, os.fstat(fd).st_size - _FEW)
+        raw = os.pread(fd, _FEW, start)
+    finally:
+        os.close(fd)
+    return raw.partition(b"\n")[2] if start else raw
+
+
+def native(store: Store, state: State, run: Run) -> str:
+    """The session a run had: what its stream says, else what we told it."""
+    place = store.run_folder(state["task_id"], run["id"])
+    said = heard(place, run["driver"])
+    if said is None:
+        return ""
+    if said.session:
+        return said.session
+    if run["driver"] == "goose" and os.path.exists(f"{place}/stdout"):
+        return str(_spec(place).get("session") or f"overhand-{run['id']}")
+    if run["driver"] == "claude" and said.end != "none":
+        return str(_spec(place).get("session") or session_name(run["id"]))
+    return ""
+
+
+def _spec(place: str) -> dict[str, Any]:
+    raw = read_file(f"{place}/spec.json")
+    found: dict[str, Any] = json.loads(raw) if raw else {}
+    return found
+
+
+def to_go_on_with(store: Store, state: State, agent: Agent) -> str:
+    """The session of the newest run by the same kind of agent, else the one that the task was begun with."""
+    if not agent.real:
+        return ""
+    for run in reversed(state["runs"][:-1]):
+        if run["driver"] != agent.driver:
+            return ""
+        if found := native(store, state, run):
+            return found
+    driver, _, adopted = str(state["settings"].get("session", "")).partition(":")
+    return adopted if driver == agent.driver else ""

@@ -1,0 +1,370 @@
+"""Function agents in this process: the same folder, guards, judgement and record as a detached run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import threading
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent
+from overhand.agents.function import Call, as_return, encode, failure, read_inputs
+from overhand.api.pool import Pool, settle
+from overhand.api.questions import Attention
+from overhand.documents import handoff as handoffs
+from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
+from overhand.policy import caller
+from overhand.policy import config as configs
+from overhand.questions import files, record
+from overhand.record import journal, log, model
+from overhand.record.store import new_run_id
+from overhand.runs import finish, prepare, run, spending, worktree
+from overhand.runs import prompt as prompts
+from overhand.runs import result as paperwork
+from overhand.runs import resume as resuming
+from overhand.runs.judge import judge
+from overhand.supervisor import meter
+from overhand.system import detached
+from overhand.system.files import write_file
+from overhand.verbs.delegate import draft, make, note_refusal, only_from_people
+from overhand.verbs.drafts import Drafted, alike
+from overhand.verbs.request import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Config
+    from overhand.record.store import Draft, Locked, Piece
+    from overhand.record.task import Event, Run, State
+    from overhand.verbs import Session
+    from overhand.verbs.request import Request
+
+_MOMENT = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionAgent:
+    """A function under a name."""
+
+    agent: Agent  # as the guards see it
+    function: Callable[[Call], object]
+
+
+class Batch:
+    """Tasks accepted together: logs are synced together, before the first start and before results are reported."""
+
+    def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
+        self.session, self.config, self.who, self.shared = session, config, who, shared
+        self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
+        # with the HANDOFF, as text and as it is read; what is true later is read under the lock
+        self.accepted: dict[str, tuple[State, str, handoffs.Handoff]] = {}
+        self.results: dict[str, tuple[State, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
+        self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
+        self.in_repository = worktree.repository(session.root) is not None
+        self._fresh: list[Piece] = []  # accepted, and not brought to the disk yet
+        self._kept = threading.Event()
+        self._not_kept: BaseException | None = None
+        self._open = 0  # started and not judged
+        self._unsynced: dict[str, Piece] = {}  # what is recorded of each task and not on the disk yet
+        self._changed = threading.Condition()
+
+    def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[State, Request]]:
+        """The same checks and the same events as any delegation; nothing is called before `keep`."""
+        made = self._drafts(wanted)
+        self._fresh = []
+        states = make(self.session, [one.draft for one in made], self.work.by, start=False, pieces=self._fresh)
+        for state, one in zip(states, made, strict=True):
+            self.accepted[state["task_id"]] = state, one.draft[1], one.handoff
+        return [(state, one.request) for state, one in zip(states, made, strict=True)]
+
+    def keep(self) -> None:
+        """Bring what was accepted to the disk: before that no function is called."""
+        store = self.session.store
+        try:
+            if self.shared:
+                journal.keep(store.own, store.workspaces, self._fresh)
+            else:
+                log.sync(store.folder(self._fresh[0][0]))
+        except BaseException as error:
+            self._not_kept = error
+            raise
+        finally:
+            self._fresh = []
+            self._kept.set()
+
+    def require_kept(self) -> None:
+        """Wait until it is on the disk; raises what prevented that."""
+        self._kept.wait()
+        if self._not_kept is not None:
+            raise self._not_kept
+
+    def _drafts(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[Drafted]:
+        """What the first of many is told, most of the others are told too."""
+        made: list[Drafted] = []
+        first: Drafted | None = None
+        common: dict[str, Any] = {}
+        for given, function in wanted:
+            others = {name: value for name, value in given.items() if name != "title"}
+            one = alike(first, given.get("title")) if first and others == common else None
+            if one is None:
+                request = request_of(given)
+                draft = self._draft(request, function)
+                one = first = Drafted(request, draft, handoffs.parse(draft[1]))
+                common = others
+            made.append(one)
+        return made
+
+    def _draft(self, request: Request, function: FunctionAgent) -> Draft:
+        try:
+            only_from_people(self.who, request)
+            settings = dict(configs.setting(text) for text in request.settings)
+            config = configs.of_task(self.session.root, self.config, settings)
+            return draft(self.session, request, self.who, function.agent, config, settings)[0]
+        except Refused as error:
+            note_refusal(self.session, self.who, request, error)
+            raise
+
+    def take(self, state: State, resume: Event | None = None) -> None:
+        """A task that was prepared earlier, or one that goes on from an earlier run."""
+        self._kept.set()
+        if resume is not None:
+            state = {**state, "resume": resume}
+            resuming.write_previous(self.work.store, state)
+        self.accepted[state["task_id"]] = state, *prepare.read_handoff(self.work.store, state["task_id"])
+
+    def take_new(self, made: Sequence[tuple[State, Draft]]) -> None:
+        """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
+        self._kept.set()
+        known: dict[str, handoffs.Handoff] = {}  # by what follows the task
+        for state, (_, text, _, given) in made:
+            task, rest = handoffs.split(text)
+            if not task or rest not in known:
+                known[rest] = handoffs.parse(text)
+            self.accepted[state["task_id"]] = state, text, replace(known[rest], task=task) if task else known[rest]
+            if not isinstance(given, bytes) and prompts.INPUTS in given:
+                self.inputs[state["task_id"]] = given[prompts.INPUTS]
+
+    def at_work(self, more: int) -> None:
+        """One more that a result is to be expected from, or one less."""
+        with self._changed:
+            self._open += more
+            if self._open == 0:
+                self._changed.notify_all()
+
+    def judged(self, piece: Piece) -> None:
+        """A result was recorded."""
+        if self.shared:
+            task_id, start, _ = piece
+            earlier = self._unsynced.get(task_id)  # of another run
+            self._unsynced[task_id] = (task_id, min(start, earlier[1]), None) if earlier else piece
+
+    def sync(self) -> None:
+        """Bring every result to the disk that is not there yet."""
+        with self._changed:
+            self._keep_results()
+
+    def before_report(self, task_id: str) -> None:
+        """A result is on disk before anybody hears of it; those that come within a moment are synced together."""
+        with self._changed:  # whoever comes while others are synced waits: their own may be among them
+            if task_id in self._unsynced:
+                self._changed.wait_for(lambda: self._open == 0, _MOMENT)
+                self._keep_results()
+
+    def _keep_results(self) -> None:
+        pieces, self._unsynced = self._unsynced, {}
+        if pieces:
+            journal.keep(self.session.store.own, self.session.store.workspaces, pieces.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run of a function, from its start to its verdict."""
+
+    task_id: str
+    run_id: str
+    place: str
+    life: int
+    state: State
+    prompt: str
+    spec: dict[str, Any]
+    handoff: handoffs.Handoff
+    logged: Piece  # what its beginning was recorded with
+    quick: bool  # nothing that could take long stands between the return and the verdict
+
+
+def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
+    """One run of a function: claim, call, record, judge."""
+    begun = _begin(batch, task_id, function, pool)
+    if begun is None:
+        return
+
+    def past_deadline() -> None:
+        """The thread goes on, unheard; its run is over."""
+        try:
+            _end(batch, begun, None, "timeout", pool)
+            settle(future)
+        except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+            settle(future, error)
+
+    try:
+        attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
+        value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
+        attention.end()
+        _end(batch, begun, value, cause, pool)
+    finally:
+        os.close(begun.life)
+
+
+def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
+    """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
+    work = batch.work
+    state, text, handoff = batch.accepted.pop(task_id)
+    size = state["size"]
+    prepare.take_baseline(work.store, state, handoff)
+    if state["checks"] and not state["runs"]:
+        batch.require_kept()
+        prepare.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
+    try:
+        allowance = spending.reserve(work, state)
+    except BudgetExceeded as error:
+        run.reject(work, task_id, error)
+        return None
+    tree = worktree.snapshot(work.store.root) if batch.in_repository else None
+    prepared = prepare.Prepared(function.agent, handoff, text, tree, allowance)
+    accepted: Event = {"e": "accepted"}
+    if state["resume"] is not None:
+        accepted.update(agent=function.agent.name, resume=state["resume"])
+        accepted |= {"cause": state["resume"]["cause"]} if "cause" in state["resume"] else {}
+    with pool.desk, work.store.locked(task_id, work.by, known=None if state["resume"] else state) as task:
+        if not _may_begin(task.state, state):
+            return None
+        if task.state["runs"]:
+            prepare.archive(task, task.state["runs"])
+        run_id = new_run_id()
+        place = work.store.run_folder(task_id, run_id)
+        job, spec = prepare.lay_out(work, task, run_id, prepared)
+        life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
+        # a function waits for room in its own process: only now may anybody see it as accepted
+        made = {**run.created(run_id, function.agent.name, "function", state["timeout"]), "attached": True}
+        task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        quick = not state["checks"] and prepared.tree is None and not handoff.plan
+        quick = quick and not handoffs.promises_files(handoff)
+        logged = task_id, max(size, 0), task.wrote if task.state is state else None  # else others wrote to it too
+        return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, logged, quick)
+
+
+def _may_begin(now: State, known: State) -> bool:
+    """Whether nobody else has taken the task, nor stopped it, since it was accepted here."""
+    if now["queued"] or now["stop"] or model.current_run(now) is not None:
+        return False
+    return now["status"] == known["status"] and len(now["runs"]) == len(known["runs"])
+
+
+def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
+    given = batch.inputs.pop(begun.task_id, None)
+    return Call(
+        title=begun.state["title"],
+        prompt=begun.prompt,
+        handoff=begun.handoff,
+        task_id=begun.task_id,
+        run_id=begun.run_id,
+        place=begun.place,
+        root=batch.session.root,
+        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.work.store, begun.state)),
+        _ask=attention.ask,
+        _count=meter.in_process(attention.work, begun.task_id),
+    )
+
+
+def _outcome(
+    batch: Batch, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
+) -> tuple[Mapping[str, Any] | None, str]:
+    """What the function returned or raised, and how it ended."""
+    token = caller.inside_run.set((call.root, call.task_id, call.run_id))
+    try:
+        batch.require_kept()
+        spending.reserve(
+            batch.work, begun.state
+        )  # until it was recorded as begun, others could take its hold for forgotten
+        value = function.function(call)
+        if inspect.isawaitable(value):
+            value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
+        return as_return(value), "exit"
+    except Unanswered:
+        return None, "answer-timeout"
+    except BudgetExceeded:
+        return None, "budget"
+    except BaseException as error:  # noqa: BLE001 -- whatever a function raises is its result
+        return failure(error), "error"
+    finally:
+        caller.inside_run.reset(token)
+
+
+async def _awaited(value: Any) -> object:
+    return await value
+
+
+def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str, pool: Pool) -> None:
+    """Record the end and the verdict: at once where that is quick, else with the checks in between."""
+    work = batch.work
+    quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
+    plain = quick and value is not None and _is_plain(value)  # then it is kept whole in OUTPUT.md
+    try:
+        raw = encode(value) if value is not None and not plain else None
+    except OverhandError as error:
+        raw, cause, quick = encode(failure(error)), "error", False
+    if record.has_unread(work.store, begun.state):
+        files.take(work.store, work.store.state(begun.task_id), work.by, last=True)
+    with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
+        logged = begun.logged[2] if task.state is begun.state else None  # else others wrote to it too
+        current = model.find_run(task.state, begun.run_id)
+        if current is None or current["state"] == "ended":
+            _refuse(task, begun, encode(value) if value is not None and plain else raw)
+            quick = False  # whoever ended it may still be judging, and a result is waited for
+        else:
+            if raw is not None:
+                write_file(f"{begun.place}/result.json", raw)
+            code = {"exit": 0, "error": 1}.get(cause)
+            ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
+            if quick:
+                _judge_at_once(batch, begun, task, current, ended, value)
+            else:
+                task.append(ended)
+    if quick:
+        spending.settle(work, begun.state)
+    else:
+        finish.finish(work, begun.task_id, patient=True)
+    text = logged + task.wrote if quick and logged is not None else None
+    batch.judged((begun.task_id, begun.logged[1], text))
+
+
+def _is_plain(value: Mapping[str, Any]) -> bool:
+    """Whether a return is a status and a text, and nothing else."""
+    return value.keys() <= {"status", "summary"} and all(isinstance(one, str) for one in value.values())
+
+
+def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:
+    """The run was ended meanwhile: its return is kept and refused."""
+    if raw is not None:
+        write_file(f"{begun.place}/late-result.json", raw)
+    kept = "late-result.json" if raw else None
+    task.append({"e": "late", "run": begun.run_id, "kept": kept, "code": "STALE_RUN"})
+
+
+def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended: Event, given: object) -> None:
+    """The same evidence and the same verdict, and both events in one write."""
+    if (usage := spending.final(begun.place, current)) is not None:
+        task.append(spending.event(begun.run_id, usage))
+    over: Run = {**current, "state": "ended", "cause": ended["cause"], "exit": ended["exit"]}
+    case = finish.gather(batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given)
+    if task.state["stop"]:
+        case = case.cancelled()
+    result, judged = paperwork.put_documents(case, judge(case.found))
+    task.append(ended, judged, sync=batch.work.sync_results)
+    batch.results[begun.task_id] = task.state, judged["result"], result

@@ -1,0 +1,220 @@
+"""Threads for function agents: at most so many at work, waiting ones not counted, each with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from overhand.policy import caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Job = Callable[[Future[None]], None]
+
+_MOST_THREADS = 1000
+_MOMENT = 0.005
+_LINGER = 0.05
+
+
+class Pool:
+    """Runs functions; async ones share one event loop."""
+
+    def __init__(self, max_parallel: int) -> None:
+        self._most = max_parallel or _MOST_THREADS
+        self._lock = threading.Condition()
+        self._queue: deque[tuple[Job, Future[None]]] = deque()
+        self._active = 0  # functions at work, without those that wait for a task or an answer
+        self._workers = 0  # threads that take from the queue
+        self._idle = 0  # those of them that wait for something to be put into it
+        self._turns = 0  # functions that have ended
+        self._hurrying = False
+        self._open: set[Future[None]] = set()
+        self._threads: ThreadPoolExecutor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.desk = threading.Lock()  # paperwork of two threads at once is a fight for the interpreter
+        self.watchdog = Watchdog()
+        self.calling = threading.Lock()  # held while the supervisor is called
+
+    def submit(self, jobs: Iterable[Job]) -> list[Future[None]]:
+        """Call each when there is room; it, or its watchdog, sets its future."""
+        more: list[tuple[Job, Future[None]]] = [(do, Future()) for do in jobs]
+        for _, future in more:
+            self._open.add(future)
+            future.add_done_callback(self._open.discard)
+        with self._lock:
+            self._queue.extend(more)
+            self._call_worker()
+        return [future for _, future in more]
+
+    def _call_worker(self) -> None:
+        """See, under the lock, that the queue is worked on: by one thread, by more if that one is held up."""
+        self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
+        if not self._has_work():
+            return
+        held_up = self._workers > 0 and not self._idle
+        if self._idle:
+            self._lock.notify()
+        elif self._workers == 0:
+            self._workers += 1
+            self._threads.submit(self._drain)
+        if (held_up or len(self._queue) > 1) and not self._hurrying:
+            self._hurrying = True
+            self._threads.submit(self._hurry)
+
+    def _drain(self) -> None:
+        """Work on the queue until it is empty: the next function mostly finds a thread that is awake already."""
+        while True:
+            with self._lock:
+                if not self._has_work() and not self._linger():
+                    self._workers -= 1
+                    return
+                do, future = self._queue.popleft()
+                self._active += 1
+            try:
+                do(future)
+                settle(future)
+            except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+                settle(future, error)
+            with self._lock:
+                self._active -= 1
+                self._turns += 1
+
+    def _has_work(self) -> bool:
+        return bool(self._queue) and self._active < self._most
+
+    def _linger(self) -> bool:
+        """Stay awake for a moment, under the lock: most functions are delegated one after the other."""
+        self._idle += 1
+        try:
+            return self._lock.wait_for(self._has_work, _LINGER)
+        finally:
+            self._idle -= 1
+
+    def _hurry(self) -> None:
+        """While functions wait: where none has ended for a moment, the workers are held up, and as many more come.
+
+        While the desk is taken another one could only queue for it.
+        """
+        turns = -1
+        while True:
+            with self._lock:
+                if not self._has_work():
+                    self._hurrying = False
+                    return
+                if turns == self._turns and self._threads and not self.desk.locked():
+                    more = min(max(self._workers, 1), len(self._queue), self._most - self._active)
+                    self._workers += more
+                    for _ in range(more):
+                        self._threads.submit(self._drain)
+                turns = self._turns
+            time.sleep(_MOMENT)
+
+    def make_room(self) -> None:
+        """A function that waits leaves its place to another one."""
+        with self._lock:
+            self._active -= 1
+            self._call_worker()
+
+    def come_back(self) -> None:
+        """It goes on, at once: it may exceed the cap by itself."""
+        with self._lock:
+            self._active += 1
+
+    @contextmanager
+    def without_slot(self) -> Iterator[None]:
+        """While a function waits for a task it delegated it makes room."""
+        if caller.inside_run.get() is None:
+            yield
+            return
+        self.make_room()
+        try:
+            yield
+        finally:
+            self.come_back()
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of async functions, in a thread of its own."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_turn, args=(self._loop,), name="overhand-async", daemon=True).start()
+            return self._loop
+
+    def close(self) -> None:
+        """Wait for what is at work and for what waits for room."""
+        wait(list(self._open))
+        if self._threads:
+            self._threads.shutdown(wait=True)
+            self._threads = None
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then give back what it holds."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def settle(future: Future[None], error: BaseException | None = None) -> None:
+    """Set a future that somebody else may have set already."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+class Watchdog:
+    """One thread for all deadlines: a thread cannot be ended, but its run can."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int]] = []
+        self._then: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, seconds: float, then: Callable[[], None]) -> int:
+        """Call `then` after this time, unless it is taken back."""
+        with self._changed:
+            number = next(self._numbers)
+            self._then[number] = then
+            heapq.heappush(self._due, (time.monotonic() + seconds, number))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="overhand-deadlines", daemon=True)
+                self._thread.start()
+            elif self._due[0][1] == number:
+                self._changed.notify()
+            return number
+
+    def take_back(self, number: int) -> None:
+        """It ended in time."""
+        with self._changed:
+            self._then.pop(number, None)
+            if len(self._due) > 2 * len(self._then) + 100:  # most are hours away: forget the ended ones
+                self._due = [entry for entry in self._due if entry[1] in self._then]
+                heapq.heapify(self._due)
+
+    def _keep(self) -> None:
+        while True:
+            with self._changed:
+                left = self._due[0][0] - time.monotonic() if self._due else None
+                if left is None or left > 0:
+                    self._changed.wait(left)
+                    continue
+                then = self._then.pop(heapq.heappop(self._due)[1], None)
+            if then:
+                then()

@@ -1,0 +1,381 @@
+"""Overhand from Python: `Project`, its tasks, their results; and functions as agents, in this process.
+
+An in-process function runs in a thread (an async one in an event loop of its own), its run's `life` is held by this
+process, and it takes no slot of the supervisor: `Project(max_parallel=…)` bounds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from overhand.agents import Agent
+from overhand.api import functions as inprocess
+from overhand.api import plans as performing
+from overhand.api.pool import Pool
+from overhand.errors import BadInput, TimedOut
+from overhand.plans import task as starting
+from overhand.plans.model import Plan
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.record import model
+from overhand.record.store import find_root
+from overhand.verbs import Session, control, listing, look, planrun
+from overhand.verbs import delegate as delegating
+from overhand.verbs import plan as plans
+from overhand.verbs import resume as verb_resume
+from overhand.verbs import send as sending
+from overhand.verbs.ask import give
+from overhand.verbs.reconcile import refresh
+from overhand.verbs.setup import first_use
+from overhand.verbs.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+    from concurrent.futures import Future
+
+    from overhand.agents.function import Call
+    from overhand.record.task import Event, State
+
+    Running = tuple[inprocess.Batch, Future[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A judged task; it has the names of the JSON that `show` prints."""
+
+    task_id: str
+    handle: int | None
+    title: str
+    agent: str
+    kind: str | None
+    headline: str
+    status: str | None
+    verified: str
+    run_state: str | None
+    cause: str | None
+    summary: str
+    data: Any
+    runs: list[dict[str, Any]]
+    deliverables: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
+    for_primary: str
+    files_modified: list[str]
+    errors: list[dict[str, Any]]
+    next_steps: str
+    questions: list[dict[str, Any]]
+    problems: list[dict[str, Any]]
+    checks: list[dict[str, Any]]
+    usage: Any
+    output: str | None
+    json: dict[str, Any] = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Judged completed."""
+        return self.status == "completed"
+
+
+_NAMES = tuple(name for name in Result.__dataclass_fields__ if name != "json")
+
+
+def _result(payload: Mapping[str, Any]) -> Result:
+    values: list[Any] = [*map(payload.get, _NAMES), dict(payload)]
+    return Result(*values)
+
+
+class Task:
+    """A delegated task: `wait()` for it, or `await` it."""
+
+    def __init__(self, project: Project, task_id: str, handle: int | None, running: Running | None = None) -> None:
+        self.project, self.id, self.handle = project, task_id, handle
+        self._running = running
+
+    def __repr__(self) -> str:
+        return f"Task({self.handle}, {self.id!r})"
+
+    @property
+    def folder(self) -> Path:
+        """Where everything about it can be read."""
+        return Path(self.project.session.store.folder(self.id))
+
+    def show(self) -> Result:
+        """The task as it is now."""
+        state = refresh(self.project.session, self.project.session.store.state(self.id))
+        return _result(look.describe(self.project.session, state, "show"))
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """The judged result; raises TimedOut."""
+        with self.project.pool.without_slot():
+            if self._running is None:
+                return _result(look.wait_for(self.project.session, [self.id], timeout).payload)
+            batch, future = self._running
+            try:
+                future.result(timeout)
+            except FutureTimeout:
+                raise TimedOut(f"Task {self.handle} is not judged yet.", "Call wait() again.") from None
+            batch.before_report(self.id)
+        known = batch.results.pop(self.id, None)
+        if known is not None:
+            return _result(look.describe(self.project.session, known[0], "wait", known[2]))
+        return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
+
+    def goes_on_as(self, other: Task) -> None:
+        """Another run of the same task is what `wait` waits for from now on."""
+        self._running = other._running
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return asyncio.to_thread(self.wait).__await__()
+
+    def answer(self, text: str, seq: int | None = None) -> dict[str, Any]:
+        """Answer its open question; `seq` says which, if there are several."""
+        return self.project.answer(self, text, seq)
+
+    def send(self, text: str) -> dict[str, Any]:
+        """Tell it something, once: at work it gets it as soon as it can take it; a finished one goes on with it in a
+        new run, in its own session where it has one, and `wait()` waits for that."""
+        return self.project.send(self, text)
+
+    def resume(self, answer: str | None = None, *, from_: str | None = None, agent: str | None = None) -> Task:
+        """Its next run, if it ended short."""
+        return self.project.resume(self, answer, from_=from_, agent=agent)
+
+    def stop(self, *, now: bool = False) -> Result:
+        """End it; an in-process function goes on unheard, its result is refused."""
+        control.stop(self.project.session, id=[self.id], now=now)
+        return self.show()
+
+
+class Project:
+    """A project folder and the agents that live in this process."""
+
+    def __init__(self, root: str | os.PathLike[str] = ".", *, max_parallel: int = 3) -> None:
+        self.session = Session(find_root(os.fspath(root), given=os.fspath(root)), "api")
+        self.max_parallel = max_parallel
+        self._functions: dict[str, inprocess.FunctionAgent] = {}
+        self.pool = Pool(max_parallel)
+        self._plans: list[threading.Thread] = []  # that keep a plan of this process
+        self._known: tuple[object, configs.Config] | None = None
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return Path(self.session.root)
+
+    def agent(
+        self, name: str, *, reentrant: bool = False, can_delegate: bool = True
+    ) -> Callable[[Callable[[Call], object]], Callable[[Call], object]]:
+        """Make a function an agent of this process: `@p.agent("name")`."""
+        if not model.is_name(name):
+            raise BadInput(f"{name!r} is no agent name.", "Use small letters, digits and -, such as code-reviewer.")
+
+        agent = Agent(name, "function", options={"reentrant": reentrant, "can_delegate": can_delegate})
+
+        def register(function: Callable[[Call], object]) -> Callable[[Call], object]:
+            self._functions[name] = inprocess.FunctionAgent(agent, function)
+            return function
+
+        return register
+
+    def delegate(self, title: str, *, agent: str | None = None, **options: Any) -> Task:
+        """Hand a task over; returns at once. Options are those of the command line, lists where they repeat."""
+        return self._delegate([{"title": title, "agent": agent, **options}])[0]
+
+    def delegate_all(self, tasks: Iterable[Mapping[str, Any]]) -> list[Task]:
+        """Hand over several at once; in-process ones share their disk syncs."""
+        return self._delegate([dict(task) for task in tasks])
+
+    def _delegate(self, wanted: list[dict[str, Any]]) -> list[Task]:
+        functions = [self._functions.get(one.get("agent") or "") for one in wanted]
+        if not any(functions):
+            return [self._detached(one) for one in wanted]
+        first_use(self.session)
+        who = caller.caller(self.session.store)
+        batch = inprocess.Batch(self.session, self._settings(), who, shared=len(wanted) > 1)
+        ours = [(one, function) for one, function in zip(wanted, functions, strict=True) if function]
+        accepted = batch.accept(ours)
+        if batch.shared:
+            batch.keep()
+        others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
+        started = {
+            state["task_id"]: function
+            for (state, request), (_, function) in zip(accepted, ours, strict=True)
+            if not request.no_start
+        }
+        running = self._submit(batch, started)
+        if not batch.shared:
+            batch.keep()  # its folder is laid out meanwhile; of many, the workers would only wait, and call for more
+        tasks = {
+            True: iter([Task(self, one["task_id"], one["handle"], running.get(one["task_id"])) for one, _ in accepted]),
+            False: iter(others),
+        }
+        return [next(tasks[function is not None]) for function in functions]
+
+    def _settings(self) -> configs.Config:
+        """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
+        marks = configs.marks(self.session.root, trust.place())
+        if self._known is None or self._known[0] != marks:
+            trust.require(self.session.root, configs.present(self.session.root))
+            self._known = marks, configs.load(self.session.root)
+        return self._known[1]
+
+    def _detached(self, one: dict[str, Any]) -> Task:
+        answer = delegating.delegate(self.session, **{**one, "wait": False})
+        return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    @overload
+    def plan(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        *,
+        wait: Literal[True] = True,
+        budget: str | None = None,
+        after: str | int | None = None,
+    ) -> Result: ...
+
+    @overload
+    def plan(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        *,
+        wait: Literal[False],
+        budget: str | None = None,
+        after: str | int | None = None,
+    ) -> Task: ...
+
+    def plan(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        *,
+        wait: bool = True,
+        budget: str | None = None,
+        after: str | int | None = None,
+    ) -> Result | Task:
+        """Run a plan: a `Plan`, the name of its file, or its text; its nodes may be functions of this process."""
+        made, source, trusted = self._read_plan(plan)
+        first_use(self.session)
+        given = {"budget": budget, "after": after, "trusted": trusted}
+        ours = sorted({node.agent for node in made.nodes.values()} & self._functions.keys())
+        if ours and after is not None:
+            raise BadInput(
+                f"{ours[0]} is a function of this process: its plan cannot wait for task {after} without it.",
+                "Wait for that task first, then run the plan.",
+            )
+        if ours:
+            batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=True)
+            performance = performing.Performance(batch, self.pool, self._functions)
+            state = performance.begin(made, source, given)
+            self._plans.append(performance.thread)
+        else:
+            state = starting.accept(self.session, made, source, given)
+        task = Task(self, state["task_id"], state["handle"])
+        return task.wait() if wait else task
+
+    def _read_plan(self, given: Plan | str | os.PathLike[str]) -> tuple[Plan, str, bool]:
+        """What is to be run, without a fault; the text it was read from; and whether its commands may be run."""
+        who = caller.caller(self.session.store)
+        if isinstance(given, Plan):
+            return given, "", who.is_person
+        text, is_file = performing.source_of(given)
+        source = plans.source(text) if is_file else plans.Source("the plan", "", text.encode("utf-8", "replace"))
+        plan = plans.sound(source, plans.look_over(self.session, source, own=self._functions))
+        trusted = planrun.may_run(self.session, who, source, plan)
+        return plan, source.raw.decode("utf-8", "replace"), trusted
+
+    def task(self, handle: str | int) -> Task:
+        """A task by its number, a part of its title, its id, or `-`."""
+        task_id = self.session.store.resolve(str(handle))
+        return Task(self, task_id, self.session.store.state(task_id)["handle"])
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """What `list` shows."""
+        rows: list[dict[str, Any]] = listing.list_tasks(self.session).payload["tasks"]
+        return rows
+
+    def run(self, handle: str | int, *, agent: str | None = None) -> Task:
+        """Start a prepared task, or an ended one once more."""
+        state = self._state(handle)
+        function = self._functions.get(agent or state["agent"])
+        if function is not None:
+            control.may_run(self.session, state)
+            went_on = {"run": state["runs"][-1]["id"], "why": "run again"} if state["runs"] else None
+            return self._run_function(state, function, went_on)
+        answer = control.run_again(self.session, id=str(handle), agent=agent)
+        return Task(self, answer.payload["task_id"], answer.payload["handle"])
+
+    def resume(
+        self,
+        task: Task | str | int,
+        answer: str | None = None,
+        *,
+        from_: str | None = None,
+        agent: str | None = None,
+    ) -> Task:
+        """The next run of a task that ended short; a function of this process is called again, here."""
+        state = self._state(task)
+        function = self._functions.get(agent or state["agent"])
+        if function is None:
+            verb_resume.resume(self.session, id=state["task_id"], answer=answer, from_=from_, agent=agent)
+            made = Task(self, state["task_id"], state["handle"])
+        else:
+            who = caller.caller(self.session.store)
+            verb_resume.may_resume(self.session, who, state)
+            how = verb_resume.going_on(self.session, who, state, answer, from_)
+            made = self._run_function(self.session.store.state(state["task_id"]), function, how)
+        if isinstance(task, Task):
+            task.goes_on_as(made)
+            return task
+        return made
+
+    def _state(self, task: Task | str | int) -> State:
+        """The truth about a task."""
+        task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
+        return refresh(self.session, self.session.store.state(task_id))
+
+    def _run_function(self, state: State, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
+        trust.require_seal(state)
+        batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=False)
+        batch.take(state, went_on)
+        running = self._submit(batch, {state["task_id"]: function})
+        return Task(self, state["task_id"], state["handle"], running[state["task_id"]])
+
+    def answer(self, task: Task | str | int, text: str, seq: int | None = None) -> dict[str, Any]:
+        """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
+        with `resume`."""
+        task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
+        return give(self.session, caller.caller(self.session.store), task_id, seq, text, resume=True)
+
+    def send(self, task: Task | str | int, text: str) -> dict[str, Any]:
+        """Tell an agent something; what became of it stands under `messages` of `show()`."""
+        return sending.send(self.session, task.id if isinstance(task, Task) else str(task), text).payload
+
+    def questions(self) -> list[dict[str, Any]]:
+        """Everything in this project that waits for an answer."""
+        found: list[dict[str, Any]] = walk(self.session, None, resume=True).payload["questions"]
+        return found
+
+    def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
+        """Have them called when there is room."""
+        batch.at_work(len(functions))
+        futures = self.pool.submit(partial(inprocess.perform, batch, *one, self.pool) for one in functions.items())
+        for future in futures:
+            future.add_done_callback(lambda _: batch.at_work(-1))
+        return {task_id: (batch, future) for task_id, future in zip(functions, futures, strict=True)}
+
+    def close(self) -> None:
+        """Wait for the functions and plans that are still at work."""
+        for thread in self._plans:
+            thread.join()
+        self.pool.close()
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,130 @@
+"""Questions of functions in this process: their thread waits, their run holds no slot and its clock stands still."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from overhand.agents.function import unanswered
+from overhand.errors import OverhandError, StaleRun
+from overhand.questions import files, record, wait
+from overhand.record import model
+from overhand.supervisor import client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from overhand.agents.function import Call, Inquiry
+    from overhand.api.pool import Pool
+    from overhand.record.task import Question
+    from overhand.runs.run import Work
+
+
+class Attention:
+    """One run of a function, seen by the clock: its deadline, and how many of its calls wait for an answer."""
+
+    def __init__(
+        self, work: Work, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
+    ) -> None:
+        self.work, self.task_id, self.run_id, self.pool = work, task_id, run_id, pool
+        self._past_deadline = past_deadline
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._over = False
+        self._left = seconds
+        self._go()
+
+    def _go(self) -> None:
+        """The clock runs again, unless a thread that the function left behind comes back after its end."""
+        if self._over:
+            return
+        self._due = time.monotonic() + self._left
+        self._number = self.pool.watchdog.watch(self._left, self._past_deadline)
+
+    def end(self) -> None:
+        """The function has ended in time."""
+        with self._lock:
+            self._over = True
+            self.pool.watchdog.take_back(self._number)
+
+    def ask(self, call: Call, inquiry: Inquiry) -> str:
+        """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
+        by = {"kind": "run", "run": self.run_id, "via": "api"}
+        store, limits = self.work.store, self.work.config_of(self.work.store.state(self.task_id))
+        asked = record.ask(
+            store,
+            self.task_id,
+            self.run_id,
+            by,
+            inquiry.question,
+            options=inquiry.options,
+            closed=inquiry.closed,
+            step=inquiry.step,
+            via="call",
+        )
+        if asked["answered"] is not None:  # by an earlier run, and answered since
+            return record.whole_answer(store, self.task_id, asked)
+        patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
+        with self._standing_still(), record.Blocked(call.place, asked["seq"]):  # who sees that finds it recorded
+            return self._await(asked, inquiry, wait.deadline(min(patience, default=None)))
+
+    def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:
+        """Look whenever something is recorded; an answer in a file, which rings no bell, is found by the slow look."""
+        store = self.work.store
+        told = False
+        with wait.bell(store, [self.task_id]) as bell:
+            while True:
+                state, _ = files.take(store, store.state(self.task_id), self.work.by)
+                question = model.find_question(state, asked["seq"])
+                if question is not None and question["answered"] is not None:
+                    return record.whole_answer(store, self.task_id, question)
+                run = model.find_run(state, self.run_id)
+                if run is None or run["state"] == "ended":
+                    raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
+                left = until - time.monotonic()
+                if left <= 0 or inquiry.is_over:
+                    raise unanswered(asked["seq"])
+                if not told:
+                    told = self._tell()
+                bell.wait(left)
+
+    def _tell(self) -> bool:
+        """The supervisor tells people what waits for them; without one the question is seen by whoever looks."""
+        with self.pool.calling:  # one of many who ask at once starts it, the others find it there
+            try:
+                client.call(self.work.store, [self.task_id])
+            except OverhandError:
+                pass  # the question is on record
+        return True
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[None]:
+        """From the first of its calls that waits to the end of the last."""
+        with self._lock:
+            self._asking += 1
+            if self._asking == 1:
+                self.pool.watchdog.take_back(self._number)
+                self._left = max(0.0, self._due - time.monotonic())
+                self._record("run.waiting")
+                self.pool.make_room()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                if self._asking == 0:
+                    self.pool.come_back()
+                    self._go()
+                    self._record("run.going")
+
+    def _record(self, event: str) -> None:
+        """What everybody else may know: it is blocked, or no longer."""
+        try:
+            with self.work.store.locked(self.task_id, self.work.by) as task:
+                run = model.find_run(task.state, self.run_id)
+                if run is not None and run["state"] != "ended":
+                    task.append({"e": event, "run": self.run_id})
+        except OverhandError:
+            return  # the deadline stands still all the same

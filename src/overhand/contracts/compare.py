@@ -1,0 +1,129 @@
+"""Data held against a JSON Schema, with messages for people: where, what is so, what is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from overhand.contracts.types import kind_of
+from overhand.documents.problems import Problem, wrong
+from overhand.documents.text import one_line, shorten
+
+_SHOWN = 3
+_LIMITS = frozenset(("maxItems", "maxLength", "maxProperties", "maximum"))
+_FIX = "Change the data there."
+
+
+def compare(
+    schema: Mapping[str, Any],
+    data: object,
+    under: str = "",
+    begin: str = "",
+    code: str = "",
+    known: Collection[tuple[str, str]] = (),
+) -> list[Problem]:
+    """Everything in the data that the schema does not allow; what is wrong in many places the same way is told once.
+
+    `under` is where the data stand, `begin` begins each message, `known` are places and fields told elsewhere.
+    """
+    if not schema:
+        return []
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema), mask="it")
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
+        message = f"The contract's schema is not valid: {shorten(str(error).splitlines()[0], 200)}"
+        return [wrong("schema-invalid", message, fix="Correct the JSON Schema (draft 2020-12).")]
+    groups: dict[tuple[str, tuple[Any, ...], str], list[tuple[Any, ...]]] = {}
+    try:
+        for one in validator.iter_errors(data):
+            path = tuple(one.instance_path)
+            if known and one.kind.name == "required" and (place(path), one.kind.as_dict()["property"]) in known:
+                continue
+            pattern = tuple("*" if isinstance(key, int) else key for key in path)
+            kind = "data-limit" if one.kind.name in _LIMITS else "data-mismatch"
+            groups.setdefault((kind, pattern, _said(one, data, path)), []).append(path)
+    except (ValueError, TypeError, RecursionError) as error:
+        return [wrong("data-not-json", f"{begin}The data are not JSON: {error}.", fix="Return one JSON value.")]
+    problems = []
+    for (kind, _, said), paths in groups.items():
+        each = "each " if len(paths) > 1 and said.startswith(("is ", "has ")) else ""
+        where = places([place(path, under) for path in paths[:_SHOWN]], len(paths))
+        problems.append(wrong(code or kind, f"{begin}{where}: {each}{said}", fix=_FIX))
+    return problems
+
+
+def places(found: Sequence[str], count: int) -> str:
+    """Places as words: the first few of so many, and how many more."""
+    names = ", ".join(one or "the data" for one in found[:_SHOWN])
+    return f"{names} and {count - _SHOWN} more" if count > _SHOWN else names
+
+
+def place(path: Iterable[Any], under: str = "") -> str:
+    """A path into data as it is written: issues[3].severity."""
+    text = under
+    for key in path:
+        plain = isinstance(key, str) and key.replace("-", "_").isidentifier()
+        text += f"[{key}]" if isinstance(key, int) else (f".{key}" if text else key) if plain else f'["{key}"]'
+    return text
+
+
+def _said(error: Any, data: object, path: Sequence[Any]) -> str:
+    """What is wrong, in words that are equal for equal faults."""
+    say = _WORDS.get(error.kind.name)
+    if say is None:
+        return shorten(one_line(str(error.message)), 200) + "."
+    return say(error.kind, _at(data, path))
+
+
+def _at(data: Any, path: Sequence[Any]) -> Any:
+    for key in path:
+        data = data[key]
+    return data
+
+
+def _a(kind: str) -> str:
+    return kind if kind in ("null", "nothing") else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _type(kind: Any, value: object) -> str:
+    wanted = " or ".join(_a(one) for one in kind.types)
+    return f"is {_a(kind_of(value))}, but {wanted} is needed."
+
+
+def _options(kind: Any, _: object) -> str:
+    listed = ", ".join(_value(one) for one in kind.options)
+    return f"is not one of {shorten(listed, 150)}."
+
+
+def _value(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower().replace("none", "null")
+    return f"“{value}”" if isinstance(value, str) else str(value)
+
+
+def _many(more: str, things: str) -> Callable[[Any, Any], str]:
+    return lambda kind, value: f"has {len(value)} {things}, {more} {kind.limit} are allowed."
+
+
+def _bound(words: str) -> Callable[[Any, Any], str]:
+    return lambda kind, value: f"is {value}, but {words} {kind.limit} is needed."
+
+
+_WORDS: Mapping[str, Callable[[Any, Any], str]] = {
+    "required": lambda kind, _: f"has no {kind.property}.",
+    "type": _type,
+    "enum": _options,
+    "maxItems": _many("at most", "items"),
+    "maxLength": _many("at most", "characters"),
+    "maxProperties": _many("at most", "fields"),
+    "minItems": _many("at least", "items"),
+    "minLength": _many("at least", "characters"),
+    "minProperties": _many("at least", "fields"),
+    "maximum": _bound("at most"),
+    "minimum": _bound("at least"),
+    "exclusiveMaximum": _bound("less than"),
+    "exclusiveMinimum": _bound("more than"),
+    "anyOf": lambda _, value: f"is {_a(kind_of(value))} that fits none of the forms that are allowed.",
+}

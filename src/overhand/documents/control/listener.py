@@ -1,0 +1,258 @@
+"""Hears CONTROL lines in a stream, however it is cut into chunks.
+
+A command is heard at the first column of a line, outside fences, indented code and comments; a line in a quote begins
+with `>`, so it is no such line. Its place in the stream is its name: whoever reads the same bytes again finds the same
+commands at the same offsets, so each can be carried out once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from overhand.documents.control import lines
+from overhand.documents.markdown import Line, Scanner
+from overhand.documents.problems import Problem
+
+LINE_LIMIT = 64 * 1024
+BLOCK_LIMIT = 32 * 1024
+PARAGRAPH_LIMIT = 4 * 1024
+
+_BLOCK = re.compile(r"[ \t]*delegation[ \t]*:[ \t\r]*$")
+_TO_AGENT = re.compile(r"^[ \t]*to_agent[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
+# A block that lost its indentation on the way is still a block while its lines begin like this.
+_FLAT = re.compile(
+    r"(?:from_agent|to_agent|task|description|scope|deliverable|expected_output|context|current_phase|token_budget"
+    r"|priority|timeout)[ \t]*:|- "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A CONTROL line and what belongs to it; without a word it was not understood, and a problem says why."""
+
+    word: str
+    target: str = ""
+    """The checkpoint of a RESUME (none: the latest), or the agent of a DELEGATE."""
+    reason: str = ""
+    offset: int = 0
+    """Where the line begins, in bytes from the start of the stream."""
+    line: int = 1
+    paragraph: str = ""
+    """The text before the line, which a PAUSE without a reason asks."""
+    block: str = ""
+    """The `delegation:` block behind a DELEGATE, as it was written."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def refused(self) -> Problem | None:
+        """Why it is not carried out, where that can be told from the text alone."""
+        bad = (one for one in self.problems if one.level == "error" or one.code == "control-no-task")
+        return next(bad, None)
+
+
+class _Before:
+    """The paragraph before a line; a list goes with the paragraph that leads to it."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.size = 0
+        self.ended = True
+
+    def end(self) -> None:
+        """What comes next is another paragraph."""
+        self.ended = True
+
+    def add(self, line: Line, text: str) -> None:
+        """One more line of text."""
+        text = line.text if line.kind == "heading" else text.rstrip()
+        if not text.strip("-*_=~ \t"):  # a rule, or the line under a heading
+            self.ended = True
+            return
+        if self.ended or line.kind == "heading":
+            if self.kept and (line.kind == "item" or line.depth):
+                self._keep("")
+            else:
+                self.forget()
+        self._keep(text[-PARAGRAPH_LIMIT:])
+        self.ended = line.kind == "heading"
+
+    def _keep(self, text: str) -> None:
+        self.kept.append(text)
+        self.size += len(text) + 1
+        while self.size > PARAGRAPH_LIMIT + 1:
+            self.size -= len(self.kept.pop(0)) + 1
+
+    def forget(self) -> None:
+        """It has been asked; the next question needs its own paragraph."""
+        self.kept, self.size = [], 0
+
+    def text(self) -> str:
+        """The paragraph; of a very long one, its end."""
+        return "\n".join(self.kept).strip("\n")
+
+
+class _Pending:
+    """A command that may go on in the next line."""
+
+    def __init__(self, attempt: lines.Attempt, offset: int, number: int, paragraph: str) -> None:
+        self.attempt, self.offset, self.number, self.paragraph = attempt, offset, number, paragraph
+        self.reason = attempt.reason
+        self.first = True  # no line was seen behind it yet
+        self.inside = ""  # `plain` or `fence`, while its block is read
+        self.block: list[str] = []
+        self.size = 0
+
+    @property
+    def delegates(self) -> bool:
+        return self.attempt.word == "DELEGATE"
+
+    def add(self, text: str) -> bool:
+        """One more line of the block; False if it is too much."""
+        self.size += len(text) + 1
+        if self.size > BLOCK_LIMIT:
+            return False
+        self.block.append(text)
+        return True
+
+    def command(self) -> Command:
+        """What was heard, with every problem that the text alone shows."""
+        word, target, _, problem = self.attempt
+        block = "\n".join(self.block).rstrip() + "\n" if self.block else ""
+        problems = [problem] if problem else []
+        if self.size > BLOCK_LIMIT:
+            problems.append(lines.long_block(self.number))
+        elif self.delegates:
+            match = None if target else _TO_AGENT.search(block)
+            target = target or (match.group(1) if match else "")
+            problems += [] if target else [lines.no_agent(self.number)]
+            problems += [] if block or self.reason else [lines.no_task(self.number)]
+        elif word == "PAUSE" and not self.reason and not self.paragraph:
+            problems.append(lines.no_question(self.number))
+        return Command(word, target, self.reason, self.offset, self.number, self.paragraph, block, tuple(problems))
+
+
+class Listener:
+    """Give it a stream chunk by chunk; it keeps no more than a line, a paragraph and a block of it."""
+
+    def __init__(self) -> None:
+        self._scanner = Scanner()
+        self._before = _Before()
+        self._pending: _Pending | None = None
+        self._line = bytearray()  # of the line that is being read, as much as a command may have
+        self._size = 0  # how long that line is so far
+        self._start = 0  # where it begins
+        self._number = 1
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a command was read whose next line is not known yet."""
+        return self._pending is not None
+
+    def feed(self, chunk: bytes | str) -> list[Command]:
+        """The commands that this chunk completes; text counts as UTF-8."""
+        data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
+        found: list[Command] = []
+        begin = 0
+        while (end := data.find(b"\n", begin)) >= 0:
+            self._keep(data, begin, end)
+            found += self._end_line()
+            begin = end + 1
+        self._keep(data, begin, len(data))
+        return found
+
+    def quiet(self) -> list[Command]:
+        """The command that waits for its next line, when none comes: an agent that asked may be waiting too."""
+        done = self._done()
+        if done:
+            self._before.end()
+        return done
+
+    def finish(self) -> list[Command]:
+        """What is left at the end of the stream; a last line needs no newline."""
+        found = self._end_line() if self._size else []
+        return found + self._done()
+
+    def _keep(self, data: bytes, begin: int, end: int) -> None:
+        room = LINE_LIMIT + 1 - len(self._line)
+        self._line += data[begin : min(end, begin + room)]
+        self._size += end - begin
+
+    def _end_line(self) -> list[Command]:
+        text = self._line.decode("utf-8", "replace")
+        start, number, short = self._start, self._number, self._size <= LINE_LIMIT
+        self._line.clear()
+        self._start, self._size, self._number = start + self._size + 1, 0, number + 1
+        if start == 0:
+            text = text.removeprefix("\ufeff")
+        return self._read(text.rstrip("\r"), start, number, short)
+
+    def _done(self) -> list[Command]:
+        pending, self._pending = self._pending, None
+        return [pending.command()] if pending else []
+
+    def _read(self, text: str, start: int, number: int, short: bool) -> list[Command]:
+        found: list[Command] = []
+        pending = self._pending
+        if pending and pending.inside == "plain":
+            if _goes_on(text, pending.block):
+                return [] if pending.add(text) else self._done()
+            found = self._done()
+            self._scanner.paragraph = False
+        line = self._scanner.line(text, number)
+        if self._pending:
+            found, taken = self._behind(self._pending, line, text, short)
+            if taken:
+                return found
+        if line is None or line.kind not in ("text", "heading", "item"):
+            self._before.end()
+        else:
+            attempt = lines.read(text, number) if short and line.kind == "text" else None
+            if attempt:
+                found += self._heard(attempt, start, number)
+            else:
+                self._before.add(line, text)
+        return found
+
+    def _heard(self, attempt: lines.Attempt, start: int, number: int) -> list[Command]:
+        self._pending = _Pending(attempt, start, number, self._before.text())
+        self._before.end()
+        if attempt.word == "PAUSE":
+            self._before.forget()
+        return self._done() if attempt.reason and not self._pending.delegates else []
+
+    def _behind(self, pending: _Pending, line: Line | None, text: str, short: bool) -> tuple[list[Command], bool]:
+        """What a line behind a command completes, and whether it belongs to the command."""
+        if pending.inside:
+            return self._fenced(pending, text), line is None or line.kind == "code"
+        first, pending.first = pending.first, False
+        reason = lines.reason_of(text) if first and short and line and line.kind == "text" else None
+        if reason is not None and not pending.reason:
+            pending.reason = reason
+            return ([] if pending.delegates else self._done()), True
+        if pending.delegates:
+            if line is None:
+                self._before.end()
+                return [], True
+            if line.kind == "text" and _BLOCK.match(text) and text[0] == "d":
+                pending.inside = "plain"
+                pending.add(text)
+                return [], True
+            if line.kind == "code" and self._scanner.hidden:
+                pending.inside = "fence"
+                return [], True
+        return self._done(), False
+
+    def _fenced(self, pending: _Pending, text: str) -> list[Command]:
+        if not self._scanner.hidden:  # this line closed the fence
+            return self._done()
+        if pending.block or _BLOCK.match(text):
+            return [] if pending.add(text) else self._done()
+        return self._done() if text.strip() else []
+
+
+def _goes_on(text: str, block: list[str]) -> bool:
+    """Whether a plain block goes on with this line."""
+    if not text.strip() or text[0] in " \t":
+        return True
+    return bool(block[-1].strip() and _FLAT.match(text))

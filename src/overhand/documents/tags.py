@@ -1,0 +1,376 @@
+"""Tags in Markdown (`#needs-fix`): found in a file's bytes, and changed there without touching another byte.
+
+A tag is a whole token: `#`, a letter, then letters, digits, `-` and `_`. What stands before it must not belong to a
+word, a path or a link. After approval the task's id follows the tag as an HTML comment, which is part of its span.
+What only mentions a tag is inert: see mentions.py.
+"""
+
+from __future__ import annotations
+
+from overhand.documents.mentions import BOM, blocks, body
+from overhand.documents.quickly import live
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from overhand.system.edits import Patch
+
+STAGES = ("needs", "delegated", "next", "claimed", "done")
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_EFFORTS = ("S", "M", "L")
+_HEAD = (b"**Tags**:", b"**Tags:**")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_WORD = _LETTERS + b"0123456789-_"
+_CHUNK = 64  # bytes: a tag is seldom longer
+_BEFORE = frozenset(b" \t\r\n\x0b\x0c([{*_\"'|,;:>~`")
+_BLANK = b" \t"
+
+
+class Line:
+    """The line that tags stand on, and what they share: weights, text, digest."""
+
+    __slots__ = ("_spans", "end", "number", "start")
+
+    def __init__(self, number: int, start: int, end: int) -> None:
+        self.number, self.start, self.end = number, start, end  # from 1; without BOM and line end
+        self._spans: list[tuple[int, int, int]] | None = None
+
+    def spans(self, raw: bytes) -> list[tuple[int, int, int]]:
+        """Of each live tag in this line: where it begins, where the token ends, and its whole span."""
+        if self._spans is None:
+            places = live(raw, places_in(raw, b"#", self.start, self.end))
+            ends = [token_end(raw, place) for place in places]
+            self._spans = [(at, end, _id_behind(raw, end, self.end)[1]) for at, end in zip(places, ends, strict=True)]
+        return self._spans
+
+    def weights(self, raw: bytes) -> tuple[int, str]:
+        """The most urgent priority and the first effort that are written here."""
+        names = [
+            raw[start + 1 : end].decode("utf-8", "replace") for start, end, _ in self.spans(raw) if end - start < 4
+        ]
+        urgent = [int(name[1]) for name in names if len(name) == 2 and name[0] == "P" and name[1] in "0123"]
+        return min(urgent, default=2), next((name for name in names if name in _EFFORTS), "")
+
+    def bare(self, raw: bytes) -> bytes:
+        """The line without its tags, its blanks made even."""
+        kept, at = [], self.start
+        for start, _, end in self.spans(raw):
+            kept.append(raw[at:start])
+            at = end
+        return b" ".join(b" ".join([*kept, raw[at : self.end]]).split())
+
+
+class Tag:
+    """One live tag and where it stands."""
+
+    __slots__ = ("end", "name", "on", "on_tags_line", "span_end", "start", "task")
+
+    def __init__(self, name: str, start: int, end: int, on: Line, on_tags_line: bool, task: str, span_end: int) -> None:
+        self.name = name  # as it is written: `#needs-fix`
+        self.start, self.end = start, end  # offsets of the token
+        self.on, self.on_tags_line = on, on_tags_line
+        self.task = task  # the id in the comment behind it
+        self.span_end = span_end  # behind that comment
+
+    @property
+    def line(self) -> int:
+        """The number of its line, from 1."""
+        return self.on.number
+
+    def __repr__(self) -> str:
+        return f"Tag({self.name!r}, {self.start}, {self.end}, line={self.line}, task={self.task!r})"
+
+
+def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
+    """Every live tag in order, or every one that begins like this."""
+    places = places_in(raw, prefix, 0, len(raw))
+    if not places:
+        return []
+    found: list[Tag] = []
+    head = -2  # not looked for yet
+    on = Line(1, 0, -1)
+    counted = 0
+    for start in live(raw, places):
+        if start > on.end:
+            begin, end = line_around(raw, start)
+            on = Line(on.number + raw.count(b"\n", counted, begin), begin, end)
+            counted = begin
+            if head == -2 and raw.startswith(_HEAD, on.start):
+                head = on.start if _is_second_line(raw, on.start) else _tags_line(raw)
+        end = token_end(raw, start)
+        task, span_end = _id_behind(raw, end, on.end)
+        found.append(Tag(raw[start:end].decode("utf-8", "replace"), start, end, on, on.start == head, task, span_end))
+    return found
+
+
+def places_in(raw: bytes, prefix: bytes, at: int, stop: int) -> list[int]:
+    """Where something begins that has the form of a tag."""
+    found: list[int] = []
+    at = raw.find(prefix, at, stop)
+    while at >= 0:
+        if begins(raw, at):
+            found.append(at)
+        at = raw.find(prefix, at + 1, stop)
+    return found
+
+
+def begins(raw: bytes, at: int) -> bool:
+    """Whether a tag can begin with this `#`: not inside of a word, a path, a link or an attribute, and not escaped."""
+    follows = raw[at + 1] if at + 1 < len(raw) else 0
+    if follows < 0x80 and follows not in _LETTERS:
+        return False
+    if at == 0:
+        return _is_letter(raw, at + 1)
+    before = raw[at - 1]
+    if before >= 0x80:
+        return not _word_ends(raw, at) and _is_letter(raw, at + 1)
+    if before not in _BEFORE:
+        return False
+    if before in b"(\"'" and raw[max(0, at - 2) : at - 1] in (b"]", b"="):
+        return False
+    return _is_letter(raw, at + 1)
+
+
+def _is_letter(raw: bytes, at: int) -> bool:
+    return raw[at] in _LETTERS or _char(raw, at)[:1].isalpha()
+
+
+def _char(raw: bytes, at: int) -> str:
+    """The character beyond ASCII that begins here; nothing if these bytes are none."""
+    lead = raw[at]
+    size = 2 if 0xC2 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 4 if 0xF0 <= lead < 0xF5 else 0
+    try:
+        return raw[at : at + size].decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _word_ends(raw: bytes, at: int) -> bool:
+    """Whether the character before this place, beyond ASCII, belongs to a word."""
+    for size in (2, 3, 4):
+        if at >= size and raw[at - size] >= 0xC2:
+            char = _char(raw, at - size)
+            return len(char.encode()) == size and _goes_on(char)
+    return False
+
+
+def _goes_on(char: str) -> bool:
+    """Whether a character can stand inside of a tag: letters, digits, and marks that combine with them."""
+    return bool(char) and ("a" + char).isidentifier()
+
+
+def token_end(raw: bytes, start: int) -> int:
+    """Where the token ends that begins here."""
+    at = start + 1
+    while True:
+        part = raw[at : at + _CHUNK]
+        rest = part.lstrip(_WORD)
+        at += len(part) - len(rest)
+        if not rest and part:
+            continue
+        char = _char(raw, at) if rest and rest[0] >= 0x80 else ""
+        if not _goes_on(char):
+            break
+        at += len(char.encode())
+    while raw[at - 1] in b"-_":
+        at -= 1  # emphasis, or a dash
+    return at
+
+
+def name_at(raw: bytes, start: int) -> str:
+    """The tag that begins here, as it is written."""
+    return raw[start : token_end(raw, start)].decode("utf-8", "replace")
+
+
+def line_around(raw: bytes, at: int) -> tuple[int, int]:
+    """Where the line begins and ends that this place is in, without BOM and line end."""
+    start = raw.rfind(b"\n", 0, at) + 1
+    return start + _bom(raw, start), _line_end(raw, at)
+
+
+def _line_end(raw: bytes, at: int) -> int:
+    end = raw.find(b"\n", at)
+    end = len(raw) if end < 0 else end
+    return end - 1 if end > at and raw[end - 1] == 0x0D else end
+
+
+def _id_behind(raw: bytes, at: int, end: int) -> tuple[str, int]:
+    """The id of the task in the comment that follows, and where that ends."""
+    if raw[at : at + 1] not in (b" ", b"\t", b"<"):
+        return "", at
+    here = at
+    while here < end and raw[here] in _BLANK:
+        here += 1
+    if not raw.startswith(b"<!--", here, end):
+        return "", at
+    close = raw.find(b"-->", here, min(end, here + 300))
+    said = raw[here + 4 : close].strip(_BLANK) if close >= 0 else b""
+    task = said.removeprefix(b"overhand:").strip(_BLANK)
+    if task == said or not task or task.strip(_WORD):
+        return "", at
+    return task.decode("ascii"), close + 3
+
+
+def stage(name: str) -> str:
+    """The stage that a tag says an item is in, or nothing."""
+    word, dash, what = name.removeprefix("#").partition("-")
+    return word if dash and what and word in STAGES else ""
+
+
+def kind(name: str) -> str:
+    """The noun of an item's tag: `fix` in `#needs-fix`."""
+    return name.partition("-")[2] if stage(name) else ""
+
+
+def is_tag(name: str) -> bool:
+    """Whether this is one whole tag."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return len(raw) > 1 and raw[0] == 0x23 and _is_letter(raw, 1) and token_end(raw, 0) == len(raw)
+
+
+def weights(raw: bytes, tag: Tag) -> tuple[int, str]:
+    """Priority (0 to 3, else 2) and effort (`S`, `M`, `L` or nothing) written on its line."""
+    return tag.on.weights(raw)
+
+
+def line_text(raw: bytes, tag: Tag) -> str:
+    """Its line without the line's end."""
+    return raw[tag.on.start : tag.on.end].decode("utf-8", "replace")
+
+
+def digest(raw: bytes, tag: Tag) -> str:
+    """What names an item before it has an id: the sha256 of its line without tags."""
+    from hashlib import sha256
+
+    return sha256(tag.on.bare(raw)).hexdigest()
+
+
+def row(
+    path: str, line: int, name: str, on_tags_line: bool, weights: tuple[int, str], task: str, text: str
+) -> dict[str, str | int | None]:
+    """One tag, as scripts read it."""
+    noun = kind(name)
+    place = path if on_tags_line else f"{path}:{line}"
+    return {
+        "item": f"{place}#{noun}" if noun else None,
+        "path": path,
+        "line": line,
+        "tag": name,
+        "kind": noun or None,
+        "stage": stage(name) or None,
+        "priority": f"P{weights[0]}",
+        "effort": weights[1] or None,
+        "text": text,
+        "task_id": task or None,
+    }
+
+
+def comment(task: str) -> str:
+    """How a task's id stands behind its tag."""
+    return f"<!--overhand:{task}-->"
+
+
+def swapped(raw: bytes, tag: Tag, name: str, task: str | None = "") -> Patch:
+    """Another tag in the place of this one; the id behind it stays, unless another (or None: no more) is given."""
+    if raw[tag.start : tag.end].decode("utf-8", "replace") != tag.name:
+        raise ValueError(f"{tag} does not stand in these bytes")
+    if task in ("", tag.task):
+        return tag.start, tag.end, name.encode()
+    new = name if task is None else f"{name} {comment(task)}"
+    return tag.start, tag.span_end, new.encode()
+
+
+def added(raw: bytes, name: str) -> Patch | None:
+    """The tag at the end of the Tags line, which is made if there is none; None if it stands there already."""
+    if any(tag.on_tags_line and tag.name == name for tag in scan(raw)):
+        return None
+    new = name.encode()
+    start = _tags_line(raw)
+    if start < 0:
+        return _new_line(raw, new)
+    last = start + len(raw[start : _line_end(raw, start)].rstrip())
+    for at in (last, start + len(_HEAD[0])):  # something in the line may hide its end
+        patch = (at, at, b" " + new)
+        if any(tag.start == at + 1 for tag in scan(applied(raw, patch))):
+            return patch
+    return _new_line(raw, new)  # it stands in code that goes over several lines
+
+
+def applied(raw: bytes, patch: Patch) -> bytes:
+    """The file's bytes with the patch."""
+    return raw[: patch[0]] + patch[2] + raw[patch[1] :]
+
+
+def removed(raw: bytes, name: str, line: int = 0) -> list[Patch]:
+    """Every such tag (of one line, if its number is given) with its id and a blank beside it, in order."""
+    patches: list[Patch] = []
+    edge = 0  # so far the line is empty, but for its indent
+    for tag in scan(raw):
+        if tag.name != name or line not in (0, tag.line):
+            continue
+        start, end = tag.start, tag.span_end
+        low = max(edge, tag.on.start)
+        while start > low and raw[start - 1] in _BLANK:
+            start -= 1
+        if start == low:
+            start = tag.start if low > edge or edge == 0 else start  # the indent is not ours to take
+            while end < tag.on.end and raw[end] in _BLANK:
+                end += 1
+            edge = end
+        patches.append((start, end, b""))
+    return patches
+
+
+def _new_line(raw: bytes, new: bytes) -> Patch:
+    """A Tags line of its own: under the title, else where the document begins."""
+    first = raw.find(b"\n")
+    eol = b"\r\n" if first > 0 and raw[first - 1] == 0x0D else b"\n"
+    line = b"**Tags**: " + new
+    title = _title(raw)
+    if title is None:
+        at = body(raw)
+        rest = raw[at : _line_end(raw, at)].strip(_BLANK)
+        above = eol if at > len(BOM) and raw[at - 1] != 0x0A else b""
+        return at, at, above + line + (eol + eol if rest else eol if at < len(raw) else b"")
+    at = _line_end(raw, title[1])
+    below = raw.find(b"\n", at) + 1
+    follows = raw[below : _line_end(raw, below)] if below else b""
+    is_text = follows.strip() and not follows.startswith(b"**")  # it would be read as one paragraph with the tags
+    return at, at, eol + line + (eol if is_text else b"")
+
+
+def _title(raw: bytes) -> tuple[int, int] | None:
+    """Where the H1 stands, if the first heading is one: its beginning, and a place in its last line."""
+    for what, start, end in blocks(raw):
+        if what == "h1":
+            return start, end if raw[start] == 0x23 else raw.find(b"\n", end) + 1
+        if what in _HEADINGS:
+            return None
+    return None
+
+
+def _tags_line(raw: bytes) -> int:
+    """Where the Tags line begins: under the H1 (without one, above the first heading), above the next one; or -1."""
+    title = _title(raw)
+    for what, start, end in blocks(raw):
+        if title and start <= title[0]:
+            continue
+        if what in _HEADINGS:
+            return -1
+        at = raw.rfind(b"\n", 0, start) + 1
+        at += _bom(raw, at)
+        while what == "text" and at < end:
+            if raw.startswith(_HEAD, at):
+                return at
+            at = raw.find(b"\n", at) + 1 or end
+    return -1
+
+
+def _is_second_line(raw: bytes, at: int) -> bool:
+    """The usual place of the Tags line: nothing but the title before it."""
+    start = body(raw)
+    return raw.startswith(b"# ", start) and not raw[_line_end(raw, start) : at].strip()
+
+
+def _bom(raw: bytes, at: int) -> int:
+    """How many bytes the BOM takes, if a line begins with it."""
+    return len(BOM) if at == 0 and raw.startswith(BOM) else 0

@@ -1,0 +1,88 @@
+"""Who is asking, and may they: depth, cycles, time. Counted from recorded runs, never from what an agent says."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from overhand.errors import (
+    BadInput,
+    CycleDetected,
+    LimitExceeded,
+    Refused,
+    StaleRun,
+    TooDeep,
+)
+from overhand.record import model
+from overhand.record.store import WORKSPACES
+
+if TYPE_CHECKING:
+    from overhand.agents import Agent
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Kind
+
+
+def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
+    """Depth and path of a new task, or a refusal that shows the path."""
+    shown = " → ".join((*who.path, agent.name))
+    if not who.is_person:
+        if not who.live:
+            raise StaleRun(f"Run {who.run} has ended; it cannot delegate any more.", "Start again from a shell.")
+        if who.depth >= model.MAX_DEPTH:
+            raise TooDeep(
+                f"Too deep: {shown}. A run at depth {who.depth} may not delegate (the limit is {model.MAX_DEPTH}).",
+                "Do this part in the run itself, and say in OUTPUT.md what is left.",
+                path=[*who.path, agent.name],
+            )
+        if not who.can_delegate:
+            raise Refused(f"Agent {who.path[-1]} may not delegate (can_delegate: false).", "Do it in the run itself.")
+    if agent.name in who.path[1:] and not agent.reentrant:
+        raise CycleDetected(
+            f"A cycle: {shown}. {agent.name} is already at work above.",
+            "Delegate to another agent, or set reentrant: true in its file.",
+            path=[*who.path, agent.name],
+        )
+    return who.depth + 1, [*who.path, agent.name]
+
+
+def level_for(wanted: str, who: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
+    """What a task's runs may do, never more than its agent and whoever delegates it; and why it is less than wanted."""
+    held = min(who.level, agent.level, key=model.LEVELS.index)
+    if model.LEVELS.index(wanted) <= model.LEVELS.index(held):
+        return wanted, ""
+    whose = f"agent {agent.name}" if agent.level == held else f"run {who.run}, which delegates it"
+    if held == "read" and (promised or agent.level == held):
+        what = f"is to write {', '.join(promised)}" if promised else f"is of level {wanted}"
+        raise Refused(
+            f"This task {what}, and {whose} may only read.",
+            "Delegate it to an agent that may write, or ask for an answer instead: --read-only"
+            if agent.level == held
+            else "Ask for an answer instead of a file: --read-only",
+        )
+    return held, f"It may {held}, no more: so it is for {whose}."
+
+
+def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float | None) -> float:
+    """Seconds a run may take."""
+    seconds = kind.timeout
+    if asked is not None:
+        try:
+            seconds = model.duration(asked)
+        except ValueError:
+            raise BadInput(f"--timeout {asked!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+        if seconds <= 0:
+            raise BadInput("--timeout must be more than nothing.", "Write it as 30s, 5m or 2h.")
+        if seconds > kind.max_timeout:
+            setting = f"kinds.{name or 'none'}.max_timeout"
+            longest = f"the longest time for {name or 'this kind of task'}, {model.say_duration(kind.max_timeout)}"
+            raise LimitExceeded(
+                f"--timeout {asked} is above {longest}.",
+                f"Ask for less, or raise {setting} in .overhand/config.toml",
+            )
+    return seconds if parent_left is None else min(seconds, parent_left)
+
+
+def workspace_of(path: str) -> str | None:
+    """The task id, if this path is a folder directly in `.agent-workspaces`."""
+    above, name = os.path.split(os.path.realpath(path))
+    return name if os.path.basename(above) == WORKSPACES and model.is_task_id(name) else None

@@ -1,0 +1,297 @@
+"""Approval: who may give it, what the task is made of, and that exactly one approval of an item succeeds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import files
+from overhand.documents import handoff as handoffs
+from overhand.documents import request as requests
+from overhand.documents.text import decode
+from overhand.drafts import guards
+from overhand.errors import BadInput, Busy, NotAllowed, OverhandError, Refused
+from overhand.items import alerts, stages, sync, unrecorded
+from overhand.items import item as places
+from overhand.policy import routes, trust
+from overhand.policy.caller import Caller
+from overhand.record import log, model
+from overhand.runs import spending
+from overhand.system.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from overhand.documents.handoff import Handoff
+    from overhand.items.item import Place
+    from overhand.policy.config import Config
+    from overhand.policy.routes import Route
+    from overhand.record.store import Draft, Store
+    from overhand.record.task import Event, State
+
+LINE = 700  # characters of an item's line that the record keeps
+
+
+def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
+    """How this approval is a person's; a run's attempt is refused and kept in its log."""
+    if not who.is_person:
+        error = NotAllowed(
+            f"{what} is for a person; this was called from inside run {who.run}.",
+            "Leave the item as it is: a person sees it with `overhand item list`.",
+        )
+        note_refusal(store, who, what, error)
+        raise error
+    if terminal:
+        return "terminal"
+    if allowed:
+        return "setting"
+    raise NotAllowed(
+        f"{what} needs a person at a terminal.",
+        "Type it in a terminal, or set approve_without_terminal = true in your own settings (not the project's).",
+    )
+
+
+def note_refusal(store: Store, who: Caller, what: str, error: OverhandError) -> None:
+    """The run that tried keeps a note of it, for a person to see."""
+    if who.task is None:
+        return
+    event: Event = {"e": "refused", "code": error.code, "title": what[:200], "why": error.message[:500]}
+    with store.locked(who.task, who.by("item")) as task:
+        task.append(event, {"e": "notice", "text": f"{what} was tried from inside the run, and refused."})
+
+
+def may_move(store: Store, place: Place, to: str) -> State | None:
+    """The record of the item, if a person may make this step; else a refusal that says what to type instead."""
+    state = places.record(store, place)
+    if state is not None and (at := places.original(store, state, place)) is not None:
+        hint = "To make it an item of its own, take the comment with the id away."
+        raise Refused(f"{place.name} is a copy of {at}: it carries the id of the same task.", hint)
+    live = state is not None and model.current_run(state) is not None
+    if not stages.allows("person", place.stage, to, live=live):
+        raise Refused(*stages.refusal("person", place.stage, to, place.name, holder(state)))
+    return state
+
+
+def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | None = None) -> State | None:
+    """The same for an approval; what has run before is approved again only by saying so."""
+    state = places.record(store, place)
+    if place.stage == "needs" and (was := (past or places.Past(store)).task_of(place)) is not None:
+        if was["status"] is None:
+            raise Refused(
+                f"{place.name} is task {was['handle']} already.", f"Look at it: overhand show {was['handle']}"
+            )
+        if not again:
+            raise _tried(place, was)
+    if state is None and place.stage in ("delegated", "next"):
+        return None  # somebody typed it: the record is made now
+    if state is not None and state["status"] is not None and place.stage in ("needs", "done"):
+        if state["runs"] and not again:
+            raise _tried(place, state)
+        may_move(store, place, "needs" if place.stage == "done" else "delegated")
+        return state
+    return may_move(store, place, "delegated")
+
+
+def _tried(place: Place, state: State) -> Refused:
+    return Refused(
+        f"{place.name} was task {state['handle']}, judged {state['status']}.",
+        f"To have it done as a new task: overhand item approve --again {place.name}",
+    )
+
+
+def holder(state: State | None) -> str:
+    """Who works on the item of this task."""
+    if state is None:
+        return ""
+    if model.current_run(state) is not None:
+        return f"task {state['handle']}"
+    if sync.wanted(state) == "claimed":
+        by = (state["staged"] or {}).get("by", {})
+        since = (state["staged"] or {}).get("t") or state["created"]
+        return f"{by.get('user') or 'somebody outside'} since {since}"
+    return ""
+
+
+def restage(store: Store, state: State, by: Event, events: list[Event]) -> State:
+    """A person's step by a verb: the record first, then the tag."""
+    with store.locked(state["task_id"], by) as task:
+        if model.current_run(task.state) is not None:
+            raise Refused(f"Task {state['handle']} works on it.", f"Stop it first: overhand stop {state['handle']}")
+        task.append(*events, sync=True)
+        sync.bring(task)
+        return task.state
+
+
+def hand_back(store: Store, state: State, by: Event) -> State:
+    """What somebody outside had claimed is for an agent again."""
+    return restage(store, state, by, [{"e": "accepted"}])
+
+
+def claim_outside(store: Store, place: Place, by: Event) -> State:
+    """Take an approved item for somebody outside; the lock of its task decides who gets it."""
+    state = places.record(store, place)
+    if state is None:
+        raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
+    with store.locked(state["task_id"], by) as task:
+        sync.bring(task)
+        now = sync.wanted(task.state)
+        if not stages.allows("run", now, "claimed") or task.state["runs"]:
+            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(task.state)))
+        task.append({"e": "staged", "stage": "claimed", "how": "outside"}, sync=True)
+        sync.bring(task)
+        return task.state
+
+
+def queue(store: Store, task_id: str, place: Place, by: Event) -> None:
+    """Have the item that was approved as next run now."""
+    with store.locked(task_id, by) as task:
+        sync.bring(task)
+        state = task.state
+        now = sync.wanted(state)
+        if now not in ("next", "delegated") or state["queued"]:
+            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(state)))
+        before = {"resume": {"run": state["runs"][-1]["id"]}} if state["runs"] else {}
+        task.append({"e": "accepted", **before}, sync=True)
+
+
+# approving
+
+
+def approve(
+    store: Store,
+    config: Config,
+    place: Place,
+    by: Event,
+    *,
+    stage: str = "delegated",
+    how: str = "terminal",
+    who: Caller | None = None,
+    shown: bool = False,
+) -> State:
+    """Make the task, which is the record, then write it into the tag; exactly one approval of an item succeeds.
+
+    If it was shown to somebody first, its whole document must still be what they saw.
+    """
+    drafted = draft(store, config, place, by, stage=stage, how=how, who=who or Caller())
+    store.ensure()
+    with log.Lock(f"{store.own}/items.lock", "The list of approvals"):
+        same = places.patiently(f"{store.root}/{place.path}", lambda: _same(store, place))
+        if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
+            raise changed(store, place, same)
+        (state,) = store.new_tasks([drafted], by, start=False)
+        state = sync.show(store, by, state["task_id"])
+    unrecorded.forget(store, place.key)
+    if state["status"] == "rejected":
+        raise Refused(state["summary"], "Look again: overhand item list")
+    return state
+
+
+def _same(store: Store, place: Place) -> list[Place]:
+    return [one for one in places.look(store.root, place.path) if (one.key, one.stage) == (place.key, place.stage)]
+
+
+def changed(store: Store, place: Place, same: list[Place]) -> Refused:
+    """Somebody was quicker, or the line says something else now."""
+    now = [one for one in places.look(store.root, place.path) if one.key == place.key and one.task != place.task]
+    if now and (state := places.record(store, now[0])) is not None:
+        return Refused(
+            f"{place.name} is approved already, as task {state['handle']}.",
+            f"Look at it: overhand show {state['handle']}",
+        )
+    if len(same) > 1:
+        return Refused(
+            f"{place.path} has {len(same)} lines like {place.text[:60]!r}: which one is meant cannot be told.",
+            "Make them differ, or take one away.",
+        )
+    return Refused(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
+
+
+def draft(store: Store, config: Config, place: Place, by: Event, *, stage: str, how: str, who: Caller) -> Draft:
+    """The task as it would be made, if nothing speaks against it."""
+    route = routes.route_of(config.routes, place.kind)
+    name = routes.agent_of(route, files.names(store.root)) or files.choose(store.root, config)[0]
+    agent = files.find(store.root, name, config)
+    routes.check_mode(route, agent.name, agent.driver)
+    trust.require(store.root, agent.trusted_with)
+    depth, path = guards.check_delegation(who, agent)
+    kind = config.kind(place.kind)
+    handoff = alerts.told(store.root, config, handoffs.filled(read(store.root, place), place.kind))
+    if kind.contract and not handoffs.wanted_contract(handoff):
+        told = f"{handoff.return_requirements}\nUse: {kind.contract} contract"
+        handoff = replace(handoff, return_requirements=told)
+    text = handoffs.render(handoff)
+    problems = handoffs.lint(text, exists=lambda name: os.path.exists(os.path.join(store.root, name)))
+    if errors := [p.message for p in problems if p.level == "error"]:
+        raise BadInput(f"{place.name}: {' '.join(errors)}", "Say in the file what is to be done.")
+    marks = {"exclusive": agent.exclusive, "real": agent.real}
+    created: dict[str, Any] = {
+        "title": handoffs.parse(text).title,
+        "kind": place.kind,
+        "priority": f"P{place.priority}",
+        "depth": depth,
+        "path": path,
+        "timeout": kind.timeout,
+        "level": kind.level,
+        "contract": handoffs.wanted_contract(handoff),
+        "checks": [{"name": name, "command": command} for name, command in config.checks],
+        "settings": {
+            **{name: True for name, is_so in marks.items() if is_so},
+            **({} if agent.can_delegate else {"can_delegate": False}),
+        },
+        "budget": spending.default(store, config, None),
+        "item": _item(config, place, route, stage=stage, how=how, asked=str(by.get("user") or by.get("kind") or "")),
+    }
+    created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
+    created["seal"] = trust.seal(created)
+    return agent.name, text, created, b""
+
+
+def _item(config: Config, place: Place, route: Route, *, stage: str, how: str, asked: str) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "path": place.path,
+        "kind": place.kind,
+        "stage": stage,
+        "was": place.stage,
+        "digest": place.digest,
+        **({"whole": place.whole} if place.whole else {}),
+        "line": place.text[:LINE],
+        "how": how,
+        "mode": route.mode,
+        "rank": route.priority,
+        "weights": [f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else [])],
+    }
+    if place.task:
+        item["again"] = place.task
+    if not place.on_tags_line:  # it becomes a request of its own
+        item |= {"origin": place.path, "asked": asked}
+        item["path"] = f"{config.requests}/{requests.file_name(place.kind, place.text)}"
+    return item
+
+
+def read(root: str, place: Place) -> Handoff:
+    """What the item asks for, as a task."""
+    source = handoffs.KeyFile(place.path, "where this was asked for")
+    if not place.on_tags_line:
+        context = f"Noted in line {place.line} of {place.path}."
+        return handoffs.Handoff(task=place.text, context=context, key_files=(source,))
+    text, _ = decode(read_file(f"{root}/{place.path}") or b"")
+    request, _ = requests.parse(text)
+    handoff = requests.to_handoff(request, source=place.path)
+    return replace(handoff, task=handoff.task or place.text, key_files=(*handoff.key_files, source))
+
+
+# keeping order
+
+
+def reconcile(store: Store, by: Event, states: Iterable[State] | None = None) -> list[State]:
+    """Finish what somebody began and was killed in; the tasks (all, by default) that have an item."""
+    found = store.states() if states is None else states
+    return [_finished(store, by, state) for state in found if state["item"] is not None]
+
+
+def _finished(store: Store, by: Event, state: State) -> State:
+    try:
+        return sync.show(store, by, state["task_id"]) if sync.owes(state) else state
+    except Busy:
+        return state  # its file is written all the time, or somebody else is at it

@@ -1,0 +1,298 @@
+"""Items as they stand in files: what an item is before it has an id, and how people name it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from overhand.documents import tags
+from overhand.errors import BadInput, Busy, NotFound, OverhandError, Refused
+from overhand.items import find, sync
+from overhand.record import log, model
+from overhand.system.edits import is_written
+from overhand.system.files import MAX_DOCUMENT, read_file
+from overhand.system.jsonline import loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from overhand.documents.tags import Tag
+    from overhand.policy.config import Config
+    from overhand.record.store import Store
+    from overhand.record.task import State
+
+
+_LOOKS, _MOST_LOOKS = 6, 100  # in a file that nobody writes, and in all
+_PAUSE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An item as it stands in a file now."""
+
+    path: str  # relative to the project
+    line: int
+    kind: str
+    stage: str
+    digest: str
+    text: str  # its line without tags; of the Tags line, the document's title
+    priority: int
+    effort: str
+    task: str  # the id behind the tag
+    on_tags_line: bool
+    whole: str = ""  # of an item of the Tags line: the digest of its document, without tags
+
+    @property
+    def name(self) -> str:
+        """As people write it."""
+        return f"{self.path}#{self.kind}" if self.on_tags_line else f"{self.path}:{self.line}#{self.kind}"
+
+    @property
+    def key(self) -> str:
+        """What stays the same when lines move."""
+        return f"{self.path}#{self.kind}#{self.digest[:16]}"
+
+    @property
+    def tag(self) -> str:
+        """Its tag."""
+        return f"#{self.stage}-{self.kind}"
+
+
+def look(root: str, path: str) -> list[Place]:
+    """The items of one file; nothing for one that cannot be read, is too big, or is no text.
+
+    An alert that is over reads `#done-alert` and has no id: it was never an item.
+    """
+    raw = read_file(f"{root}/{path}")
+    if raw is None or len(raw) > MAX_DOCUMENT or b"#" not in raw or b"\0" in raw[:8000]:
+        return []
+    found = tags.scan(raw)
+    staged = [tag for tag in found if model.is_name(_kind(tag)) and (tag.name != "#done-alert" or tag.task)]
+    whole = _digest(raw, found) if any(tag.on_tags_line for tag in staged) else ""
+    return [_found(raw, tag, path, whole) for tag in staged]
+
+
+def _digest(raw: bytes, found: list[Tag]) -> str:
+    """Of a document without its tags: what a person has read before approving the whole of it."""
+    kept, at = sha256(), 0
+    for tag in found:
+        kept.update(raw[at : tag.start].rstrip(b" \t"))
+        at = tag.span_end
+    kept.update(raw[at:])
+    return kept.hexdigest()
+
+
+def _kind(tag: Tag) -> str:
+    return tags.kind(tag.name)
+
+
+def _found(raw: bytes, tag: Tag, path: str, whole: str) -> Place:
+    text = tag.on.bare(raw).decode("utf-8", "replace").strip()
+    priority, effort = tags.weights(raw, tag)
+    return Place(
+        path=path,
+        line=tag.line,
+        kind=_kind(tag),
+        stage=tags.stage(tag.name),
+        digest=tags.digest(raw, tag),
+        text=(_title(raw, _kind(tag)) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
+        priority=priority,
+        effort=effort,
+        task=tag.task,
+        on_tags_line=tag.on_tags_line,
+        whole=whole if tag.on_tags_line else "",
+    )
+
+
+def _plain(text: str) -> str:
+    """A line of a list or a table without what makes it one."""
+    text = text.lstrip("-+*>#| \t")
+    box = text[:3].lower()
+    return (text[3:] if box in ("[ ]", "[x]") else text).strip(" \t|")
+
+
+def _title(raw: bytes, kind: str) -> str:
+    """The document's; that a request is one, and of which kind, stands in its tag already."""
+    found = next((line for line in raw[:8192].splitlines() if line.startswith(b"# ")), b"")
+    title = found[2:].decode("utf-8", "replace").strip()
+    head, _, rest = title.partition(":")
+    return rest.strip() if rest.strip() and head.lower() == f"{kind} request" else title
+
+
+def everywhere(
+    root: str, stages: Iterable[str] = tags.STAGES, warn: Callable[[str], None] = lambda _: None
+) -> Iterator[Place]:
+    """Every item of the project at one of these stages; what cannot be looked at is told."""
+    wanted = set(stages)
+    told: dict[str, None] = {}
+    if find.installed():
+        kept = set(find.holding(root, *(f"#{stage}-*" for stage in wanted), warn=told.setdefault))
+    else:
+        kept = set(find.documents(root, warn=told.setdefault))
+    for text in told:
+        warn(text)
+    for path in sync.documents(root, kept):
+        if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
+            warn(f"{path} has more than {MAX_DOCUMENT >> 20} MB; its items are not looked for.")
+        yield from (place for place in look(root, path) if place.stage in wanted)
+
+
+def resolve(root: str, here: str, written: str) -> Place:
+    """The item that `path#kind` or `path:line#kind` means; the path is as seen from `here`."""
+    place, hash_, kind = written.rpartition("#")
+    if not hash_ or not place or not kind:
+        raise BadInput(f"{written!r} is no item.", "Write it as path#kind or path:line#kind; see: overhand item list")
+    head, colon, number = place.rpartition(":")
+    line = int(number) if colon and number.isascii() and number.isdigit() and len(number) < 9 else 0
+    path = inside(root, os.path.join(here, head if line else place))
+    found = patiently(
+        f"{root}/{path}", lambda: [one for one in look(root, path) if one.kind == kind and line in (0, one.line)]
+    )
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1 and not line and sum(one.on_tags_line for one in found) == 1:
+        return next(one for one in found if one.on_tags_line)
+    if found:
+        some = ", ".join(one.name for one in found[:5])
+        raise BadInput(f"{written} fits {len(found)} items: {some}.", "Say the line: path:line#kind")
+    if os.path.getsize(f"{root}/{path}") > MAX_DOCUMENT:
+        raise Refused(f"{path} has more than {MAX_DOCUMENT >> 20} MB.", "Move what is to be done into a smaller file.")
+    there = sorted({one.name for one in look(root, path)})
+    near = f" It has {', '.join(there[:5])}." if there else ""
+    raise NotFound(f"There is no item {written}.{near}", "See them all: overhand item list")
+
+
+def patiently(path: str, seek: Callable[[], list[Place]]) -> list[Place]:
+    """What is found; that there is nothing is believed a little later, and not while somebody writes the file anew."""
+    looks = 0
+    for _ in range(_MOST_LOOKS):
+        looks += not is_written(path)
+        if (found := seek()) or looks == _LOOKS:
+            return found
+        time.sleep(_PAUSE)
+    raise Busy(f"{os.path.basename(path)} is being written by another process.", "Try again in a moment.")
+
+
+def inside(root: str, path: str) -> str:
+    """The path relative to the project; what lies outside it, or in Overhand's own folders, holds no items."""
+    real = os.path.realpath(path)
+    if not real.startswith(root + os.sep):
+        raise BadInput(f"{path} is not in this project.", f"Items are looked for below {root}.")
+    relative = real[len(root) + 1 :]
+    if relative.split(os.sep)[0] in (".agent-workspaces", ".git") or sync.is_elsewhere(root, relative):
+        raise Refused(f"{relative} holds no items: it is not watched.", "See them all: overhand item list")
+    if not os.path.isfile(real):
+        raise NotFound(f"There is no file {relative}.", "See what there is: overhand item list")
+    return relative
+
+
+def record(store: Store, place: Place) -> State | None:
+    """What is recorded about the item; an id that is not known here says nothing."""
+    if not place.task or not model.is_task_id(place.task):
+        return None
+    try:
+        state = store.state(place.task)
+    except OverhandError:
+        return None
+    return state if state["item"] is not None else None
+
+
+def original(store: Store, state: State, place: Place) -> str | None:
+    """Where the item of this id really is, if not here."""
+    shown = state["tag"]
+    if shown is None or shown["path"] == place.path:
+        return None
+    there = any(one.task == place.task for one in look(store.root, shown["path"]))
+    return shown["path"] if there else None
+
+
+_PART = 1 << 16
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+class Past:
+    """Which task an item was whose tag has lost its id; the logs are read when somebody asks, and only once."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._tasks: dict[str, list[str]] | None = None  # by the files that their logs name, newest last
+
+    def task_of(self, place: Place) -> State | None:
+        """The newest task that was begun for this item: an older text of its file may have come back."""
+        if place.task or not self.names(place.path):
+            return None
+        there = {one.task for one in look(self.store.root, place.path)}
+        states = self.store.states(one for one in self._named()[place.path] if one not in there)
+        return next((state for state in reversed(states) if _was(state, place)), None)
+
+    def names(self, path: str) -> bool:
+        """Whether the log of some task names this file as the place of its item."""
+        return path in self._named()
+
+    def _named(self) -> dict[str, list[str]]:
+        if self._tasks is None:
+            self._tasks = self._read()
+        return self._tasks
+
+    def _read(self) -> dict[str, list[str]]:
+        """Nothing is folded for this, and only what has an item is read to its end: there may be thousands."""
+        found: dict[str, list[str]] = {}
+        for task_id in self.store.ids():
+            own = f"{self.store.workspaces}/{task_id}/{log.LOG}"
+            raw = _beginning(own)
+            if b'"item":{' in raw[: raw.find(b"\n")]:
+                for path in _paths(raw if len(raw) < _PART else read_file(own) or b""):
+                    found.setdefault(path, []).append(task_id)
+        return found
+
+
+def _beginning(path: str) -> bytes:
+    """The first part of a log, mostly all of it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, _PART)
+    except OSError:
+        return b""  # a folder
+    finally:
+        os.close(fd)
+
+
+def _paths(raw: bytes) -> set[str]:
+    """The files that a log names."""
+    parts = raw.split(b'"path":"')[1:] + raw.split(b'"origin":"')[1:]  # much faster than a pattern for all of it
+    if b"\\" not in raw:
+        return {part[: part.find(b'"')].decode("utf-8", "surrogateescape") for part in parts}
+    found = [match[0] for part in parts if (match := _STRING.match(b'"' + part))]
+    return {loads(path.decode("utf-8", "surrogateescape")) for path in found}
+
+
+def _was(state: State, place: Place) -> bool:
+    """Whether this task was made of the item; what was withdrawn before it ran, or dismissed, may be noted anew."""
+    item, shown = state["item"], state["tag"]
+    if item is None or item["kind"] != place.kind or sync.wanted(state) == sync.GONE:
+        return False
+    is_plain = place.stage == "needs" and place.on_tags_line  # before the first run that withdraws the approval
+    if not state["runs"] and (state["status"] is not None or is_plain):
+        return False
+    if place.on_tags_line:
+        return (shown["path"] if shown else item["path"]) == place.path
+    return item.get("origin") == place.path and item["digest"] == place.digest
+
+
+def in_order(found: Iterable[Place], states: dict[str, State], config: Config) -> list[Place]:
+    """As they would be started: weight, the route's priority, when they were approved, path."""
+
+    def rank(one: Place) -> tuple[object, ...]:
+        state = states.get(one.task)
+        route = config.route(one.kind)
+        approved = (state["queued_at"] or state["created"] or "") if state else "~"
+        return one.priority, route.priority if route else 99.0, approved, one.path, one.line
+
+    return sorted(found, key=rank)

@@ -1,0 +1,123 @@
+"""A tag in running text becomes a request of its own: a file that holds the item, and a mention where it stood."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from overhand.documents import request as requests
+from overhand.documents import tags
+from overhand.errors import NotFound, storage_failed
+from overhand.system.edits import edit
+from overhand.system.files import random_text, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.record.store import Locked
+    from overhand.record.task import Item, State
+    from overhand.system.edits import Patch
+
+_MOST = 1000  # files of one name
+
+
+def _item(state: State) -> Item:
+    if state["item"] is None:
+        raise LookupError(f"task {state['task_id']} has no item")
+    return state["item"]
+
+
+def names(path: str) -> Iterator[str]:
+    """The path, and what it is called where that is taken: `X.md`, `X_2.md`, …"""
+    yield path
+    base = path.removesuffix(".md")
+    yield from (f"{base}_{number}.md" for number in range(2, _MOST))
+
+
+def put(task: Locked) -> str:
+    """Make the request's file, never over another one; where it is now, relative to the project."""
+    state, root = task.state, task.store.root
+    item = _item(state)
+    mark = tags.comment(task.task_id).encode()
+    for path in names(item["path"]):
+        target = f"{root}/{path}"
+        if os.path.lexists(target):
+            if mark in (read_file(target) or b""):
+                return path  # whoever made it was killed before it said so
+            continue
+        if make(target, document(state)):
+            return path
+    raise NotFound(f"There are too many files like {item['path']}.", "Move some of them.")
+
+
+def make(target: str, text: str) -> bool:
+    """A whole file appears under its name, or none; False if the name was taken meanwhile."""
+    spare = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{os.getpid()}-{random_text(4)}.tmp"
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            view = memoryview(text.encode("utf-8", "replace"))
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+        os.link(spare, target)
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise storage_failed(error, f"Cannot write {os.path.basename(target)}") from error
+    finally:
+        if os.path.lexists(spare):
+            os.unlink(spare)
+
+
+def document(state: State) -> str:
+    """The request as the record tells it."""
+    item = _item(state)
+    tag = f"#{item['stage']}-{item['kind']} {tags.comment(state['task_id'])}"
+    return requests.render(
+        requests.Request(
+            kind=item["kind"],
+            title=state["title"],
+            what=item["line"],
+            context=f"Noted in `{item.get('origin', '')}`.",
+            requester=item.get("asked", ""),
+            tags=(tag, *item.get("weights", ())),
+        )
+    )
+
+
+def mention(task: Locked, path: str) -> None:
+    """Where the tag stood, an escaped one and the way to the request; in one edit."""
+    item = _item(task.state)
+    origin = item.get("origin", "")
+    link = os.path.relpath(path, os.path.dirname(origin) or ".")
+    target = f"<{link}>" if set(link) & set(" ()") else link
+    shown = f"([{os.path.basename(path).removesuffix('.md')}]({target}))".encode()
+
+    def change(raw: bytes) -> Patch | None:
+        found = [tag for tag in tags.scan(raw) if is_origin(raw, tag, item)]
+        if len(found) != 1:
+            if shown in raw:
+                return None  # whoever wrote it was killed before it said so
+            what = "is no longer as it was" if not found else f"stands there {len(found)} times"
+            raise NotFound(
+                f"{origin}#{item['kind']} {what}: {item['line'][:80]!r}. {path} was made.",
+                "Look again: overhand item list",
+            )
+        (tag,) = found
+        return tag.start, tag.span_end, b"`" + tag.name.encode() + b"` " + shown
+
+    edit(f"{task.store.root}/{origin}", change)
+
+
+def is_origin(raw: bytes, tag: tags.Tag, item: Item) -> bool:
+    """Whether this is the inline tag that was approved."""
+    return (
+        tags.kind(tag.name) == item["kind"]
+        and tags.stage(tag.name) == item["was"]
+        and tag.task == item.get("again", "")
+        and tags.digest(raw, tag) == item["digest"]
+    )

@@ -1,0 +1,188 @@
+"""Tags that people, editors and agents write without asking: taken for a person's word, or kept for a person to see."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand.documents import handoff as handoffs
+from overhand.errors import Busy, OverhandError
+from overhand.items import approve, sync, unrecorded
+from overhand.items import item as places
+from overhand.policy import caller, trust
+from overhand.system.edits import is_written
+
+if TYPE_CHECKING:
+    from overhand.items.item import Place
+    from overhand.policy.config import Config
+    from overhand.record.store import Store
+    from overhand.record.task import Event, State
+
+_SOON = 1.0  # seconds after which whoever watches has heard of a change
+
+
+def heed(
+    store: Store,
+    config: Config,
+    path: str,
+    by: Event,
+    *,
+    since: float | None = None,
+    until: float | None = None,
+    past: places.Past | None = None,
+) -> list[str]:
+    """Look at a file that has changed: records that disagree are shown again, what was typed is taken or waits.
+
+    Whoever watches the file says between which times it was changed. Returns the tasks that a supervisor should look
+    at.
+    """
+    touched: list[str] = []
+    past = past or places.Past(store)
+    if sync.is_elsewhere(store.root, path):
+        return touched
+    is_unfinished = is_written(f"{store.root}/{path}")
+    there = places.look(store.root, path)
+    if is_unfinished and not there:
+        raise Busy(f"{path} is being written by another process.", "Try again in a moment.")
+    if until is not None and _changed(f"{store.root}/{path}") > until:
+        until = None  # it was changed again just now
+    _prune(store, path, {place.key for place in there if not place.task and _may_wait(config, place)})
+    for place in there:
+        state = places.record(store, place)
+        if state is not None:
+            if places.original(store, state, place) is None:
+                sync.show(store, by, place.task)
+                touched.append(place.task)
+        elif not place.task and place.on_tags_line and place.stage == "delegated":
+            if (task_id := typed(store, config, place, by, past, since, until)) is not None:
+                touched.append(task_id)
+        elif not place.task and place.on_tags_line and place.stage == "needs":
+            if (task_id := _noted(store, config, place, by, past)) is not None:
+                touched.append(task_id)
+        elif not place.task and place.stage == "claimed" and place.key not in unrecorded.waiting(store):
+            touched.append(outside_claim(store, config, place, by))
+    return touched
+
+
+def _may_wait(config: Config, place: Place) -> bool:
+    """Whether it asks for something by itself."""
+    return place.stage in ("delegated", "claimed") or (place.stage == "needs" and place.tag in config.auto_approved)
+
+
+def _prune(store: Store, path: str, there: set[str]) -> None:
+    """What waits no longer stands in the file."""
+    for key in unrecorded.waiting(store):
+        if key.startswith(f"{path}#") and key not in there:
+            unrecorded.forget(store, key)
+
+
+def _changed(path: str) -> float:
+    """When the file was last written or moved."""
+    try:
+        return os.stat(path).st_ctime
+    except OSError:
+        return 0.0
+
+
+def typed(
+    store: Store,
+    config: Config,
+    place: Place,
+    by: Event,
+    past: places.Past,
+    since: float | None = None,
+    until: float | None = None,
+) -> str | None:
+    """A tag that says delegated without a record: a person's typing, unless a run may have written it."""
+    earlier = past.task_of(place)
+    if earlier is not None and _is_the_same(earlier, place):
+        state = sync.show(store, by, earlier["task_id"])
+        if state["runs"] or state["status"] is None:
+            return state["task_id"]
+        earlier = None  # with its id the approval was taken back: what stands here now was typed anew
+    if place.key in unrecorded.waiting(store):
+        return None
+    if earlier is not None:
+        why = f"an older text of task {earlier['handle']}, judged {earlier['status']}, may have come back"
+        unrecorded.park(store, place.key, f"{why}; to have it done again, approve it")
+        return None
+    route = config.route(place.kind)
+    if route is not None and route.auto_approve:  # nobody's word is needed, so it does not matter whose this is
+        return _taken(store, config, place, by, "auto")
+    if config.approval == "record":
+        unrecorded.park(store, place.key, "only what is approved with `overhand item approve` is started")
+        return None
+    if since is None:
+        alive = unrecorded.alive_since(store, unrecorded.known(store), until)
+    else:
+        alive = unrecorded.alive_since(store, since, until, margin=_SOON)
+    if route is None or alive:
+        who = ", ".join(f"task {state['handle']}" for state, _ in alive[-3:])
+        why = f"it may have been written by a run: {who}" if route else f"there is no route for {place.kind}"
+        unrecorded.park(store, place.key, why)
+        for state, run in alive[-3:]:
+            _suspect(store, state, place, run["id"], by)
+        return None
+    return _taken(store, config, place, by, "typed")
+
+
+def _noted(store: Store, config: Config, place: Place, by: Event, past: places.Past) -> str | None:
+    """A tag that says needs without an id: an older text that came back, or of a kind for which nobody is asked."""
+    earlier = past.task_of(place)
+    if earlier is not None:
+        if earlier["runs"] and _is_the_same(earlier, place):
+            return sync.show(store, by, earlier["task_id"])["task_id"]
+        return None  # `item list` says whose it was, and who approves it must say so
+    if place.tag not in config.auto_approved or place.key in unrecorded.waiting(store):
+        return None
+    return _taken(store, config, place, by, "auto")
+
+
+def _taken(store: Store, config: Config, place: Place, by: Event, how: str) -> str | None:
+    """The task of what counts as approved; if it cannot be made, a person sees why."""
+    if how != "auto":
+        by = {**by, "kind": "person", "user": caller.user()}
+    try:
+        return approve.approve(store, config, place, by, how=how)["task_id"]
+    except Busy:
+        raise  # soon again
+    except OverhandError as error:
+        unrecorded.park(store, place.key, error.message)
+        return None
+
+
+def _is_the_same(earlier: State, place: Place) -> bool:
+    """Whether the record wins: it is open, or the document reads as it did when it was approved."""
+    item = earlier["item"] or {}
+    return earlier["status"] is None or item.get("whole") == place.whole
+
+
+def _suspect(store: Store, state: State, place: Place, run_id: str, by: Event) -> None:
+    """The log of a run that may have written the tag says so."""
+    text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
+    with store.locked(state["task_id"], by) as task:
+        if text not in task.state["notices"]:
+            task.append({"e": "parked", "run": run_id, "item": place.name}, {"e": "notice", "text": text})
+
+
+def outside_claim(store: Store, config: Config, place: Place, by: Event) -> str:
+    """Somebody works on it without Overhand: recorded, so that nobody starts it and a person can see it."""
+    title = place.text[:200] or place.name
+    item = {
+        "path": place.path,
+        "kind": place.kind,
+        "stage": "claimed",
+        "was": "claimed",
+        "digest": place.digest,
+        "line": place.text[: approve.LINE],
+        "how": "outside",
+    }
+    route = config.route(place.kind)
+    created: dict[str, Any] = {"title": title, "kind": place.kind, "priority": f"P{place.priority}", "item": item}
+    created |= {"depth": 1, "path": ["user"], "seal": trust.seal(created)}
+    text = handoffs.render(handoffs.filled(approve.read(store.root, place), place.kind))
+    (state,) = store.new_tasks([((route.agent if route else "") or "outside", text, created, b"")], by, start=False)
+    state = sync.show(store, by, state["task_id"])
+    if state["status"] is not None:  # it cannot be told from another line: said once, not at every look
+        unrecorded.park(store, place.key, state["summary"])
+    return state["task_id"]

@@ -1,0 +1,107 @@
+"""What was seen of tags that nobody has recorded: when all of them were known, and which wait for a person.
+
+A `#delegated-X` without a record is a person's typing only if no run was alive since all tags were last known, or while
+its file was seen to change. Losing these files loses nothing but that knowledge: then all that is not recorded waits.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from overhand.errors import OverhandError
+from overhand.record import log
+from overhand.system import machine
+from overhand.system.files import read_file, remove, write_file
+
+if TYPE_CHECKING:
+    from overhand.record.store import Store
+    from overhand.record.task import Run, State
+
+Window = tuple[float, float, int]  # when a file was first and last seen to change, and its inode
+
+MARGIN = 5.0  # seconds: a change is heard of a little later than it was made
+
+
+def _load(store: Store, name: str = "sightings") -> dict[str, Any]:
+    try:
+        found = json.loads(read_file(f"{store.own}/{name}") or b"{}")
+    except (ValueError, OverhandError):
+        found = {}
+    return found if isinstance(found, dict) else {}
+
+
+def _change(
+    store: Store, known: float | None = None, park: dict[str, Any] | None = None, keep: set[str] | None = None
+) -> None:
+    store.ensure()
+    with log.Lock(f"{store.own}/sightings.lock", "The list of tags that wait"):
+        found = _load(store)
+        waiting = dict(found.get("waiting") or {})
+        if keep is not None:
+            waiting = {key: why for key, why in waiting.items() if key in keep}
+        waiting.update(park or {})
+        write_file(
+            f"{store.own}/sightings",
+            json.dumps({"known": found.get("known", 0.0) if known is None else known, "waiting": waiting}),
+        )
+
+
+def known(store: Store) -> float:
+    """When every tag of the project was last looked at; 0 if nobody can say."""
+    at = _load(store).get("known", 0.0)
+    return float(at) if isinstance(at, int | float) else 0.0
+
+
+def remember(store: Store, at: float) -> None:
+    """Every tag that was there at this time is recorded, or waits."""
+    _change(store, known=at)
+    remove(f"{store.own}/due")
+
+
+def expect(store: Store, due: dict[str, Window]) -> None:
+    """These files changed, and are looked at one after the other: the first may start a run before the last is seen."""
+    store.ensure()
+    write_file(f"{store.own}/due", json.dumps(due))
+
+
+def due(store: Store) -> dict[str, Window]:
+    """Files that were to be looked at by somebody who has not said since that all were."""
+    return {path: (one[0], one[1], one[2]) for path, one in _load(store, "due").items() if _is_window(one)}
+
+
+def _is_window(found: object) -> bool:
+    return isinstance(found, list) and len(found) == 3 and all(isinstance(one, int | float) for one in found)
+
+
+def waiting(store: Store) -> dict[str, dict[str, Any]]:
+    """Unrecorded tags that wait for a person: by item, since when and why."""
+    found = _load(store).get("waiting") or {}
+    return {str(key): dict(why) for key, why in found.items() if isinstance(why, dict)}
+
+
+def park(store: Store, key: str, why: str) -> None:
+    """This tag waits for a person."""
+    _change(store, park={key: {"since": machine.now(), "why": why}})
+
+
+def forget(store: Store, key: str) -> None:
+    """It is recorded, or gone."""
+    if key in (there := waiting(store)):
+        _change(store, keep={*there} - {key})
+
+
+def alive_since(store: Store, at: float, until: float | None = None, margin: float = MARGIN) -> list[tuple[State, Run]]:
+    """Runs that may have written to the project since then; where it is known until when, later ones have not."""
+    return [
+        (state, run)
+        for state in store.states()
+        for run in state["runs"]
+        if (until is None or machine.epoch(run["created"]) <= until)
+        and (run["ended"] is None or machine.epoch(run["ended"]) >= at - margin or _left_somebody(store, state, run))
+    ]
+
+
+def _left_somebody(store: Store, state: State, run: Run) -> bool:
+    """Whether a process of an ended run is still there: its shim waits for it, and holds the run's lock."""
+    return bool(run["leftovers"]) and log.is_held(f"{store.run_folder(state['task_id'], run['id'])}/life")

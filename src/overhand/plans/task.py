@@ -1,0 +1,374 @@
+"""A plan becomes a task, its task a run, and its nodes the tasks of others."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, files
+from overhand.documents import handoff as handoffs
+from overhand.documents.text import one_line
+from overhand.drafts import guards
+from overhand.errors import Busy, NotFound, OverhandError, Refused
+from overhand.plans import node_task, record, refs, results
+from overhand.plans.progress import Event
+from overhand.plans.situations import attempt_of, is_unbegun, situation
+from overhand.plans.strategy import score
+from overhand.policy import caller, trust
+from overhand.record import journal, model
+from overhand.runs import messages, prepare, run, spending
+from overhand.supervisor import client
+from overhand.system import machine
+from overhand.system.files import write_file
+from overhand.system.jsonline import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from overhand.plans.executor import Carrying
+    from overhand.plans.model import Node, Plan
+    from overhand.plans.progress import Command
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Config
+    from overhand.record.store import Draft, Locked, Piece
+    from overhand.record.task import State
+    from overhand.runs.run import Work
+    from overhand.verbs import Session
+
+AGENT = Agent(model.PLAN, model.PLAN)
+SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
+_SENT = "**Sent to all nodes of the plan:**"
+_GIVEN_UP = "its plan cannot go on"
+_SHOWN = 50  # nodes that the plan's own HANDOFF.md names
+
+
+def accept(session: Session, plan: Plan, source: str, options: Mapping[str, Any] | None = None) -> State:
+    """Make the plan's task, under the guards of any delegation, and hand it to the supervisor.
+
+    Options: `after`, `budget`, `settings`, `no_start`, `trusted`: somebody vouches for its commands.
+    """
+    given = dict(options or {})
+    who = caller.caller(session.store)
+    state = make(session, who, plan, source, given)
+    if not given.get("no_start") and not client.call(session.store, [state["task_id"]]):
+        session.tell(
+            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
+        )
+    return state
+
+
+def make(
+    session: Session,
+    who: Caller,
+    plan: Plan,
+    source: str,
+    given: Mapping[str, Any],
+    find: Callable[[str], Agent] | None = None,
+) -> State:
+    """The plan's task, once nothing speaks against any of its nodes."""
+    config = trust.settings(session.root)
+    if not given.get("trusted"):
+        _only_from_people(who, plan)
+    _look_at_agents(session, who, plan, find or (lambda name: files.find(session.root, name, config)))
+    drafted = draft(session, who, plan, source, given)
+    _look_at_nodes(session, plan, drafted, find)
+    (state,) = session.store.new_tasks([drafted], who.by(session.via), start=not given.get("no_start"))
+    return state
+
+
+def _look_at_agents(session: Session, who: Caller, plan: Plan, find: Callable[[str], Agent]) -> None:
+    """Every agent exists, is trusted and may be delegated to by whoever runs the plan."""
+    names = {node.agent for node in plan.nodes.values()} | {plan.failure.fallback} - {"", "partial"}
+    for name in sorted(names):
+        agent = find(name)
+        trust.require(session.root, agent.trusted_with)
+        guards.check_delegation(who, agent)
+
+
+def _look_at_nodes(session: Session, plan: Plan, drafted: Draft, find: Callable[[str], Agent] | None) -> None:
+    """What any guard has against any node is told now, all of it, and nothing is spawned."""
+    like = model.fold("plan", [{"e": "created", **drafted[2], "agent": model.PLAN}])
+    base = node_task.ground(session.store, trust.settings(session.root), plan, like, "", find=find)
+    if refused := node_task.refusals(base):
+        raise Refused(
+            " ".join(problem.message for problem in refused[:20]),
+            next((problem.fix for problem in refused if problem.fix), "Mend the plan, then run it again."),
+            problems=[problem.as_json() for problem in refused],
+        )
+
+
+def _only_from_people(who: Caller, plan: Plan) -> None:
+    """Commands come from a person, never from an agent."""
+    if who.is_person:
+        return
+    if plan.merge.command or plan.merge.function:
+        raise Refused("A merge of its own comes from a person, never from an agent.", "Use another merge strategy.")
+    for node in plan.nodes.values():
+        if any(isinstance(one, dict) and one.get("command") for one in node.verification):
+            raise Refused(
+                f"Node {node.id} is verified by a command, which comes from a person, never from an agent.",
+                "Verify it by a schema or an expression.",
+            )
+
+
+def draft(session: Session, who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Draft:
+    """The plan as a task: what it was read from, and what was read."""
+    raw = dumps(record.dump(plan)).encode("utf-8", "replace")
+    handoff = handoffs.filled(handoffs.Handoff(task=plan.task.strip() or "A plan", context=_told(plan)), None)
+    after = given.get("after")
+    budget = given.get("budget") or (f"{plan.budget} tokens" if plan.budget else None)
+    created: dict[str, Any] = {
+        "title": handoff.title,
+        "parent": None if who.is_person else {"task": who.task, "run": who.run},
+        "depth": who.depth + 1,
+        "path": [*who.path, model.PLAN],
+        "timeout": plan.timeout or 0.0,
+        "level": who.level,
+        "after": session.store.resolve(str(after)) if after else None,
+        "settings": {**dict(given.get("settings") or {}), model.PLAN: hashlib.sha256(raw).hexdigest()},
+        "budget": str(budget) if budget else None,
+    }
+    created = {key: value for key, value in created.items() if value not in (None, [], {}, 0.0)}
+    created["seal"] = trust.seal(created)
+    own = {results.PLAN_FILE: raw}
+    if source:
+        own[SOURCE] = source.encode("utf-8", "replace")
+    return model.PLAN, handoffs.render(handoff), created, own
+
+
+def _told(plan: Plan) -> str:
+    rows = [f"- `{node.id}` ({node.agent}): {one_line(node.task or node.id)[:120]}" for node in plan.nodes.values()]
+    more = [f"- … and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
+    return "\n".join(["A plan; its nodes are tasks of their own:", "", *rows[:_SHOWN], *more])
+
+
+# its run
+
+
+def begin(work: Work, task_id: str) -> str | None:
+    """The plan's next run, which has no process; None if somebody else began it or it is no longer wanted."""
+    state = work.store.state(task_id)
+    try:
+        trust.require_seal(state)
+        plan = results.read_plan(work.store, state)
+        spending.reserve(work, state)
+    except Busy:
+        raise  # somebody holds a log for a moment: it is tried again
+    except OverhandError as error:
+        run.reject(work, task_id, error)
+        return None
+    with work.store.locked(task_id, work.by) as task:
+        run_id = run.claim(task, AGENT, plan.timeout or 0.0)
+        if run_id is not None:
+            move_in(task, run_id)
+        return run_id
+
+
+def move_in(task: Locked, run_id: str) -> None:
+    """The run's folder, and the event that it goes on; whoever takes it over after a kill does what is left of that."""
+    prepare.archive(task)
+    place = task.store.run_folder(task.task_id, run_id)
+    os.makedirs(place, exist_ok=True)
+    write_file(f"{place}/spec.json", dumps({"task": task.task_id, "run": run_id, "agent": {"name": model.PLAN}}))
+    task.append({"e": "run.started", "run": run_id})
+
+
+def at_home(work: Work, task_id: str, run_id: str) -> State:
+    """A plan's task, whose run has begun for good: a kill may have come before that."""
+    state = work.store.state(task_id)
+    if state["runs"][-1]["state"] == "starting":
+        with work.store.locked(task_id, work.by) as task:
+            if task.state["runs"][-1]["state"] == "starting":
+                move_in(task, run_id)
+            return task.state
+    return state
+
+
+def began(state: State) -> float:
+    """When the plan's run was created, in seconds since 1970: its time is counted from there."""
+    return machine.epoch(state["runs"][-1]["created"])
+
+
+def made(work: Work, plan_id: str) -> list[State]:
+    """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
+    states = [s for s in work.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == plan_id]
+    return sorted(states, key=lambda state: (state["judged"] is None, state["judged"] or "", state["task_id"]))
+
+
+def found(children: Sequence[State], plan: Plan) -> list[Event]:
+    """What they tell of a plan whose own events are lost."""
+    return [
+        Event("Found", time.time(), child["node"], attempt_of(child), {"task": child["task_id"]})
+        for child in children
+        if child["node"] in plan.nodes
+    ]
+
+
+def give_up(work: Work, task_id: str, run_id: str, why: str) -> list[str]:
+    """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
+    with work.store.locked(task_id, work.by) as task:
+        current = model.current_run(task.state)
+        if current is None or current["id"] != run_id:
+            return []
+        status, cause = ("cancelled", "cancelled") if task.state["stop"] else ("failed", "error")
+        judged = {"e": "judged", "run": run_id, "status": status, "summary": why[:500]}
+        task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None}, judged, sync=True)
+    left = [state["task_id"] for state in made(work, task_id)]
+    for child in left:
+        stop(work, child, _GIVEN_UP, _GIVEN_UP)
+    return left
+
+
+def ground(
+    work: Work, plan: Plan, state: State, run_id: str, find: Callable[[str], Agent] | None = None
+) -> node_task.Ground:
+    """What the nodes stand on."""
+    made = node_task.ground(work.store, _settings(work, state), plan, state, run_id, find=find, hint=score(plan).level)
+    return with_messages(work, made, state)
+
+
+def _settings(work: Work, state: State) -> Config:
+    """The plan's own settings count for as long as the project's can be read; what it began with goes on without."""
+    try:
+        return work.config_of(state)
+    except OverhandError:
+        return work.config
+
+
+def with_messages(work: Work, made: node_task.Ground, state: State) -> node_task.Ground:
+    """What was sent to the plan is for all nodes that begin later."""
+    if not state["messages"]:
+        return made
+    sent = "\n".join(f"- {messages.whole(work.store, state['task_id'], one)}" for one in state["messages"])
+    before = made.context.partition(_SENT)[0].rstrip()
+    return replace(made, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
+
+
+def heed(carried: Carrying) -> None:
+    """What was sent until now is for all nodes that begin from now on, whether or not anybody has told us of it."""
+    store = carried.work.store
+    size = store.log_size(carried.task_id)
+    if size != carried.heeded:
+        carried.ground = with_messages(carried.work, carried.ground, store.state(carried.task_id))
+        carried.heeded = size
+
+
+def needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
+    """By node, which fields of its data others name: by whom, and which."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for node in plan.nodes.values():
+        for ref in refs.find([node.inputs, node.task]):
+            found.setdefault(ref.node, []).append((node.id, ref.field))
+    return found
+
+
+# its nodes
+
+
+def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:
+    """Have the supervisor run these nodes: new tasks share their syncs, one before any of them starts."""
+    found, fresh = again(carried, commands)
+    made, refused = new(carried, fresh, start=True)
+    for command, state in made:
+        if command.attempt > 1:  # the task of the attempts before is gone
+            go_on(carried, command, state["task_id"])
+        carried.call(state["task_id"])
+    return [*found, *refused, *(started(command, state["task_id"]) for command, state in made)]
+
+
+def started(command: Command, task_id: str) -> Event:
+    """The event that says so."""
+    return Event("Started", time.time(), command.node, command.attempt, {"task": task_id})
+
+
+def new(
+    carried: Carrying, commands: Sequence[Command], *, start: bool
+) -> tuple[list[tuple[Command, State]], list[Event]]:
+    """Tasks for nodes that have none yet, and the end of those that cannot have one."""
+    drafts: list[tuple[Command, Draft]] = []
+    refused = []
+    heed(carried)
+    for command in commands:
+        try:
+            drafts.append((command, drafted(carried, command)))
+        except (OverhandError, LookupError) as error:
+            facts = {"status": "rejected", "why": str(error)[:1000], "again": False}
+            refused.append(Event("Ended", time.time(), command.node, command.attempt, facts))
+    store = carried.work.store
+    pieces: list[Piece] | None = [] if len(drafts) > 1 else None
+    states = store.new_tasks([one for _, one in drafts], carried.work.by, start=start, pieces=pieces) if drafts else []
+    if pieces:
+        journal.keep(store.own, store.workspaces, pieces)
+    made = [(command, state) for (command, _), state in zip(drafts, states, strict=True)]
+    carried.tasks.update({command.node: state["task_id"] for command, state in made})
+    return made, refused
+
+
+def drafted(carried: Carrying, command: Command) -> Draft:
+    """A node as a task, its references filled in."""
+    node = carried.plan.nodes[command.node]
+
+    def look_up(ref: refs.Ref) -> Any:
+        return results.named(node, ref, carried.value(ref.node))
+
+    inputs = refs.resolve(node.inputs, look_up)
+    task = refs.resolve(node.task, look_up)
+    words = task if isinstance(task, str) else dumps(task)
+    return node_task.draft(carried.ground, _with_agent(node, command), inputs, words)
+
+
+def _with_agent(node: Node, command: Command) -> Node:
+    agent = command.facts.get("agent") or node.agent
+    return node if agent == node.agent else replace(node, agent=agent)
+
+
+def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], list[Command]]:
+    """Nodes that have a task already: it goes on, once per attempt; and the commands for those that have none."""
+    found, fresh = [], []
+    for command in commands:
+        task_id = carried.tasks.get(command.node)
+        if task_id is None:
+            fresh.append(command)
+            continue
+        try:
+            if command.attempt > 1 or is_unbegun(carried.work.store.state(task_id), 1):
+                go_on(carried, command, task_id)
+        except NotFound:  # it was cleaned away since: the node begins anew
+            fresh.append(command)
+            continue
+        carried.call(task_id)
+        found.append(started(command, task_id))
+    return found, fresh
+
+
+def go_on(carried: Carrying, command: Command, task_id: str) -> None:
+    """The next attempt of a node, in the same task, told what was wrong with the last one."""
+    with carried.work.store.locked(task_id, carried.work.by) as task:
+        if command.id in task.state["causes"]:
+            return
+        if task.state["queued"] or model.current_run(task.state):  # a person was faster: that is this attempt
+            task.append({"e": "notice", "text": f"Attempt {command.attempt} of its plan.", "cause": command.id})
+            return
+        how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan"}
+        if command.facts.get("why"):
+            how["problem"] = str(command.facts["why"])[:1000]
+        if task.state["runs"]:
+            how["run"] = task.state["runs"][-1]["id"]
+        accepted = {"e": "accepted", "cause": command.id, "resume": how}
+        if command.facts.get("agent"):
+            accepted["agent"] = command.facts["agent"]
+        task.append(accepted, sync=True)
+
+
+def stop(work: Work, task_id: str, how: str, why: str) -> State:
+    """A queued node is taken out, a live one is asked; its task after that."""
+    with work.store.locked(task_id, work.by) as task:
+        current = model.current_run(task.state)
+        if current is not None and not task.state["stop"]:
+            task.append({"e": "stop", "why": how})
+        elif current is None and situation(task.state) != "ended":
+            task.append({"e": "judged", "run": None, "status": "cancelled", "summary": f"Stopped: {why}."})
+        return task.state

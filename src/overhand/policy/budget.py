@@ -1,0 +1,307 @@
+"""Budgets: amounts of tokens and money, levels of a cap, shares of what is left, and what agents report.
+
+An amount has both measures; as a cap, 0 means that there is none in that measure. Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from overhand.system.jsonline import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from overhand.record.task import Amount, State, Usage
+
+WARN, CHECKPOINT, STOP = 70, 85, 95  # per cent of a cap
+LEVELS = (WARN, CHECKPOINT, STOP)
+SHARE = 0.25  # of what is left, for a child without a budget of its own: three at once leave some for a fourth
+NEEDED = "write it as 200k tokens, $5, or both: 200k tokens, $5"
+MOST_TOKENS, MOST_USD = 10**12, 10.0**7  # beyond, nobody has looked at what was written
+
+_TIMES = {"": 1, "k": 10**3, "m": 10**6}
+_TOKENS = ("tokens", "token", "tok")
+_MONEY = ("dollars", "dollar", "usd", "us$", "$")
+_SMALL = 1e-9  # money is added up as floats
+
+
+def amount(tokens: int = 0, usd: float = 0.0) -> Amount:
+    """So many tokens and so much money."""
+    return {"tokens": tokens, "usd": usd}
+
+
+# words
+
+
+def parse(text: str | float) -> Amount:
+    """`200k tokens`, `200000`, `1.5M`, `$5`, `5 USD`, or both: `200k tokens, $3`; raises ValueError."""
+    found = amount()
+    parts = [part.strip() for part in _apart(str(text).lower())]
+    for part in parts:
+        tokens, usd = _one(part)
+        if (tokens and found["tokens"]) or (usd and found["usd"]):
+            raise ValueError(f"{str(text)!r} names the same measure twice; {NEEDED}")
+        found = add(found, amount(tokens, usd))
+    return found
+
+
+def _apart(text: str) -> list[str]:
+    """The parts of a budget: a comma between digits belongs to the number."""
+    text = text.replace(" and ", ";").replace("+", ";")
+    marked = [
+        ";" if c == "," and not (text[i - 1 : i].isdigit() and text[i + 1 : i + 2].isdigit()) else c
+        for i, c in enumerate(text)
+    ]
+    return "".join(marked).split(";")
+
+
+def _one(part: str) -> tuple[int, float]:
+    """Tokens or money; the other one is 0."""
+    money = next((word for word in _MONEY if part.startswith(word) or part.endswith(word)), "")
+    bare = part.removeprefix(money) if part.startswith(money) else part.removesuffix(money)
+    if not money:
+        bare = part.removesuffix(next((word for word in _TOKENS if part.endswith(word)), ""))
+    value = _number(bare.strip(), part)
+    if money:
+        value = round(value, 6)
+        if not 0 < value <= MOST_USD:
+            raise ValueError(f"{part!r} is no budget; {NEEDED}")
+        return 0, value
+    tokens = round(value)
+    if not 0 < tokens <= MOST_TOKENS:
+        raise ValueError(f"{part!r} is no budget; {NEEDED}")
+    return tokens, 0.0
+
+
+def _number(text: str, part: str) -> float:
+    unit = text[-1:] if text[-1:] in ("k", "m") else ""
+    digits = text.removesuffix(unit).strip().replace("_", "")
+    groups = digits.partition(".")[0].split(",")
+    plain = digits.replace(",", "").replace(".", "", 1)
+    grouped = len(groups) == 1 or (0 < len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:]))
+    if not (plain.isascii() and plain.isdigit() and grouped and len(plain) <= 30):
+        raise ValueError(f"{part!r} is no budget; {NEEDED}")
+    return float(digits.replace(",", "")) * _TIMES[unit]
+
+
+def say(cap: Amount) -> str:
+    """A budget as people write it; exact, so that it can be read again."""
+    parts = []
+    if cap["tokens"]:
+        parts.append(f"{_exact(cap['tokens'])} tokens")
+    if cap["usd"]:
+        whole, _, cents = f"{cap['usd']:.6f}".partition(".")
+        parts.append(f"${whole}.{cents.rstrip('0'):0<2}")
+    return ", ".join(parts)
+
+
+def _exact(tokens: int) -> str:
+    if tokens >= 10**6 and tokens % 10**5 == 0:
+        millions, tenth = divmod(tokens // 10**5, 10)
+        return f"{millions}.{tenth}M" if tenth else f"{millions}M"
+    return f"{tokens // 1000}k" if tokens >= 1000 and tokens % 1000 == 0 else str(tokens)
+
+
+def say_tokens(tokens: int) -> str:
+    """About so many: three digits say enough."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if tokens >= 10 * size or (tokens >= size and unit != "k"):
+            return f"{tokens / size:.3g}{unit}" if tokens < 1000 * size else f"{tokens // size}{unit}"
+    return str(tokens)
+
+
+def say_usd(usd: float) -> str:
+    """Money; what is less than a cent is not nothing."""
+    return f"${usd:.2f}" if usd >= 0.995 or usd == 0 else f"${usd:.4f}"
+
+
+# arithmetic
+
+
+def add(*amounts: Amount) -> Amount:
+    """All of them together."""
+    return amount(sum(a["tokens"] for a in amounts), sum((a["usd"] for a in amounts), 0.0))
+
+
+def less(whole: Amount, part: Amount) -> Amount:
+    """What is left of it; never below nothing."""
+    return amount(max(0, whole["tokens"] - part["tokens"]), max(0.0, whole["usd"] - part["usd"]))
+
+
+def is_cap(cap: Amount) -> bool:
+    """Whether it limits anything."""
+    return bool(cap["tokens"] or cap["usd"])
+
+
+def tighter(one: Amount, other: Amount) -> Amount:
+    """Both caps at once: in each measure the smaller of those that are there."""
+    return amount(
+        min(filter(None, (one["tokens"], other["tokens"])), default=0),
+        min(filter(None, (one["usd"], other["usd"])), default=0.0),
+    )
+
+
+def within(wanted: Amount, cap: Amount) -> Amount:
+    """Only the measures in which there is a cap."""
+    return amount(wanted["tokens"] if cap["tokens"] else 0, wanted["usd"] if cap["usd"] else 0.0)
+
+
+def larger(one: Amount, other: Amount) -> Amount:
+    """The greater in each measure."""
+    return amount(max(one["tokens"], other["tokens"]), max(one["usd"], other["usd"]))
+
+
+def portion(spent: Amount, cap: Amount) -> float:
+    """Which part of the cap is used, in the measure that is closer to its end; 0 without a cap."""
+    by_tokens = spent["tokens"] / cap["tokens"] if cap["tokens"] else 0.0
+    return max(by_tokens, spent["usd"] / cap["usd"] if cap["usd"] else 0.0)
+
+
+def level(spent: Amount, cap: Amount) -> int:
+    """The highest of 70, 85 and 95 per cent that was reached, in either measure; 0 below."""
+    by_tokens = _level(spent["tokens"], cap["tokens"])
+    return max(by_tokens, _level(spent["usd"] + _SMALL, cap["usd"]))
+
+
+def context_level(usage: Usage) -> int:
+    """The same of the latest turn and the model's window; 0 where nobody said how large that is."""
+    return _level(usage["context"], usage["window"])
+
+
+def _level(spent: float, cap: float) -> int:
+    return max((one for one in LEVELS if cap and spent * 100 >= one * cap), default=0)
+
+
+def share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) -> Amount:
+    """What a child is given: what it asks for, or a part of what is left; never more than is left."""
+    left = less(cap, committed)
+    tokens = asked["tokens"] or max(1, int(left["tokens"] * part))
+    return within(amount(min(tokens, left["tokens"]), min(asked["usd"] or left["usd"] * part, left["usd"])), cap)
+
+
+def explicit(state: State) -> Amount:
+    """The task's own cap; a text from before budgets were read is none."""
+    try:
+        return parse(state["budget"]) if state["budget"] else amount()
+    except ValueError:
+        return amount()
+
+
+def used(usage: Usage | None) -> Amount:
+    """A report as an amount."""
+    return amount(usage["input"] + usage["output"], usage["usd"]) if usage else amount()
+
+
+def own(state: State) -> Amount:
+    """What the task's own runs have used, as it is recorded."""
+    return add(*(used(run["usage"]) for run in state["runs"]))
+
+
+def total(states: Iterable[State]) -> Amount:
+    """What the runs of all these tasks have used."""
+    return add(*map(own, states))
+
+
+def holds(state: State) -> dict[str, Amount]:
+    """What each child has of this task's budget: what it holds while it may run, what it used once it has ended."""
+    return {**state["settled"], **state["reserved"]}
+
+
+# what agents report
+
+
+def tally(raw: bytes, *, last: bool = False) -> Usage | None:
+    """The sum of all reported turns, None without any; what cannot be read is passed over, a torn end too."""
+    whole, _, rest = raw.rpartition(b"\n")
+    turns = [turn for line in (*whole.split(b"\n"), *([rest] if last else [])) if (turn := _turn(line))]
+    if not turns:
+        return None
+    return {
+        "input": min(MOST_TOKENS, sum(_count(turn, "input") for turn in turns)),
+        "output": min(MOST_TOKENS, sum(_count(turn, "output") for turn in turns)),
+        "usd": round(min(MOST_USD, sum(_positive(turn.get("usd")) for turn in turns)), 6),
+        "turns": len(turns),
+        "context": _count(turns[-1], "context") or _count(turns[-1], "input") + _count(turns[-1], "output"),
+        "window": next((found for turn in reversed(turns) if (found := _count(turn, "window"))), 0),
+        "estimated": False,
+    }
+
+
+def _turn(line: bytes) -> dict[str, Any] | None:
+    """A line that reports something."""
+    if not line.strip():
+        return None
+    try:
+        value = loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    keys = ("input", "output", "usd", "context")
+    return value if isinstance(value, dict) and any(_positive(value.get(key)) for key in keys) else None
+
+
+def _count(turn: Mapping[str, Any], key: str) -> int:
+    return int(min(MOST_TOKENS, _positive(turn.get(key))))
+
+
+def _positive(value: object) -> float:
+    """A number that can be added; anything else counts as nothing, and what cannot be true as very much."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        return 0.0
+    return float(min(value, MOST_TOKENS))
+
+
+def estimate(given: int, printed: int) -> Usage:
+    """Of an agent that reported nothing: a token is about four bytes of what it was told and what it printed."""
+    return {
+        "input": given // 4, "output": printed // 4, "usd": 0.0, "turns": 0, "context": 0, "window": 0,
+        "estimated": True,
+    }  # fmt: skip
+
+
+_NOTHING: dict[str, Any] = {  # of most functions: nobody counts, and nothing limits them
+    "input": 0, "output": 0, **amount(), "turns": 0, "estimated": False, "budget": None, "used_of_budget": None,
+}  # fmt: skip
+
+
+def usage_of(state: State) -> dict[str, Any]:
+    """What a task has used so far, as JSON shows it."""
+    known = [(run["id"], run["usage"]) for run in state["runs"] if run["usage"]]
+    if not known and not state["budget"] and not holds(state):
+        return {**_NOTHING, "children": {**amount(), "held": []}, "limits": state["limits"], "runs": []}
+    spent, cap = own(state), explicit(state)
+    children = add(*holds(state).values())
+    return {
+        "input": sum(usage["input"] for _, usage in known),
+        "output": sum(usage["output"] for _, usage in known),
+        **rounded(spent),
+        "turns": sum(usage["turns"] for _, usage in known),
+        "estimated": any(usage["estimated"] for _, usage in known),
+        "budget": {**cap, "text": say(cap)} if is_cap(cap) else None,
+        "used_of_budget": round(portion(add(spent, children), cap), 4) if is_cap(cap) else None,
+        "children": {**rounded(children), "held": sorted(state["reserved"])},
+        "limits": state["limits"],
+        "runs": [{"id": run_id, **usage, "tokens": used(usage)["tokens"]} for run_id, usage in known],
+    }
+
+
+OF_NODES = ("input", "output", "tokens", "usd", "turns", "estimated")
+
+
+def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a plan has used: it does nothing itself, so that is what its nodes have."""
+    found = list(nodes)
+    sums = {name: sum((one.get(name, 0) for one in found), usage[name]) for name in OF_NODES[:-1]}
+    about = usage["estimated"] or any(one.get("estimated") for one in found)
+    return {**usage, **sums, "usd": round(sums["usd"], 6), "estimated": about}
+
+
+def figures(state: State) -> dict[str, Any]:
+    """What its runs have used, without what is nothing."""
+    usage = usage_of(state)
+    return {name: usage[name] for name in OF_NODES if usage[name]}
+
+
+def rounded(spent: Amount) -> Amount:
+    """Without the dust that adding floats leaves."""
+    return amount(spent["tokens"], round(spent["usd"], 6))

@@ -1,0 +1,172 @@
+"""Who calls: a person, or a recorded run. Found by the kernel's word first, never by what an agent says alone."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+
+from overhand.errors import NotAllowed, OverhandError
+from overhand.record import log, model
+from overhand.system import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overhand.record.store import Store
+    from overhand.record.task import Run, State
+
+# the run that a function agent of this process is in: (project, task, run)
+inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", default=None)
+
+
+class Caller:
+    """A person, or a recorded run."""
+
+    __slots__ = ("can_delegate", "depth", "left", "level", "live", "path", "run", "task")
+
+    def __init__(
+        self,
+        task: str | None = None,
+        run: str | None = None,
+        depth: int = 0,
+        path: tuple[str, ...] = ("user",),
+        left: float | None = None,
+        live: bool = True,
+        can_delegate: bool = True,
+        level: str = "full",
+    ) -> None:
+        self.task, self.run, self.depth, self.path = task, run, depth, path
+        self.left = left  # seconds until the calling run's deadline
+        self.live, self.can_delegate = live, can_delegate
+        self.level = level  # what it may do itself, and so the most that it can hand on
+
+    @property
+    def is_person(self) -> bool:
+        """Whether no recorded run stands behind this call."""
+        return self.run is None
+
+    def by(self, via: str) -> dict[str, Any]:
+        """The `by` of an event."""
+        if self.run:
+            return {"kind": "run", "run": self.run, "via": via}
+        return {"kind": "person", "user": user(), "via": via}
+
+
+def user() -> str:
+    """Who is at the keyboard."""
+    named = next((os.environ[name] for name in ("LOGNAME", "USER") if os.environ.get(name)), None)
+    if named is not None:
+        return named
+    uid = os.getuid()
+    if uid not in _users:
+        import pwd
+
+        try:
+            _users[uid] = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            _users[uid] = str(uid)
+    return _users[uid]
+
+
+_users: dict[int, str] = {}  # what they are called is asked once
+
+
+def caller(store: Store) -> Caller:
+    """Who calls: found by context, by descent from a run's shim, or by the marker in an ancestor's environment."""
+    for task_id, run_id in _signs(store):
+        try:
+            state = store.state(task_id)
+        except OverhandError:
+            continue
+        run = model.find_run(state, run_id)
+        if run is not None:
+            return _from_run(store, state, run)
+    return Caller()
+
+
+def _signs(store: Store) -> list[tuple[str, str]]:
+    """Everything that says which run we are in, the kernel's word before the environment's."""
+    here = inside_run.get()
+    if here is not None:
+        return [here[1:]] if here[0] == store.root else []
+    known = (os.getpid(), store.root)
+    if known not in _process_signs:  # a process stays in the run it was started in
+        _process_signs[known] = _signs_of_process(store)
+    return _process_signs[known]
+
+
+_process_signs: dict[tuple[int, str], list[tuple[str, str]]] = {}
+
+
+def _signs_of_process(store: Store) -> list[tuple[str, str]]:
+    chain = processes.ancestors(os.getpid())
+    supervisor = log.holder(f"{store.own}/lock")
+    if supervisor in chain:  # what is above it is whoever happened to start it
+        chain = chain[: chain.index(supervisor)]
+    found = [sign for pid in chain if (sign := run_of_place(store, processes.shim_place(pid)))]
+    found += _by_record(store, chain) if not found else []
+    for pid in chain:
+        run_id = processes.environment_of(pid, "OVERHAND_RUN")
+        task_id = processes.environment_of(pid, "OVERHAND_TASK")
+        if run_id and task_id and model.is_run_id(run_id) and model.is_task_id(task_id):
+            found.append((task_id, run_id))
+    own = os.environ.get("OVERHAND_TASK", ""), os.environ.get("OVERHAND_RUN", "")
+    if model.is_task_id(own[0]) and model.is_run_id(own[1]):
+        found.append(own)
+    return found
+
+
+def run_of_place(store: Store, place: str | None) -> tuple[str, str] | None:
+    """Task and run of a shim's folder in this project; a check of a run counts as that run."""
+    before = f"{store.workspaces}/"
+    if place is None or not os.path.realpath(place).startswith(before):
+        return None
+    parts = os.path.realpath(place)[len(before) :].split("/")
+    if len(parts) >= 3 and parts[1] == "runs" and model.is_run_id(parts[2]):
+        return parts[0], parts[2]
+    return None
+
+
+def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
+    """An orphan of a killed shim keeps its session; below an in-process function stands its process."""
+    own = os.getsid(0)
+    found = []
+    for state in store.at_work():
+        run = model.current_run(state)
+        if run is None or run["state"] == "ended":
+            continue
+        leader = processes.known_sessions(store.run_folder(state["task_id"], run["id"])).get(own)
+        orphan = leader is not None and processes.start_time(own) in (None, leader)
+        if orphan or (run["attached"] and run["shim"] in chain[1:]):
+            found.append((state["depth"], state["task_id"], run["id"]))
+    return [(task_id, run_id) for _, task_id, run_id in sorted(found, reverse=True)]
+
+
+def _from_run(store: Store, state: State, run: Run) -> Caller:
+    import time
+
+    from overhand.system import machine
+
+    left = None
+    if run["boot"] == machine.boot() and run["timeout"]:
+        left = max(0.0, run["mono"] + run["timeout"] + run["waited"] - time.monotonic())
+    place = store.run_folder(state["task_id"], run["id"])
+    return Caller(
+        task=state["task_id"],
+        run=run["id"],
+        depth=state["depth"],
+        path=tuple(state["path"]),
+        left=left,
+        live=run["state"] != "ended" and log.is_held(f"{place}/life"),
+        can_delegate=bool(state["settings"].get("can_delegate", True)),
+        level=state["level"],
+    )
+
+
+def require_person(who: Caller, what: str) -> None:
+    """Some things only a person may do."""
+    if not who.is_person:
+        raise NotAllowed(
+            f"{what} is for a person; this was called from inside run {who.run}.", "Ask the person who started it."
+        )

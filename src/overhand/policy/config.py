@@ -1,0 +1,316 @@
+"""Settings: user level, then the project's `.overhand/config.toml`, then `local.toml`, then `--set` for one task."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, field
+from typing import Any
+
+from overhand.errors import BadInput
+from overhand.policy import budget as budgets
+from overhand.policy import kinds, notes
+from overhand.policy.routes import Route, read_routes
+from overhand.policy.settings import (
+    SETTINGS,
+    a_budget,
+    a_choice_of_notes,
+    a_command,
+    a_count,
+    a_desktop,
+    a_part,
+    a_place,
+    a_rule,
+    a_size,
+    a_switch,
+    a_text,
+    a_word_of,
+    an_address,
+    an_amount,
+    table_in,
+    tables_in,
+    take,
+    tell_unknown,
+)
+from overhand.record import model
+from overhand.record.task import Amount
+from overhand.system.files import read_file
+
+__all__ = ["SETTINGS", "Budgets", "Config", "Kind", "Notify", "load", "of_task"]
+
+FILES = (".overhand/config.toml", ".overhand/local.toml")
+OWN = ("approve_without_terminal",)  # what only the user's own file may say, never a project or a task
+APPROVALS = ("typed", "record")
+AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # what a task remembers beside its own settings
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a kind of task brings along."""
+
+    timeout: float
+    max_timeout: float
+    level: str
+    contract: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Whom to tell, and of what."""
+
+    desktop: bool | str = "auto"
+    command: tuple[str, ...] = ()
+    webhook: str = ""
+    ntfy: str = ""
+    slack: str = ""
+    on: tuple[str, ...] = notes.KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What may be used."""
+
+    task: str = ""
+    day: Amount = field(default_factory=budgets.amount)
+    share: float = budgets.SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in force."""
+
+    default_agent: str = ""
+    default_driver: str = ""
+    on_limit: str = "pause"
+    decisions: str = ".agent-workspaces/DECISIONS.md"
+    requests: str = "requests"
+    alerts: str = "alerts"
+    approval: str = "typed"
+    approve_without_terminal: bool = False
+    watch_in_tmux: bool = False
+    routes: dict[str, Route] = field(default_factory=lambda: read_routes({}, []))
+    max_parallel: int = 3
+    per_agent: dict[str, int] = field(default_factory=dict)
+    per_kind: dict[str, int] = field(default_factory=dict)
+    max_output: int = 256 * 1000 * 1000
+    stop_grace: float = 10.0
+    stall: float = 600.0
+    check_timeout: float = 600.0
+    answer_wait: float = 180.0
+    max_block: float = 100.0
+    idle: float = 60.0
+    checks: tuple[tuple[str, str], ...] = ()
+    drivers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notify: Notify = Notify()
+    budget: Budgets = field(default_factory=Budgets)
+
+    def kind(self, name: str | None) -> Kind:
+        """Times, level and contract of a kind."""
+        from overhand.documents.contracts import contract_for_kind
+
+        timeout, longest, level = kinds.KINDS.get(name or "", kinds.NO_KIND)
+        own = self.kinds.get(name or "none", {})
+        return Kind(
+            timeout=model.duration(own.get("timeout", timeout)),
+            max_timeout=model.duration(own.get("max_timeout", longest)),
+            level=own.get("level", level),
+            contract=own.get("contract") or contract_for_kind(name),
+        )
+
+    def route(self, kind: str) -> Route | None:
+        """Where items of this kind go; None for a kind that cannot be approved."""
+        return self.routes.get(kind)
+
+    @property
+    def auto_approved(self) -> tuple[str, ...]:
+        """Tags of items for which nobody is asked."""
+        return tuple(f"#needs-{kind}" for kind, route in self.routes.items() if route.auto_approve)
+
+
+def user_folder() -> str:
+    """The user's own folder: settings, agents, what is trusted."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "overhand")
+
+
+def present(root: str) -> list[str]:
+    """The project's own settings files that are there."""
+    return [name for name in FILES if os.path.lexists(f"{root}/{name}")]
+
+
+def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
+    """What changes when one of the settings files (or one of these) is written again."""
+    found: list[tuple[int, int, int] | None] = []
+    for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES), *more):
+        try:
+            stat = os.lstat(path)
+            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        except OSError:
+            found.append(None)
+    return found
+
+
+def load(root: str, settings: dict[str, Any] | None = None, *, project: bool = True) -> Config:
+    """Read every level and report all problems at once; `project` is false where its own files do not count."""
+    merged: dict[str, Any] = {}
+    problems: list[str] = []
+    own = os.path.join(user_folder(), "config.toml")
+    for path in (own, *(f"{root}/{name}" for name in FILES if project)):
+        found = _read(path, problems)
+        if path != own:
+            _keep_own(found, path, own, problems)
+        _merge(merged, found)
+    for key, value in (settings or {}).items():
+        nested = _nest(key, value)
+        _keep_own(nested, f"--set {key}", own, problems)
+        _merge(merged, nested)
+    config = _build(merged, problems)
+    if problems:
+        raise BadInput(
+            "Settings: " + " ".join(problems), "Look at .overhand/config.toml; docs/reference.md lists them."
+        )
+    return config
+
+
+def _keep_own(found: dict[str, Any], where: str, own: str, problems: list[str]) -> None:
+    """What a project may not decide for its user."""
+    for name in OWN:
+        if name in found:
+            problems.append(f"{where}: {name} counts in {own} only.")
+            del found[name]
+
+
+def of_task(root: str, config: Config, settings: dict[str, Any]) -> Config:
+    """The settings in force for one task, which may have its own (`--set`)."""
+    own = {key: value for key, value in settings.items() if key not in AGENT_MARKS}
+    return load(root, own) if own else config
+
+
+def _read(path: str, problems: list[str]) -> dict[str, Any]:
+    raw = read_file(path)
+    if raw is None:
+        if os.path.lexists(path):
+            problems.append(f"{path} is a link or no regular file and is not read.")
+        return {}
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        problems.append(f"{path} cannot be read: {error}.")
+        return {}
+
+
+def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _nest(key: str, value: Any) -> dict[str, Any]:
+    first, _, rest = key.partition(".")
+    return {first: _nest(rest, value) if rest else value}
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`key=value` of `--set`; the value is read as TOML, else as a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise BadInput(f"--set {text!r} has no value.", "Write it as --set limits.max_parallel=5")
+    try:
+        return key.strip(), tomllib.loads(f"x = {value.strip()}")["x"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def _build(merged: dict[str, Any], problems: list[str]) -> Config:
+    values: dict[str, Any] = {}
+    limits = table_in(merged, "limits", problems)
+    single = {
+        "default_agent": a_text,
+        "default_driver": a_text,
+        "decisions": a_place,
+        "requests": a_place,
+        "alerts": a_place,
+        "on_limit": a_rule,
+        "approval": a_word_of(APPROVALS),
+        "approve_without_terminal": a_switch,
+        "watch_in_tmux": a_switch,
+    }
+    for name, read_one in single.items():
+        take(values, merged, name, read_one, problems, name)
+    takers = {
+        "max_parallel": a_count, "max_output": a_size, "stop_grace": model.duration, "stall": model.duration,
+        "check_timeout": model.duration, "idle": model.duration,
+        "answer_wait": model.duration, "max_block": model.duration,
+    }  # fmt: skip
+    for name, read in takers.items():
+        take(values, limits, name, read, problems, f"limits.{name}")
+    values["per_agent"] = _counts(limits, "agents", problems)
+    values["per_kind"] = _counts(limits, "kinds", problems)
+    values["checks"] = _checks(table_in(merged, "checks", problems), problems)
+    values["drivers"] = tables_in(merged, "drivers", problems)
+    values["kinds"] = _kinds(tables_in(merged, "kinds", problems), problems)
+    values["notify"] = _notify(table_in(merged, "notify", problems), problems)
+    values["budget"] = _budgets(table_in(merged, "budget", problems), problems)
+    values["routes"] = read_routes(tables_in(merged, "routes", problems), problems)
+    known = (*single, "limits", "kinds", "checks", "drivers", "notify", "budget", "routes")
+    tell_unknown(merged, known, "", problems)
+    tell_unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
+    return Config(**values)
+
+
+def _counts(limits: dict[str, Any], name: str, problems: list[str]) -> dict[str, int]:
+    counts: dict[str, Any] = {}
+    table = table_in(limits, name, problems)
+    for key in table:
+        take(counts, table, key, a_count, problems, f"limits.{name}.{key}")
+    return counts
+
+
+def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str], ...]:
+    problems += [
+        f"checks.{name} must be a command in quotes." for name, cmd in table.items() if not isinstance(cmd, str)
+    ]
+    return tuple((name, command) for name, command in table.items() if isinstance(command, str))
+
+
+def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, dict[str, Any]]:
+    for kind, table in tables.items():
+        scratch: dict[str, Any] = {}
+        for name in ("timeout", "max_timeout"):
+            take(scratch, table, name, model.duration, problems, f"kinds.{kind}.{name}")
+        if table.get("level", "work") not in model.LEVELS:
+            problems.append(f"kinds.{kind}.level must be one of {', '.join(model.LEVELS)}.")
+        tell_unknown(table, ("timeout", "max_timeout", "level", "contract"), f"kinds.{kind}.", problems)
+    return tables
+
+
+def _notify(table: dict[str, Any], problems: list[str]) -> Notify:
+    values: dict[str, Any] = {}
+    takers = {
+        "desktop": a_desktop,
+        "command": a_command,
+        "webhook": an_address,
+        "ntfy": an_address,
+        "slack": an_address,
+        "on": a_choice_of_notes,
+    }
+    for name, read in takers.items():
+        try:
+            if name in table:
+                values[name] = read(table[name])
+        except (ValueError, TypeError) as error:  # without the value: an address may hold a token
+            problems.append(f"notify.{name}: {error}.")
+    tell_unknown(table, tuple(takers), "notify.", problems)
+    return Notify(**values)
+
+
+def _budgets(table: dict[str, Any], problems: list[str]) -> Budgets:
+    values: dict[str, Any] = {}
+    takers = {"task": a_budget, "day": an_amount, "share": a_part}
+    for name, read in takers.items():
+        take(values, table, name, read, problems, f"budget.{name}")
+    tell_unknown(table, tuple(takers), "budget.", problems)
+    return Budgets(**values)

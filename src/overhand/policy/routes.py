@@ -1,0 +1,94 @@
+"""Routes: which agent takes which kind of work, how, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.errors import Refused
+from overhand.policy.settings import a_number, a_switch, a_text, a_word_of, take, tell_unknown
+from overhand.record import model
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+MODES = ("agent", "interactive", "external")
+LAST = 10.0  # a kind that only the config knows, without a priority
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where items of one kind go."""
+
+    kind: str
+    priority: float = LAST
+    """Among items of equal weight the smaller one goes first."""
+    mode: str = "agent"
+    """`agent` runs by itself, `interactive` waits for a person to open it, `external` is a job elsewhere."""
+    agent: str = ""
+    """Empty: the agent named like the kind, else the default agent."""
+    auto_approve: bool = False
+
+
+_FIRST = {
+    "brainstorm": 1.0,  # exploring unblocks decisions
+    "research": 2.0,  # takes long, so it is queued early
+    "fix": 3.0,  # bugs block everybody
+    "implementation": 4.0,
+    "loop": 4.5,
+    "chores": 5.0,
+    "documentation": 6.0,
+}
+
+
+def read_routes(tables: Mapping[str, dict[str, Any]], problems: list[str]) -> dict[str, Route]:
+    """The table of routes: the seven kinds that are always there, and what `[routes.KIND]` says."""
+    found = {kind: Route(kind, priority) for kind, priority in _FIRST.items()}
+    takers = {"agent": _an_agent, "mode": a_word_of(MODES), "priority": a_number, "auto_approve": a_switch}
+    for kind, table in tables.items():
+        if not model.is_name(kind):
+            problems.append(f"routes.{kind}: a kind is one word of small letters, digits and dashes.")
+            continue
+        values: dict[str, Any] = {}
+        for name, read in takers.items():
+            take(values, table, name, read, problems, f"routes.{kind}.{name}")
+        tell_unknown(table, tuple(takers), f"routes.{kind}.", problems)
+        found[kind] = replace(found.get(kind, Route(kind)), **values)
+    return found
+
+
+def _an_agent(value: Any) -> str:
+    name = a_text(value)
+    if name and not model.is_name(name):
+        raise ValueError("the name of an agent was needed")
+    return name
+
+
+def route_of(routes: Mapping[str, Route], kind: str) -> Route:
+    """The route of a kind; a kind without one cannot be approved."""
+    if kind in routes:
+        return routes[kind]
+    from difflib import get_close_matches
+
+    near = get_close_matches(kind, routes, 1)
+    meant = f" Did you mean #needs-{near[0]}?" if near else ""
+    if not model.is_name(kind):
+        raise Refused(f"{kind!r} is no kind of work.{meant}", f"There are {', '.join(routes)}.")
+    raise Refused(
+        f"There is no route for the kind {kind}, so nobody would take it.{meant}",
+        f'Write into .overhand/config.toml: [routes.{kind}] and below it agent = "NAME"; then: overhand trust',
+    )
+
+
+def check_mode(route: Route, agent: str, driver: str) -> None:
+    """A kind whose work is done elsewhere needs an agent that knows how to start it there."""
+    if route.mode == "external" and driver != "external":
+        raise Refused(
+            f"The kind {route.kind} is done elsewhere (mode external), but {agent} runs here, on the driver {driver}.",
+            f"Give .overhand/agents/{agent}.md the driver external, or set routes.{route.kind}.mode to agent.",
+        )
+
+
+def agent_of(route: Route, known: Container[str]) -> str:
+    """Who takes it: named by the route, else the agent named like the kind; empty means the default agent."""
+    return route.agent or (route.kind if route.kind in known else "")

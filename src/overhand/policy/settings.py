@@ -1,0 +1,206 @@
+"""The settings there are, and what their values may be; `config` reads the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from overhand.policy import budget as budgets
+from overhand.policy import notes
+from overhand.record import model
+from overhand.record.task import Amount
+
+# every setting: its default and one line for the reference page
+SETTINGS: dict[str, tuple[Any, str]] = {
+    "default_agent": ("", "the agent of a `delegate` without `--agent`"),
+    "default_driver": ("", "what runs an agent file that has no `overhand:` part"),
+    "on_limit": ("pause", "when a provider's limit is reached: `pause` until its reset, or `switch:AGENT`"),
+    "decisions": (".agent-workspaces/DECISIONS.md", "where decisions of judged results are collected"),
+    "requests": ("requests", "the folder of request files (`item new`, and inline items that are approved)"),
+    "alerts": ("alerts", "the folder of alerts (`alert raise`)"),
+    "approval": (
+        "typed",
+        "`typed`: a person may also approve by typing `#delegated-KIND`; `record`: only by `item approve`",
+    ),
+    "approve_without_terminal": (False, "whether scripts may approve for you; in your own config.toml only"),
+    "watch_in_tmux": (False, "open a tmux window `agent-KIND-EPOCH` in the session `dispatch` for each run of an item"),
+    "routes.KIND.agent": ("", "who takes this kind: else the agent named like it, else the default agent"),
+    "routes.KIND.mode": ("agent", "`agent`: runs by itself; `interactive`: waits for you; `external`: a job elsewhere"),
+    "routes.KIND.priority": (10, "which kind goes first among items of equal weight; smaller is earlier"),
+    "routes.KIND.auto_approve": (False, "items of this kind are approved as they are found, also those of agents"),
+    "limits.max_parallel": (3, "runs at the same time in this project; 0 = unbounded"),
+    "limits.max_output": ("256MB", "what a run may print before it is stopped"),
+    "limits.stop_grace": ("10s", "between SIGTERM and SIGKILL"),
+    "limits.stall": ("10m", "without any sign of life before a notice is raised; 0 = never"),
+    "limits.check_timeout": ("10m", "for one check"),
+    "limits.answer_wait": ("3m", "that a blocked run waits for an answer before it is parked; 0 = for ever"),
+    "limits.max_block": ("100s", "that one `overhand ask` blocks before it says to call again"),
+    "limits.idle": ("60s", "until a supervisor with nothing to do ends"),
+    "limits.agents.NAME": (0, "runs of one agent at the same time"),
+    "limits.kinds.KIND": (0, "runs of one kind at the same time"),
+    "kinds.KIND.timeout": ("2h", "time for a task of this kind"),
+    "kinds.KIND.max_timeout": ("4h", "the longest `--timeout` that a task of this kind may ask for"),
+    "kinds.KIND.level": ("work", "permission level: read, work or full"),
+    "kinds.KIND.contract": ("", "the output contract of this kind"),
+    "checks.NAME": ("", "a command that verifies every result of this project"),
+    "drivers.NAME": ({}, "what an agent file's `overhand:` part starts from"),
+    "budget.task": ("", "the budget of a task that is given none and draws on none, such as `200k tokens` or `$5`"),
+    "budget.day": ("", "what all tasks together may use in a day (UTC); then nothing new starts"),
+    "budget.share": (0.25, "the part of what is left that a child without a budget of its own may use at first"),
+    "notify.desktop": ("auto", "notes on your screen: true, false, or `auto`: where there is a screen and no CI"),
+    "notify.command": ([], "a program, as a list of words, that is given each note as JSON"),
+    "notify.webhook": ("", "an http(s) address that each note is sent to as JSON, or `env:NAME`"),
+    "notify.ntfy": ("", "the address of an ntfy topic, or `env:NAME`"),
+    "notify.slack": ("", "the address of a Slack incoming webhook, or `env:NAME`"),
+    "notify.on": (list(notes.KINDS), "what is told"),
+}
+
+
+def take(values: dict[str, Any], table: dict[str, Any], name: str, read: Any, problems: list[str], full: str) -> None:
+    """Read one value, or say why it cannot be."""
+    if name in table:
+        try:
+            values[name] = read(table[name])
+        except (ValueError, TypeError) as error:
+            problems.append(f"{full} = {table[name]!r}: {error}.")
+
+
+def a_text(value: Any) -> str:
+    """Any text."""
+    if not isinstance(value, str):
+        raise TypeError("a text was needed")
+    return value
+
+
+def a_rule(value: Any) -> str:
+    """What to do at a provider's limit."""
+    if not model.is_limit_rule(value):
+        raise ValueError("`pause` or `switch:AGENT` was needed")
+    return str(value)
+
+
+def a_switch(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise TypeError("true or false was needed")
+    return value
+
+
+def a_number(value: Any) -> float:
+    """Any number."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError("a number was needed")
+    return float(value)
+
+
+def a_word_of(words: tuple[str, ...]) -> Callable[[Any], str]:
+    """One of these words."""
+
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)} was needed")
+        return str(value)
+
+    return read
+
+
+def a_place(value: Any) -> str:
+    """A path inside the project."""
+    path = os.path.normpath(a_text(value))
+    if os.path.isabs(path) or path.split(os.sep)[0] in ("..", "."):
+        raise ValueError("a place inside the project was needed")
+    return path
+
+
+def a_count(value: Any) -> int:
+    """A whole number, 0 included."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("a whole number was needed")
+    return value
+
+
+def a_size(value: Any) -> int:
+    """A number of bytes, such as 256MB."""
+    units = {"": 1, "B": 1, "K": 1000, "KB": 1000, "M": 10**6, "MB": 10**6, "G": 10**9, "GB": 10**9}
+    text = str(value).strip().upper()
+    digits = text.rstrip("KMGB")
+    if not digits.isdigit() or text[len(digits) :] not in units:
+        raise ValueError("a size such as 256MB was needed")
+    return int(digits) * units[text[len(digits) :]]
+
+
+def table_in(merged: dict[str, Any], name: str, problems: list[str]) -> dict[str, Any]:
+    """The table of this name."""
+    value = merged.get(name, {})
+    if not isinstance(value, dict):
+        problems.append(f"{name} must be a table: [{name}].")
+        return {}
+    return value
+
+
+def tables_in(merged: dict[str, Any], name: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+    """The tables inside a table, by name."""
+    table = table_in(merged, name, problems)
+    problems += [f"{name}.{key} must be a table." for key, value in table.items() if not isinstance(value, dict)]
+    return {key: value for key, value in table.items() if isinstance(value, dict)}
+
+
+def a_budget(value: Any) -> str:
+    """A budget, as we write it."""
+    return budgets.say(an_amount(value))
+
+
+def an_amount(value: Any) -> Amount:
+    """What a budget comes to."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError(f"a budget was needed; {budgets.NEEDED}")
+    return budgets.parse(value) if value not in ("", 0) else budgets.amount()
+
+
+def a_part(value: Any) -> float:
+    """A part of 1."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError("a part of 1 was needed, such as 0.25")
+    return float(value)
+
+
+def a_desktop(value: Any) -> bool | str:
+    """When to show notes on a screen."""
+    if value is True or value is False or value == "auto":
+        return value  # type: ignore[no-any-return] # one of these three
+    raise ValueError('true, false or "auto" was needed')
+
+
+def a_command(value: Any) -> tuple[str, ...]:
+    """A program and its arguments."""
+    if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
+        raise TypeError('a list of words such as ["notify-me", "--loud"] was needed')
+    if value and not value[0]:
+        raise ValueError("the first word must name a program")
+    return tuple(value)
+
+
+def an_address(value: Any) -> str:
+    """An address, or the variable that holds it."""
+    text = a_text(value)
+    name = text.removeprefix("env:")
+    if text and not (name != text and name.isidentifier()) and not text.lower().startswith(("http://", "https://")):
+        raise ValueError("an http:// or https:// address, or env:NAME for one in a variable, was needed")
+    return text
+
+
+def a_choice_of_notes(value: Any) -> tuple[str, ...]:
+    """What is told."""
+    if not isinstance(value, list) or any(word not in notes.KINDS for word in value):
+        raise ValueError(f"a list of {', '.join(notes.KINDS)} was needed")
+    return tuple(value)
+
+
+def tell_unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str, problems: list[str]) -> None:
+    """Keys that nobody knows, with what was probably meant."""
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            problems.append(f"{prefix}{key} is unknown" + (f"; did you mean {prefix}{near[0]}?" if near else "."))

@@ -1,0 +1,192 @@
+"""What a project may run: nothing, until a person has trusted exactly these bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand.errors import NotTrusted, StorageFailed, storage_failed
+from overhand.policy import config
+from overhand.record import log
+from overhand.system.files import MAX_PLAN, read_file, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from overhand.record.task import State
+
+AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
+PLAN_FOLDER = ".overhand/plans"
+PLANS = (".yaml", ".yml", ".json")  # how the files of plans end
+
+# What the agents' own programs read in a project and run commands from: hooks, servers, plugins.
+_PROGRAMS = {
+    "claude": (".claude/settings.json", ".claude/settings.local.json"),
+    "codex": (".codex/config.toml", ".codex/hooks.json"),
+    "gemini": (".gemini/settings.json",),
+    "opencode": ("opencode.json", "opencode.jsonc", ".opencode"),
+    "qwen": (".qwen/settings.json",),
+}
+_OWN = ".claude/settings.local.json"  # the person's own, unless the repository brought it
+
+
+def files(root: str) -> list[str]:
+    """Everything in the project that can make Overhand run something, relative to the root."""
+    found = [name for name in config.FILES if os.path.lexists(f"{root}/{name}")]
+    for folder, ends in (*((folder, (".md",)) for folder in AGENT_FOLDERS), (PLAN_FOLDER, PLANS)):
+        try:
+            names = sorted(os.listdir(f"{root}/{folder}"))
+        except OSError:
+            continue
+        found += [f"{folder}/{name}" for name in names if name.endswith(ends)]
+    return [*found, *of_program(root, "acp")]
+
+
+def of_program(root: str, driver: str) -> list[str]:
+    """What the program of this driver would run from the project's own files; what speaks ACP may be any of them."""
+    wanted = _PROGRAMS.get(driver, ()) if driver != "acp" else [name for names in _PROGRAMS.values() for name in names]
+    found: list[str] = []
+    for name in wanted:
+        path = f"{root}/{name}"
+        if os.path.isdir(path) and not os.path.islink(path):
+            found += [f"{name}/{inner}" for inner in _below(path)]
+        elif os.path.lexists(path) and (name != _OWN or not _is_untracked(root, name)):
+            found.append(name)
+    return found
+
+
+def _below(folder: str) -> list[str]:
+    """Files in a folder of plugins; not what a package manager put there."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "node_modules")
+        found += [os.path.relpath(f"{place}/{name}", folder) for name in sorted(names)]
+    return found
+
+
+def _is_untracked(root: str, name: str) -> bool:
+    """Whether this file cannot have come with the repository."""
+    from overhand.runs import worktree
+
+    return worktree.is_untracked(root, name)
+
+
+def place() -> str:
+    """The file in the user's folder that says what is trusted."""
+    return os.path.join(config.user_folder(), "trust.json")
+
+
+def _known(root: str) -> dict[str, str]:
+    raw = read_file(place())
+    try:
+        projects = json.loads(raw)["projects"] if raw else {}
+        return dict(projects.get(root, {}))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StorageFailed(f"{place()} cannot be read.", "Mend or move that file, then: overhand trust") from None
+
+
+def _digest(root: str, name: str) -> str | None:
+    """Hash of a regular file in the project; a link is never trusted."""
+    raw = read_file(f"{root}/{name}", limit=MAX_PLAN)
+    return hashlib.sha256(raw).hexdigest() if raw is not None and len(raw) <= MAX_PLAN else None
+
+
+def untrusted(root: str, names: Iterable[str] | None = None) -> list[str]:
+    """Of these files (all, by default) the ones whose content nobody has trusted."""
+    wanted = list(files(root) if names is None else names)
+    if not wanted:
+        return []
+    known = _known(root)
+    return [name for name in wanted if known.get(name) != _digest(root, name) or name not in known]
+
+
+def vouches(root: str, name: str, raw: bytes) -> bool:
+    """Whether somebody trusted this file with exactly these bytes, as they were just read."""
+    return _known(root).get(name) == hashlib.sha256(raw).hexdigest()
+
+
+def _own_folder() -> log.Lock:
+    """The user's folder, for one writer at a time."""
+    folder = config.user_folder()
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise storage_failed(error, "Cannot remember what is trusted") from error
+    return log.Lock(f"{folder}/trust.lock", "The list of trusted files")
+
+
+def marks(root: str, names: Iterable[str]) -> dict[str, str]:
+    """The content of these files as a person sees it now; what is a link or no regular file has none."""
+    return {name: mark for name in names if (mark := _digest(root, name))}
+
+
+def remember(root: str, marks: Mapping[str, str]) -> None:
+    """These files, with exactly this content, are trusted."""
+    with _own_folder():
+        raw = read_file(place())
+        everything: dict[str, Any] = json.loads(raw) if raw else {"version": 1, "projects": {}}
+        everything["projects"].setdefault(root, {}).update(marks)
+        write_file(place(), json.dumps(everything, indent=1, sort_keys=True) + "\n", mode=0o600)
+
+
+def seal(facts: Mapping[str, Any]) -> str:
+    """Vouch for what a new task may run: a clone or a pull cannot bring a task along, for the key is the user's own."""
+    wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
+    text = _WRITTEN(wanted).encode("utf-8", "replace")
+    return hmac.digest(_key(), text, "sha256").hex()[:32]
+
+
+_WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
+
+
+def sealed(state: State) -> bool:
+    """Whether this task was made by this user, through Overhand."""
+    return state["seal"] == seal(state)
+
+
+def foreign(state: State) -> str:
+    """What to say of a task that was not."""
+    return f"Task {state['task_id']} was not made here by you: it came with the files."
+
+
+def require_seal(state: State) -> None:
+    """Refuse to run what a task brought along."""
+    if not sealed(state):
+        again = f"overhand delegate --handoff .agent-workspaces/{state['task_id']}/HANDOFF.md"
+        raise NotTrusted(f"{foreign(state)} Nothing was run.", f"Read it; if it is what you want: {again}")
+
+
+def _key() -> bytes:
+    """The user's own secret, made when it is first needed."""
+    path = os.path.join(config.user_folder(), "key")
+    if path in _keys:
+        return _keys[path]
+    if (raw := read_file(path)) is None:
+        with _own_folder():
+            if (raw := read_file(path)) is None:
+                raw = os.urandom(32).hex().encode()
+                write_file(path, raw, mode=0o600)
+    _keys[path] = raw
+    return raw
+
+
+_keys: dict[str, bytes] = {}  # it never changes once it is made
+
+
+def require(root: str, names: Iterable[str]) -> None:
+    """Refuse, naming what would be trusted."""
+    missing = untrusted(root, names)
+    if missing:
+        raise NotTrusted(
+            f"Not trusted yet: {', '.join(missing)}. Nothing was run.",
+            "Read them, then: overhand trust",
+            files=missing,
+        )
+
+
+def settings(root: str) -> config.Config:
+    """The settings in force; those of a project that nobody trusts do not count."""
+    return config.load(root, project=not untrusted(root, config.present(root)))

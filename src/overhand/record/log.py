@@ -1,0 +1,307 @@
+"""A task's append-only log and the lock that orders its writers."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from overhand.errors import EXHAUSTED, Busy, StorageFailed, storage_failed
+from overhand.system import machine
+from overhand.system.jsonline import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from overhand.record.task import Event
+
+LOG = "log.jsonl"
+PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
+MAX_EVENT = 4096
+
+
+def read(folder: str) -> list[Event]:
+    """The events on disk; a torn last line does not count, an unreadable one is skipped."""
+    return parse(raw(folder)[0])
+
+
+def was_at_work(folder: str, since: float) -> bool:
+    """Whether a run of this task may live, or have lived after `since`: a look at the bytes, since most have not."""
+    found, written = raw(folder)
+    return written >= since or found.rfind(b'"run.created"') > found.rfind(b'"e":"run.ended"')
+
+
+def raw(folder: str) -> tuple[bytes, float]:
+    """The log as it is, and when it was last written; nothing where there is none."""
+    try:
+        fd = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return b"", 0.0
+    except OSError as error:
+        raise storage_failed(error, "Cannot read the log of this task") from error
+    try:
+        found = os.fstat(fd)
+        return os.read(fd, found.st_size + 1), found.st_mtime
+    finally:
+        os.close(fd)
+
+
+def parse(found: bytes) -> list[Event]:
+    """Events of complete lines."""
+    text = found[: found.rfind(b"\n") + 1].decode("utf-8", "replace")
+    try:
+        events: list[Event] = loads("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
+    except ValueError:
+        events = []
+    if len(events) == text.count("\n") and all(type(event) is dict for event in events):
+        return events
+    return list(_one_by_one(text.split("\n")))
+
+
+def _one_by_one(lines: list[str]) -> Iterator[Event]:
+    for line in lines:
+        if line:
+            try:
+                event = loads(line)
+            except ValueError:
+                continue  # one broken line must not hide the others; `doctor` reports it
+            if isinstance(event, dict):
+                yield event
+
+
+class Lock:
+    """An exclusive flock on a file; waits for at most PATIENCE, never breaks a lock.
+
+    A file that is only a lock is signed with our pid, for whoever has to say who holds it.
+    """
+
+    def __init__(self, path: str, what: str, patience: float = PATIENCE, *, signed: bool = True) -> None:
+        self.path, self.what, self.patience, self.signed = path, what, patience, signed
+        self.fd, self.size = -1, 0  # the size when it was locked
+
+    def __enter__(self) -> Lock:
+        if self._try():
+            return self
+        deadline = time.monotonic() + self.patience
+        pause = 0.0005
+        while not self._try():
+            if time.monotonic() >= deadline:
+                raise busy(self.path, self.what)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+        return self
+
+    def _try(self) -> bool:
+        import fcntl
+
+        try:
+            fd = os.open(self.path, self._flags(), 0o644)
+        except OSError as error:
+            raise storage_failed(error, f"Cannot lock {self.what}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            here, there = os.fstat(fd), os.stat(self.path)
+            if here.st_ino == there.st_ino and here.st_dev == there.st_dev:
+                if self.signed:
+                    self._sign(fd)
+                self.fd, self.size = fd, here.st_size
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass  # held, or the folder was cleaned away in between: try again
+        os.close(fd)
+        return False
+
+    def _flags(self) -> int:
+        return os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (0 if self.signed else os.O_APPEND)
+
+    @staticmethod
+    def _sign(fd: int) -> None:
+        """A full disk must not prevent locking."""
+        try:
+            os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)
+        except OSError:
+            return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def is_held(path: str) -> bool:
+    """Whether somebody holds this lock now; the kernel lets go of it when they die."""
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise storage_failed(error, "Cannot look at a lock") from error  # it may be held: by a run that lives
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def kernel_holder(path: str) -> int | None:
+    """The pid that the kernel names as the holder of a lock; Linux only."""
+    try:
+        found = os.stat(path)
+        wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return None
+    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == wanted]
+    return next((pid for pid in pids if pid > 0), None)
+
+
+def holder(path: str) -> int | None:
+    """The pid written into a lock file."""
+    try:
+        with open(path, "rb") as file:
+            return int(file.read(20).split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal or a debugger; it lives, and holds what it holds."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+def busy(path: str, what: str) -> Busy:
+    """Name who holds a lock, and whether that process is stopped."""
+    pid = kernel_holder(path) or (holder(path) if not path.endswith(LOG) else None)
+    if pid is None:
+        return Busy(f"{what} is held by another process.", "Try again in a moment.")
+    if is_stopped(pid):
+        return Busy(f"{what} is held by process {pid}, which is stopped.", f"Let it go on: kill -CONT {pid}", pid=pid)
+    return Busy(f"{what} is held by process {pid}.", f"Try again in a moment, or look at it: ps -p {pid}", pid=pid)
+
+
+class Log:
+    """A task's log, open and locked: whoever holds it is its only writer."""
+
+    def __init__(self, folder: str, what: str, patience: float = PATIENCE) -> None:
+        self._lock = Lock(f"{folder}/{LOG}", what, patience, signed=False)
+        self.size = 0  # how long it is, while it is locked: nobody else makes it longer
+        self.is_whole = False  # known to end with a line's end
+
+    def __enter__(self) -> Log:
+        self._lock.__enter__()
+        self.size = self._lock.size
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.__exit__(kind, error, trace)
+
+    def read(self) -> list[Event]:
+        """What is recorded so far."""
+        return parse(os.pread(self._lock.fd, self.size, 0))
+
+    def append(self, data: bytes, *, sync: bool = False) -> None:
+        """Append whole lines."""
+        self.size = write(self._lock.fd, data, self.size, sync=sync, is_whole=self.is_whole)
+        self.is_whole = True
+
+
+def create(folder: str, data: bytes, *, sync: bool) -> None:
+    """The log of a new task, which nobody else knows yet."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(f"{folder}/{LOG}", flags, 0o644)
+    except OSError as error:
+        raise storage_failed(error, "Cannot write the log of this task") from error
+    try:
+        write(fd, data, 0, sync=sync)
+    finally:
+        os.close(fd)
+
+
+def stamp(by: Event) -> Event:
+    """What every event carries: when, and by whom."""
+    return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
+
+
+def lines_of(events: Sequence[Event], stamp: Event) -> bytes:
+    """Events as they stand in a log, each with the stamp if any."""
+    end = f",{dumps(stamp)[1:]}" if stamp else "}"
+    lines = [dumps(event)[:-1] + end for event in events]
+    if max(map(len, lines), default=0) > MAX_EVENT:
+        too_long = next(line for line in lines if len(line) > MAX_EVENT)
+        raise StorageFailed(f"An event of {len(too_long)} characters is too long for the log: {too_long[:80]}…")
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def write(fd: int, data: bytes, size: int, *, sync: bool, is_whole: bool = False) -> int:
+    """Append whole lines to a log of this size that we alone write to; returns its length.
+
+    A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
+    back, so that a full disk leaves the log as it was.
+    """
+    if not is_whole:
+        size = cut_torn_tail(fd, size)
+    try:
+        if os.write(fd, data) != len(data):
+            raise OSError(28, "No space left on device")
+        if sync:
+            to_disk(fd)
+        return size + len(data)
+    except OSError as error:
+        os.ftruncate(fd, size)
+        raise storage_failed(error, "Cannot write to the log of this task") from error
+
+
+def sync(folder: str) -> None:
+    """Bring the log of a task to the disk."""
+    try:
+        fd = os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            to_disk(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise storage_failed(error, "Cannot bring the log of this task to the disk") from error
+
+
+def is_of_another_boot(path: str) -> bool:
+    """Whether a file whose first line names the boot it was written in has seen another one since."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        boot = os.read(fd, 40).partition(b"\n")[0]
+    except OSError:
+        return False  # whatever it is, it is not ours
+    finally:
+        os.close(fd)
+    return bool(boot) and boot != machine.boot().encode()
+
+
+def to_disk(fd: int) -> None:
+    """What was written to it survives a power cut."""
+    os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+
+
+def cut_torn_tail(fd: int, size: int) -> int:
+    """See that a log that we alone write to ends with a line's end; returns how long it is."""
+    if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
+        return size
+    keep = os.pread(fd, size, 0).rfind(b"\n") + 1
+    os.ftruncate(fd, keep)
+    return keep

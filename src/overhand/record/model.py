@@ -1,0 +1,400 @@
+"""The words of Overhand and the fold: what a task's events mean.
+
+Values here are plain dictionaries whose keys shapes.py declares.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from overhand.record.task import Event, Message, Question, Run, State
+
+STATUSES = {
+    "completed": "the work is done and nothing we checked speaks against it",
+    "partial": "some of it is done",
+    "blocked": "it cannot go on without something from outside",
+    "needs-input": "it waits for an answer",
+    "failed": "it did not produce what was asked for",
+    "cancelled": "a person stopped it",
+    "rejected": "it was refused before it started",
+}
+CLAIMS = ("completed", "partial", "blocked", "needs-input", "failed")
+RUN_STATES = ("queued", "starting", "running", "waiting", "ended")
+CAUSES = ("exit", "error", "timeout", "answer-timeout", "budget", "killed", "cancelled", "lost")
+HEADLINES = ("needs you", "working", "queued", "ready", "stopped", "done")
+PRIORITIES = ("P0", "P1", "P2", "P3")
+LEVELS = ("read", "work", "full")
+MAX_DEPTH = 3
+PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
+
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789"
+_NAME = frozenset(_LOWER + _DIGITS + "-")
+_FOLDER = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "._-")
+_RUN = frozenset(_LOWER + _DIGITS)
+_CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
+
+
+def is_name(text: str) -> bool:
+    """Whether this can name an agent or a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
+    return 0 < len(text) <= 60 and text[0] in _LOWER and _NAME.issuperset(text)
+
+
+def is_limit_rule(value: object) -> bool:
+    """Whether this says what to do at a provider's limit: `pause` or `switch:AGENT`."""
+    return value == "pause" or (isinstance(value, str) and value.startswith("switch:") and is_name(value[7:]))
+
+
+def is_task_id(text: str) -> bool:
+    """Whether this can name a task's folder; nothing that could leave `.agent-workspaces`."""
+    return 0 < len(text) <= 120 and text[0] not in ".-_" and _FOLDER.issuperset(text)
+
+
+def is_run_id(text: str) -> bool:
+    """Whether this is `sess_{epoch}_{6 of 0-9a-z}`."""
+    parts = text.split("_")
+    return (
+        len(parts) == 3
+        and parts[0] == "sess"
+        and parts[1].isascii()
+        and parts[1].isdigit()
+        and len(parts[2]) == 6
+        and _RUN.issuperset(parts[2])
+    )
+
+
+def is_checkpoint_id(text: str) -> bool:
+    """Whether this is `ckpt_` and letters, digits, `_` or `-`, at most 120 characters; it names files."""
+    return text.startswith("ckpt_") and 5 < len(text) <= 120 and _CHECKPOINT.issuperset(text)
+
+
+def slug(title: str) -> str:
+    """The title as people type a part of it: lower case, words joined by `-`."""
+    return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:80]
+
+
+_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(text: str | float) -> float:
+    """Seconds from `30`, `30s`, `5m`, `5min`, `2h`, `7d`; raises ValueError."""
+    if not isinstance(text, str):
+        number, unit = float(text), ""
+    else:
+        digits = text.strip().rstrip(_LOWER)
+        unit = text.strip()[len(digits) :]
+        plain = digits.strip().replace(".", "", 1)
+        number = float(digits) if plain.isascii() and plain.isdigit() else -1.0
+    if unit not in _UNITS or not 0 <= number < 1e9:
+        raise ValueError(f"{text!r} is not a duration")
+    return number * _UNITS[unit]
+
+
+def say_duration(seconds: float) -> str:
+    """A duration as people say it: `8s`, `3m 20s`, `2h`, `3d`."""
+    whole = int(seconds)
+    if seconds < 10 and seconds != whole:
+        return f"{seconds:.1f}s"
+    for size, unit, small, small_unit in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size}{unit}" + (f" {rest}{small_unit}" if rest else "")
+    return f"{whole}s"
+
+
+def new_state(task_id: str) -> State:
+    """A folder about which nothing is recorded yet."""
+    return {
+        "task_id": task_id, "handle": None, "title": "", "agent": "", "kind": None, "priority": "P2",
+        "parent": None, "path": ["user"], "depth": 1, "created": None, "level": "work", "timeout": 0.0,
+        "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
+        "strict": False, "handoff": None, "seal": "", "cause": None, "queued": False, "queued_at": None, "runs": [],
+        "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
+        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None, "messages": [],
+        "paused": None, "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
+        "settled": {}, "node": "", "plan": None, "phase": None, "phases": [], "item": None, "tag": None, "staged": None,
+        "requeued": 0, "size": -1,
+    }  # fmt: skip
+
+
+_CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
+            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal",
+            "cause", "item", "node", "plan")  # fmt: skip
+
+
+def fold(task_id: str, events: Iterable[Event]) -> State:
+    """What the events of one task add up to; unknown events change nothing."""
+    state = new_state(task_id)
+    for event in events:
+        apply(state, event)
+    return state
+
+
+def apply(state: State, event: Event) -> None:
+    """Take one event into the state, in place."""
+    name = event.get("e")
+    if name in _FOLDS:
+        _FOLDS[name](state, event)
+        if "cause" in event and name not in ("run.ended", "created"):  # an effect of output: carried out once
+            state["causes"][event["cause"]] = str(name)
+
+
+def _created(state: State, event: Event) -> None:
+    state["created"] = event.get("t")
+    for key in _CREATED:
+        if key in event:
+            state[key] = event[key]  # type: ignore[literal-required] # the keys are listed in _CREATED
+
+
+def _accepted(state: State, event: Event) -> None:
+    state["queued"], state["queued_at"] = True, event.get("t")
+    state["status"] = state["judged"] = state["stop"] = None
+    state["seen"] = False
+    state["resume"], state["staged"] = event.get("resume"), None
+    state["paused"] = event.get("limit")
+    if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
+        if state["runs"] and state["runs"][-1]["status"] is None:
+            state["runs"][-1]["status"] = "limit"
+            state["queued_at"] = state["runs"][-1]["queued_at"]  # it keeps its place
+        state["agent"] = event.get("agent") or state["agent"]
+    elif event.get("repair"):
+        state["repairs"] += 1
+        state["runs"][-1]["status"] = "repair"
+    else:
+        state["repairs"] = 0
+        state["requeued"] = state["requeued"] + 1 if event["e"] == "requeued" else 0
+        state["agent"] = event.get("agent") or state["agent"]
+        state["budget"] = event.get("budget") or state["budget"]
+
+
+def _run_created(state: State, event: Event) -> None:
+    state["runs"].append(_new_run(event, state["queued_at"]))
+    state["queued"], state["queued_at"] = False, None
+    state["paused"] = None
+    if state["tag"]:
+        state["tag"]["claiming"] = True
+    for message in pending_messages(state):
+        if message["n"] in event.get("messages", ()):
+            message["run"] = event["run"]
+
+
+def _run_started(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run and run["state"] == "starting":
+        run["state"], run["shim"] = "running", event.get("shim")
+
+
+def _notice(state: State, event: Event) -> None:
+    state["notices"] = [*state["notices"], str(event.get("text", ""))][-20:]
+
+
+def _new_run(event: Event, queued_at: str | None) -> Run:
+    return {
+        "id": event["run"], "agent": event.get("agent", ""), "driver": event.get("driver", ""),
+        "attached": bool(event.get("attached")), "state": "starting", "cause": None, "exit": None,
+        "created": event.get("t", ""), "mono": event.get("mono", 0.0), "boot": event.get("boot", ""),
+        "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
+        "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
+        "control": bool(event.get("control")), "waiting": None, "waited": 0.0, "usage": None, "queued_at": queued_at,
+    }  # fmt: skip
+
+
+def _end_run(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run is None or run["state"] == "ended":
+        return
+    if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
+        state["runs"].remove(run)
+        state["queued"], state["queued_at"] = True, event.get("t")
+        for message in state["messages"]:
+            if message["run"] == run["id"]:
+                message["run"] = None  # nobody has read it
+        return
+    if run["waiting"] is not None:  # who ends soon after its answer was not seen to go on
+        run["waited"] += max(0.0, event.get("mono", 0.0) - run["waiting"])
+    run["state"], run["ended"], run["leftovers"] = "ended", event.get("t"), event.get("leftovers", [])
+    run["cause"], run["exit"] = event.get("cause"), event.get("exit")
+
+
+def _judge(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run:
+        run["status"] = event.get("status")
+    state["status"], state["verified"] = event.get("status"), event.get("verified", "none")
+    state["summary"], state["output"] = event.get("summary", ""), event.get("output")
+    state["judged"], state["judged_run"] = event.get("t"), event.get("run")
+    state["queued"], state["queued_at"], state["stop"] = False, None, None
+
+
+def _asked(state: State, event: Event) -> None:
+    known = find_question(state, event.get("seq"))
+    if known is not None:  # asked again by a later run: the same record
+        known["run"] = event.get("run")
+        return
+    state["questions"].append({
+        "seq": event["seq"], "stem": event.get("stem") or f"{event['seq']:03d}",
+        "question": event.get("question", ""), "options": event.get("options", []),
+        "closed": bool(event.get("closed")), "step": event.get("step", ""), "via": event.get("via", "file"),
+        "run": event.get("run"), "asked": event.get("t", ""), "answered": None, "answer": None, "blob": None,
+        "sha": event.get("sha", ""),
+    })  # fmt: skip
+
+
+def _answered(state: State, event: Event) -> None:
+    known = find_question(state, event.get("seq"))
+    if known is not None and known["answered"] is None:
+        known["answered"], known["answer"] = event.get("t", ""), event.get("answer")
+        known["blob"] = event.get("blob")
+
+
+def _waiting(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run and run["state"] != "ended" and run["waiting"] is None:
+        run["waiting"] = event.get("mono", 0.0)
+
+
+def _going(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run and run["waiting"] is not None:
+        run["waited"] += max(0.0, event.get("mono", 0.0) - run["waiting"])
+        run["waiting"] = None
+
+
+def _usage(state: State, event: Event) -> None:
+    run = find_run(state, event.get("run"))
+    if run:
+        run["usage"] = {
+            "input": event.get("input", 0), "output": event.get("output", 0), "usd": event.get("usd", 0.0),
+            "turns": event.get("turns", 0), "context": event.get("context", 0), "window": event.get("window", 0),
+            "estimated": bool(event.get("estimated")),
+        }  # fmt: skip
+
+
+def _reserved(state: State, event: Event) -> None:
+    state["reserved"][event["child"]] = {"tokens": event.get("tokens", 0), "usd": event.get("usd", 0.0)}
+
+
+def _settled(state: State, event: Event) -> None:
+    state["reserved"].pop(event["child"], None)
+    state["settled"][event["child"]] = {"tokens": event.get("tokens", 0), "usd": event.get("usd", 0.0)}
+
+
+def _phase(state: State, event: Event) -> None:
+    state["phase"] = event.get("phase")
+    state["phases"].append(event)
+
+
+def _tagged(state: State, event: Event) -> None:
+    repairs = [*(state["tag"]["repairs"] if state["tag"] else ()), *([event["t"]] if event.get("repair") else ())]
+    state["tag"] = {
+        "stage": event.get("stage", ""), "path": event.get("path", ""), "run": event.get("run", ""),
+        "claiming": event.get("stage") == "claimed", "repairs": repairs[-10:],
+    }  # fmt: skip
+
+
+def _staged(state: State, event: Event) -> None:
+    state["staged"] = event
+    state["queued"], state["queued_at"] = False, None
+
+
+def _message(state: State, event: Event) -> None:
+    state["messages"].append({
+        "n": len(state["messages"]) + 1, "text": event.get("text", ""), "blob": event.get("blob"),
+        "sent": event.get("t", ""), "run": event.get("run"),
+    })  # fmt: skip
+
+
+_FOLDS: dict[object, Callable[[State, Event], None]] = {
+    "created": _created, "accepted": _accepted, "requeued": _accepted,
+    "run.created": _run_created, "run.started": _run_started, "run.ended": _end_run, "judged": _judge,
+    "stop": lambda state, event: state.update({"stop": event.get("why") or "stopped"}),
+    "notice": _notice, "asked": _asked, "answered": _answered,
+    "seen": lambda state, _event: state.update({"seen": True}),
+    "run.waiting": _waiting, "run.going": _going, "usage": _usage, "reserved": _reserved, "settled": _settled,
+    "phase": _phase, "tagged": _tagged, "staged": _staged, "message": _message,
+    "checkpoint": lambda state, event: state["checkpoints"].append(event),
+    "control": lambda state, event: state["controls"].append(event),
+    "limit": lambda state, event: state["limits"].append(str(event.get("key"))),
+}  # fmt: skip
+
+
+def pending_messages(state: State) -> list[Message]:
+    """What was sent to the agent and goes with its next run."""
+    return [message for message in state["messages"] if message["run"] is None]
+
+
+def find_question(state: State, seq: object) -> Question | None:
+    """The question of this number."""
+    return next((question for question in state["questions"] if question["seq"] == seq), None)
+
+
+def open_questions(state: State) -> list[Question]:
+    """What is asked and not answered."""
+    return [question for question in state["questions"] if question["answered"] is None]
+
+
+def find_run(state: State, run_id: object) -> Run | None:
+    """The run of this id, newest first."""
+    for run in reversed(state["runs"]):
+        if run["id"] == run_id:
+            return run
+    return None
+
+
+def escalation(state: State, run_id: str) -> Event | None:
+    """The event by which this run called for a person, if it did."""
+    return next(
+        (e for e in state["controls"] if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
+        None,
+    )
+
+
+def current_run(state: State) -> Run | None:
+    """The run that holds the task: the newest, until it is judged."""
+    if not state["runs"]:
+        return None
+    run = state["runs"][-1]
+    return run if run["state"] != "ended" or run["status"] is None else None
+
+
+def is_plan(state: State) -> bool:
+    """Whether the task is a plan: its nodes are tasks of their own."""
+    return PLAN in state["settings"]
+
+
+def run_state(state: State) -> str | None:
+    """`queued`, the state of the newest run, or None for a folder that nobody started."""
+    if state["queued"]:
+        return "queued"
+    if not state["runs"]:
+        return None
+    run = state["runs"][-1]
+    return "waiting" if run["state"] == "running" and open_questions(state) else run["state"]
+
+
+def headline(state: State) -> str:
+    """The one grouping people see."""
+    status = state["status"]
+    if status in ("needs-input", "blocked"):
+        return "needs you"
+    if status not in ("completed", "cancelled", "rejected") and not state["queued"] and open_questions(state):
+        return "needs you"
+    if status == "completed":
+        return "done" if state["seen"] else "ready"
+    if status is not None:
+        return "stopped"
+    if state["queued"] and state["paused"] and "to" not in state["paused"]:
+        return "working"  # it waits for its provider
+    if is_for_a_person(state):
+        return "needs you"
+    return "working" if current_run(state) and not state["queued"] else "queued"
+
+
+def is_for_a_person(state: State) -> bool:
+    """Whether it is an approved item that a person is to open: its route says so."""
+    item, shown = state["item"], state["tag"]
+    if item is None or shown is None or item.get("mode") != "interactive" or shown["stage"] != "delegated":
+        return False
+    return state["status"] is None and not state["queued"] and not state["staged"] and current_run(state) is None

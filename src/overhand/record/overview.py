@@ -1,0 +1,275 @@
+"""All tasks of a project at a glance: which group each is in, for little more than the price of one `stat`.
+
+Most tasks are over. Where such a task stands is decided by the last lines of its log, and they are recognised by the
+exact bytes that our writer leaves; a log that looks different in any way is folded as a whole. What was found is kept
+in `.supervisor/overview` by the size, time and inode of each log, so that the next look reads only what has changed.
+That file is nothing but a saving: it may be missing, old or broken.
+"""
+
+from __future__ import annotations
+
+import os
+
+from overhand.errors import OverhandError, storage_failed
+from overhand.record import log, model
+from overhand.system.files import read_file, write_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.record.store import Store
+    from overhand.record.task import State
+
+AT_REST = {"r": "ready", "s": "stopped", "d": "done"}
+_LETTERS = {group: letter for letter, group in AT_REST.items()}
+_FORMAT = "overhand-overview 1"
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_PART = 1 << 16
+_WORTH_SAVING = 20  # logs that the next look need not read
+_MAX_CACHE = 64 * 1024 * 1024
+_SETTLED = 2_000_000_000  # nanoseconds: a log that was written less long ago may change within one tick of its clock
+
+
+class Overview:
+    """Where every task of a project stands, and what has changed since the last look."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.states: dict[str, State] = {}  # what is not at rest, folded
+        self.resting: dict[str, list[tuple[int, str, str]]] = {}  # by group: handle, id, mark of the log; oldest first
+        self.logs: dict[str, float] = {}  # when the logs of `states` were last written to
+        self._known: dict[str, str] | None = None  # mark of a log -> letter of its group and handle
+        self._folded: dict[str, State] = {}  # by mark, so that nothing is folded twice
+        self._broken: set[str] = set()
+
+    def look(self) -> None:
+        """Bring everything up to date."""
+        if self._known is None:
+            try:
+                self._look(self._load())
+                return
+            except (LookupError, ValueError):  # nonsense in the cache
+                self._known = {}
+        self._look(self._known)
+
+    def _look(self, before: dict[str, str]) -> None:
+        fresh = 0
+        known: dict[str, str] = {}
+        open_: dict[str, tuple[str, float]] = {}
+        groups: dict[str, list[tuple[int, str, str]]] = {letter: [] for letter in AT_REST}
+        bare: list[str] = []
+        place = _open(self.store)
+        try:
+            for entry in _entries(place):
+                name = entry.name
+                path = f"{name}/{log.LOG}"
+                try:
+                    found = os.stat(path, dir_fd=place, follow_symlinks=False)
+                    mark = f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
+                except OSError:
+                    if model.is_task_id(name) and entry.is_dir(follow_symlinks=False):
+                        bare.append(name)
+                    continue
+                value = before.get(mark)
+                if value is None:
+                    if not model.is_task_id(name) or not entry.is_dir(follow_symlinks=False):
+                        continue
+                    value = "" if mark in self._folded else glance(name, _read(path, place))
+                    fresh += bool(value)
+                if value:
+                    known[mark] = value
+                    groups[value[0]].append((int(value[1:]), name, mark))
+                else:
+                    open_[name] = mark, found.st_mtime
+        finally:
+            if place >= 0:
+                os.close(place)
+        unchanged = len(known) - fresh
+        self._known, self.resting = known, {AT_REST[letter]: rows for letter, rows in groups.items()}
+        self._take(open_, bare, known)
+        for rows in groups.values():
+            rows.sort()
+        if len(known) + len(before) - 2 * unchanged > _WORTH_SAVING:
+            self._save()
+
+    def _take(self, open_: dict[str, tuple[str, float]], bare: list[str], known: dict[str, str]) -> None:
+        """Fold what could not be told at a glance; some of it turns out to be at rest all the same."""
+        self.states, self.logs = {}, {}
+        for name, (mark, written) in open_.items():
+            state = self._folded.get(mark) or self._fold(name)
+            self._folded[mark] = state
+            group = model.headline(state)
+            if group in self.resting and is_at_rest(state) and name not in self._broken:
+                self.resting[group].append((state["handle"] or 0, name, mark))
+                known[mark] = f"{_LETTERS[group]}{state['handle'] or 0}"
+            else:
+                self.states[name], self.logs[name] = state, written
+        for name in bare:  # a folder with nothing but a HANDOFF.md is a task too
+            if os.path.exists(f"{self.store.workspaces}/{name}/HANDOFF.md"):
+                self.states[name] = self._fold(name)
+        marks = {mark for mark, _ in open_.values()} | {row[2] for rows in self.resting.values() for row in rows[-500:]}
+        self._folded = {mark: state for mark, state in self._folded.items() if mark in marks}
+
+    def _fold(self, name: str) -> State:
+        """What the log says; one that makes no sense must not hide the others."""
+        try:
+            self._broken.discard(name)
+            return self.store.state(name)
+        except (OverhandError, LookupError, TypeError, ValueError, AttributeError) as error:
+            self._broken.add(name)
+            return _broken(name, error)
+
+    def newest(self, group: str, count: int) -> list[State]:
+        """The newest tasks of a group at rest, oldest first."""
+        rows = self.resting.get(group, [])[-count:] if count else []
+        for _, name, mark in rows:
+            if mark not in self._folded:
+                self._folded[mark] = self._fold(name)
+        return [self._folded[mark] for _, _, mark in rows]
+
+    def handle(self, task_id: str) -> int | None:
+        """The number of a task."""
+        if task_id in self.states:
+            return self.states[task_id]["handle"]
+        found = (row[0] for rows in self.resting.values() for row in rows if row[1] == task_id)
+        return next(found, 0) or None
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks there are in each group."""
+        found = {group: len(self.resting.get(group, ())) for group in model.HEADLINES}
+        for state in self.states.values():
+            found[model.headline(state)] += 1
+        return found
+
+    # the cache: a line that names its format, then mark and value of each log in turn
+
+    def _load(self) -> dict[str, str]:
+        try:
+            raw = read_file(f"{self.store.own}/overview", _MAX_CACHE) or b""
+            first, *lines = raw.decode("ascii").split("\n")
+        except (OverhandError, ValueError):
+            return {}
+        sound = first == _FORMAT and lines[-1:] == [""]
+        return dict(zip(lines[::2], lines[1::2], strict=False)) if sound else {}
+
+    def _save(self) -> None:
+        import time
+
+        limit = time.time_ns() - _SETTLED
+        lines = [_FORMAT]
+        for mark, value in (self._known or {}).items():
+            if int(mark.split()[2]) < limit:
+                lines += (mark, value)
+        try:
+            write_file(f"{self.store.own}/overview", "\n".join(lines) + "\n")
+        except OverhandError:
+            return  # a full disk or a foreign project: the next look takes longer, that is all
+
+
+def _open(store: Store) -> int:
+    """The folder of the workspaces; -1 in a project that was never used."""
+    try:
+        return os.open(store.workspaces, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return -1
+    except OSError as error:
+        raise storage_failed(error, "Cannot read the tasks of this project") from error
+
+
+def _entries(place: int) -> Iterator[os.DirEntry[str]]:
+    """What may be a task; names that begin with a dot are ours."""
+    if place >= 0:
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name[0] != ".":
+                    yield entry
+
+
+def _read(path: str, place: int) -> bytes:
+    try:
+        fd = os.open(path, _READ, dir_fd=place)
+        try:
+            raw = part = os.read(fd, _PART)
+            while len(part) == _PART:
+                part = os.read(fd, _PART)
+                raw += part
+        finally:
+            os.close(fd)
+    except OSError:
+        return b""  # whoever folds it says what is wrong
+    return raw
+
+
+def _broken(name: str, error: Exception) -> State:
+    """A task whose log cannot be read, as something to look at."""
+    state = model.new_state(name)
+    said = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
+    state["title"], state["agent"], state["status"] = name, name.partition("-")[0], "failed"
+    state["summary"] = f"Its log cannot be read: {said}"
+    return state
+
+
+def is_at_rest(state: State) -> bool:
+    """Judged, and held by no run: only a verb moves it again."""
+    return state["status"] is not None and not state["queued"] and model.current_run(state) is None
+
+
+# events that decide where a task stands; any other may follow a verdict and changes nothing of this
+_MOVING = frozenset(
+    {b"created", b"accepted", b"requeued", b"run.created", b"run.started", b"run.ended", b"stop", b"asked", b"answered"}
+)
+
+
+def glance(name: str, raw: bytes) -> str:
+    """The letter of the group in which a task rests and its handle, or nothing if only folding the log tells."""
+    begin = b'{"e":"created","v":1,"task":"%b","handle":' % name.encode()
+    if not raw.startswith(begin):
+        return ""
+    handle = raw[len(begin) : raw.find(b",", len(begin))]
+    letter = _verdict(raw) if handle.isdigit() else ""
+    return letter + handle.decode() if letter else ""
+
+
+def _verdict(raw: bytes) -> str:
+    """From the end backwards to what was judged last."""
+    seen, end = False, len(raw)
+    while True:
+        start = raw.rfind(b"\n", 0, end - 1) + 1
+        if start == 0 or raw[start : start + 6] != b'{"e":"' or raw[end - 2 : end] != b"}\n":
+            return ""
+        name = raw[start + 6 : raw.find(b'"', start + 6)]
+        if name == b"judged":
+            break
+        if name == b"seen":
+            seen = True
+        elif name in _MOVING:
+            return ""
+        end = start
+    status = raw.find(b',"status":"', start, end)
+    run = raw[start + 20 : status]
+    if status < 0 or not _is_over(raw, run, start):
+        return ""
+    return _letter(raw, raw[status + 11 : raw.find(b'"', status + 11)], seen, start)
+
+
+def _letter(raw: bytes, status: bytes, seen: bool, start: int) -> str:
+    if status == b"completed":
+        if seen:
+            return "d"
+        return "r" if raw.find(b'\n{"e":"seen"', 0, start) < 0 else ""
+    if status in (b"cancelled", b"rejected"):
+        return "s"
+    return "s" if status in (b"failed", b"partial") and raw.find(b'\n{"e":"asked"', 0, start) < 0 else ""
+
+
+def _is_over(raw: bytes, run: bytes, judged: int) -> bool:
+    """Whether the judged run is the newest one, and has ended."""
+    created = raw.rfind(b'\n{"e":"run.created","run":', 0, judged)
+    if created < 0:
+        return run == b"null"
+    return (
+        raw.startswith(run + b",", created + 26)
+        and raw.find(b'\n{"e":"run.ended","run":' + run + b",", created, judged) >= 0
+        and raw.find(b'"never_began":', created, judged) < 0
+    )

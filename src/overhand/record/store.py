@@ -1,0 +1,398 @@
+"""The only writer of `.agent-workspaces`: tasks, their documents and handles."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
+from overhand.record import log, model
+from overhand.system.files import is_there, random_text, read_file, remove, write_file, write_new
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from overhand.record.task import Event, State
+
+    # agent, HANDOFF.md, what `created` is to say, contract.json or nothing; or several files by name
+    Draft = tuple[str, str, Event, bytes | Mapping[str, bytes]]
+    Piece = tuple[str, int, bytes | None]  # a part of a task's log: where it begins, and its text if that is known
+
+WORKSPACES = ".agent-workspaces"
+SUPERVISOR = ".supervisor"
+
+
+def find_root(start: str, *, given: str | None = None) -> str:
+    """The project around `start`: the nearest `.overhand` or `.agent-workspaces`, else the repository, else `start`."""
+    if given is not None:
+        if not os.path.isdir(given):
+            raise NotFound(f"There is no folder {given}.", "Name an existing one: overhand --project DIR …")
+        return os.path.realpath(given)
+    start = os.path.realpath(start)
+    repository = None
+    folder = start
+    while True:
+        if os.path.isdir(f"{folder}/.overhand") or os.path.isdir(f"{folder}/{WORKSPACES}"):
+            return folder
+        if repository is None and os.path.exists(f"{folder}/.git"):
+            repository = folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return repository or start
+        folder = above
+
+
+def new_run_id() -> str:
+    """`sess_{epoch}_{6 of 0-9a-z}`."""
+    return f"sess_{int(time.time())}_{random_text(6)}"
+
+
+class Store:
+    """One project's workspaces on disk."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.workspaces = f"{root}/{WORKSPACES}"
+        self.own = f"{self.workspaces}/{SUPERVISOR}"
+        self._ensured = False
+        self._mend()
+        self._asked = ("", "")  # the last task that a folder was asked for: it is asked for again and again
+        self._newest = ("", 0)  # the last folder we made: its name without the number, and the number
+
+    def _mend(self) -> None:
+        """Logs that a power cut has shortened are whole again before anybody looks at them."""
+        if log.is_of_another_boot(f"{self.own}/journal"):
+            from overhand.record.journal import put_back
+
+            put_back(self.own, self.workspaces)
+
+    def exists(self) -> bool:
+        """Whether this project was ever used."""
+        return os.path.isdir(self.workspaces)
+
+    def ensure(self) -> None:
+        """Make the workspaces folder, which git ignores."""
+        for folder in (self.workspaces, f"{self.root}/.overhand"):
+            if os.path.islink(folder) and not os.path.realpath(folder).startswith(self.root + os.sep):
+                raise Refused(f"{folder} is a symbolic link that leaves the project.", "Use a real folder there.")
+        try:
+            os.makedirs(self.own, exist_ok=True)
+        except OSError as error:
+            raise storage_failed(error, f"Cannot make {WORKSPACES}") from error
+        if not os.path.exists(f"{self.workspaces}/.gitignore"):
+            write_file(f"{self.workspaces}/.gitignore", "*\n")
+        self._ensured = True
+
+    def folder(self, task_id: str) -> str:
+        """A task's folder."""
+        known, folder = self._asked
+        if known != task_id:
+            if not model.is_task_id(task_id):
+                raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
+            folder = f"{self.workspaces}/{task_id}"
+            self._asked = task_id, folder
+        return folder
+
+    def run_folder(self, task_id: str, run_id: str) -> str:
+        """A run's folder."""
+        if not model.is_run_id(run_id):
+            raise BadInput(f"{run_id!r} cannot be the id of a run.")
+        return f"{self.folder(task_id)}/runs/{run_id}"
+
+    def relative(self, path: str) -> str:
+        """A path of ours as it is written down: relative to the project."""
+        return path.removeprefix(f"{self.root}/")
+
+    # reading
+
+    def ids(self) -> Iterator[str]:
+        """Every folder that is a task: it has a log, or a hand-written HANDOFF.md."""
+        try:
+            entries = os.scandir(self.workspaces)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_failed(error, f"Cannot read {WORKSPACES}") from error
+        with entries:
+            for entry in entries:
+                if model.is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
+                    yield entry.name
+
+    def log_size(self, task_id: str) -> int:
+        """How long its log is: unchanged, there is nothing new."""
+        try:
+            return os.stat(f"{self.folder(task_id)}/{log.LOG}").st_size
+        except OSError:
+            return -2
+
+    def state(self, task_id: str) -> State:
+        """What is recorded about one task now."""
+        folder = self.folder(task_id)
+        events = log.read(folder)
+        if not events and not os.path.exists(f"{folder}/HANDOFF.md"):
+            raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
+        return self._complete(model.fold(task_id, events))
+
+    def _complete(self, state: State) -> State:
+        """A hand-written folder has no `created` event: its title is in its HANDOFF.md."""
+        if state["created"] is None:
+            from overhand.documents import handoff
+
+            raw = read_file(f"{self.folder(state['task_id'])}/HANDOFF.md") or b""
+            state["title"] = handoff.parse(raw.decode("utf-8", "replace")).title or state["task_id"]
+            state["agent"] = state["agent"] or state["task_id"].split("-")[0]
+        return state
+
+    def states(self, task_ids: Iterable[str] | None = None) -> list[State]:
+        """All tasks, or these, oldest first; what is gone is left out."""
+        states = []
+        for task_id in self.ids() if task_ids is None else task_ids:
+            folder = f"{self.workspaces}/{task_id}"
+            events = log.read(folder)
+            if events:
+                states.append(self._complete(model.fold(task_id, events)))
+            elif os.path.exists(f"{folder}/HANDOFF.md"):
+                states.append(self.state(task_id))
+        states.sort(key=lambda state: (state["handle"] or 0, state["task_id"]))
+        return states
+
+    def at_work(self, since: float = float("inf")) -> list[State]:
+        """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""
+        return self.states(t for t in self.ids() if log.was_at_work(f"{self.workspaces}/{t}", since))
+
+    def resolve(self, handle: str) -> str:
+        """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
+        if handle == "-":
+            numbers = {n: task_id for n, task_id in self._handles().items() if self._is_there(task_id)}
+            if not numbers:
+                raise TaskNotFound("There is no task yet.", 'Make one: overhand delegate "what to do"')
+            return numbers[max(numbers)]
+        if handle.isascii() and handle.isdigit():
+            task_id = self._handles().get(int(handle))
+            if task_id is None or not self._is_there(task_id):
+                raise TaskNotFound(f"There is no task {handle}.", "See them all: overhand list")
+            return task_id
+        if model.is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
+            return handle
+        return self._by_title(handle)
+
+    def _is_there(self, task_id: str) -> bool:
+        """Whether a number leads to a task: whoever is killed while making some leaves numbers and empty folders."""
+        return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG, "HANDOFF.md"))
+
+    def _by_title(self, part: str) -> str:
+        wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
+        named = [(model.slug(state["title"]), state) for state in self.states()]
+        found = [state for name, state in named if wanted and name == wanted] or [
+            state for name, state in named if wanted and wanted in name
+        ]
+        if not found:
+            raise TaskNotFound(f"No task is called {part!r}.", "See them all: overhand list")
+        if len(found) > 1:
+            some = ", ".join(f"{state['handle']} ({state['title'][:40]})" for state in found[-5:])
+            last = found[-1]["handle"] or found[-1]["task_id"]
+            raise BadInput(
+                f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}"
+            )
+        return found[0]["task_id"]
+
+    # handles: the file is both the counter and the map; a number is never given twice
+
+    def _handles(self) -> dict[int, str]:
+        try:
+            with open(f"{self.own}/handles", encoding="utf-8", errors="replace") as file:
+                lines = [line.split() for line in file.read().splitlines()]
+        except OSError:
+            return {state["handle"]: state["task_id"] for state in self.states() if state["handle"]}
+        return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
+
+    def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
+        path = f"{self.own}/handles"
+        lost = [] if os.path.exists(path) else [s for s in self.states() if s["handle"]]
+        with log.Lock(path, "The list of handles") as lock:
+            size = os.fstat(lock.fd).st_size
+            tail = os.pread(lock.fd, 300, max(0, size - 300)).decode("utf-8", "replace")
+            # the first line is the lock's signature: a lone number; a crash may have left a torn last line
+            pairs = [pair for line in tail.splitlines()[-3:] if len(pair := line.split()) == 2]
+            last = int(pairs[-1][0]) if pairs and pairs[-1][0].isdigit() else 0
+            rebuilt = "".join(f"{s['handle']} {s['task_id']}\n" for s in lost) if last == 0 else ""
+            first = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
+            numbers = list(range(first, first + len(task_ids)))
+            given = "".join(f"{number} {task_id}\n" for number, task_id in zip(numbers, task_ids, strict=True))
+            text = ("" if tail.endswith("\n") or not tail else "\n") + rebuilt + given
+            try:
+                if os.pwrite(lock.fd, text.encode(), size) != len(text):
+                    raise OSError(28, "No space left on device", path)
+            except OSError as error:
+                os.ftruncate(lock.fd, size)
+                raise storage_failed(error, "Cannot number the task") from error
+        return numbers
+
+    # writing
+
+    def new_tasks(
+        self, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
+    ) -> list[State]:
+        """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
+
+        Where a list is given for them, what is recorded is put there instead of being brought to the disk.
+        """
+        task_ids: list[str] = []
+        try:
+            for agent, *_ in drafts:
+                task_ids.append(self._new_folder(agent))
+            numbers = self._take_handles(task_ids)
+            return [
+                self._new_task(task_id, number, draft, by, start=start, pieces=pieces)
+                for task_id, number, draft in zip(task_ids, numbers, drafts, strict=True)
+            ]
+        except BaseException:
+            for task_id in task_ids:
+                _withdraw(self.folder(task_id))
+            raise
+
+    def _new_task(
+        self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, pieces: list[Piece] | None
+    ) -> State:
+        import hashlib
+
+        agent, handoff, created, given = draft
+        folder = self.folder(task_id)
+        write_new(f"{folder}/HANDOFF.md", handoff)
+        for name, raw in ({"contract.json": given} if isinstance(given, bytes) else given).items():
+            if raw:
+                write_new(f"{folder}/{name}", raw)
+        created = {
+            "e": "created",
+            "v": 1,
+            "task": task_id,
+            "handle": number,
+            **created,
+            "agent": agent,
+            "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
+        }
+        stamp = log.stamp(by)
+        state = model.fold(task_id, [{**created, **stamp}])
+        data = log.lines_of([created, {"e": "accepted"}] if start else [created], stamp)
+        log.create(folder, data, sync=pieces is None)
+        state["size"] = len(data)
+        if pieces is not None:
+            pieces.append((task_id, 0, data))
+        if start:
+            model.apply(state, {"e": "accepted", **stamp})
+        return state
+
+    def _new_folder(self, agent: str) -> str:
+        if not self._ensured:
+            self.ensure()
+        first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+        number = self._newest[1] + 1 if self._newest[0] == first else 1
+        while True:
+            task_id = first if number == 1 else f"{first}-{number}"
+            try:
+                os.mkdir(f"{self.workspaces}/{task_id}")
+                self._newest = first, number  # a batch within one second need not try every number again
+                return task_id
+            except FileExistsError:
+                number += 1
+            except FileNotFoundError:
+                self.ensure()  # somebody took everything away while we worked
+            except OSError as error:
+                raise storage_failed(error, "Cannot make a folder for the task") from error
+
+    def adopt_folder(self, task_id: str, created: Event, by: Event) -> None:
+        """Record a hand-written folder as a task, once."""
+        with self.locked(task_id, by) as task:
+            if task.state["created"] is None:
+                (number,) = self._take_handles([task_id])
+                task.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
+
+    def locked(self, task_id: str, by: Event, patience: float = log.PATIENCE, known: State | None = None) -> Locked:
+        """Hold a task's lock: the state inside is the truth until it is released.
+
+        A state that is known already is taken for it if nothing was appended since.
+        """
+        return Locked(self, task_id, by, patience, known)
+
+    def wake_waiters(self, task_id: str) -> None:
+        """Tell everybody who waits for this task that something happened."""
+        folder = f"{self.folder(task_id)}/.waiters"
+        if not is_there(folder):  # mostly nobody
+            return
+        try:
+            names = [name for name in os.listdir(folder) if name[0] != "."]  # such a bell is still being hung
+        except OSError:
+            return
+        for name in names:
+            try:
+                fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                remove(f"{folder}/{name}")  # nobody reads it any more
+                continue
+            try:
+                os.write(fd, b"\n")
+            except OSError:
+                continue  # full: the reader has been woken already
+            finally:
+                os.close(fd)
+
+
+def _withdraw(folder: str) -> None:
+    """Take a half-made task away, unless its first event is on disk."""
+    import shutil
+
+    if not os.path.exists(f"{folder}/{log.LOG}") or os.path.getsize(f"{folder}/{log.LOG}") == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Locked:
+    """A task under its lock."""
+
+    def __init__(self, store: Store, task_id: str, by: Event, patience: float, known: State | None) -> None:
+        self.store, self.task_id, self.by, self._known = store, task_id, by, known
+        self.folder = store.folder(task_id)
+        self._log = log.Log(self.folder, f"Task {task_id}", patience)
+        self.wrote = b""  # what we appended
+        self.state: State  # what the log says, once the lock is held
+
+    def __enter__(self) -> Locked:
+        try:
+            self._log.__enter__()
+        except OverhandError:
+            if not os.path.isdir(self.folder):
+                raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
+            raise
+        try:
+            if self._known is not None and self._known["size"] == self._log.size:
+                self.state = self._known
+                self._log.is_whole = True  # as we left it
+            else:
+                self.state = model.fold(self.task_id, self._log.read())
+        except BaseException:
+            self._log.__exit__(None, None, None)
+            raise
+        return self
+
+    def append(self, *events: Event, sync: bool = False) -> None:
+        """Record events and take them into `state`."""
+        stamp = log.stamp(self.by)
+        data = log.lines_of(events, stamp)
+        self._log.append(data, sync=sync)
+        self.wrote += data
+        for event in events:
+            model.apply(self.state, {**event, **stamp})
+        self.state["size"] = self._log.size
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._log.__exit__(kind, error, trace)
+        if self.wrote:
+            self.store.wake_waiters(self.task_id)
+
+
+def open_states(states: Iterable[State]) -> list[State]:
+    """Tasks that are queued or held by a run: what a supervisor has to look at."""
+    return [s for s in states if s["queued"] or s["stop"] or model.current_run(s)]

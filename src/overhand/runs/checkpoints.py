@@ -1,0 +1,235 @@
+"""Saved points of a task: JSON and Markdown in its folder; resuming from one never rolls a file back."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.documents import checkpoint as documents
+from overhand.documents import full
+from overhand.documents.quick import Quick, done, render_quick, upcoming
+from overhand.errors import BadInput, NotFound, Refused, storage_failed
+from overhand.policy import budget
+from overhand.record import model
+from overhand.runs import context, phases, steps, worktree
+from overhand.system import machine
+from overhand.system.files import random_text, read_file, write_file
+
+if TYPE_CHECKING:
+    from overhand.documents.checkpoint import Checkpoint
+    from overhand.record.store import Store
+    from overhand.record.task import Event, State
+
+HANDOFFS = ("quick", "full")
+
+
+def create(
+    store: Store,
+    task_id: str,
+    by: Event,
+    *,
+    run: str | None,
+    reason: str,
+    why: str,
+    handoff: str = "quick",
+    name: str = "",
+    cause: str = "",
+) -> str:
+    """Save where a task stands and record it; the same cause makes one checkpoint, however often it is carried out."""
+    state = store.state(task_id)
+    if cause and (made := _of_cause(state, cause)):
+        _point(f"{store.folder(task_id)}/checkpoints", str(state["checkpoints"][-1]["id"]))
+        return made
+    checkpoint_id = _take_id(store, state, name)
+    saved = snapshot(store, state, run, checkpoint_id, reason)
+    folder = f"{store.folder(task_id)}/checkpoints"
+    _make(folder)
+    write_file(f"{folder}/{checkpoint_id}.json", documents.render(saved))
+    write_file(f"{folder}/{checkpoint_id}.md", document(store, state, saved, handoff, reason))
+    with store.locked(task_id, by) as task:
+        if cause and (made := _of_cause(task.state, cause)):
+            return made  # somebody was faster; ours stays as a file that nothing speaks of
+        event: Event = {"e": "checkpoint", "id": checkpoint_id, "run": run, "reason": reason[:500], "why": why}
+        task.append({**event, "cause": cause} if cause else event)
+        _point(folder, checkpoint_id)
+    return checkpoint_id
+
+
+def _point(folder: str, checkpoint_id: str) -> None:
+    """Let `latest` name this one; a crash may have come before that."""
+    path = f"{folder}/latest"
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}-aside-{random_text(6)}")
+    if read_file(path) != f"{checkpoint_id}\n".encode():
+        write_file(path, f"{checkpoint_id}\n")
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise storage_failed(error, "Cannot save the checkpoint") from error
+
+
+def _of_cause(state: State, cause: str) -> str | None:
+    return next((str(event["id"]) for event in state["checkpoints"] if event.get("cause") == cause), None)
+
+
+def _take_id(store: Store, state: State, name: str) -> str:
+    """An id that no other checkpoint of the project has: taken by making a file of its name."""
+    wanted = f"ckpt_{name.removeprefix('ckpt_')}" if name else ""
+    if wanted and not model.is_checkpoint_id(wanted):
+        raise BadInput(f"{name!r} cannot name a checkpoint.", "Use letters, digits, _ and -, such as auth_phase2.")
+    base = f"ckpt_{model.slug(state['title'])[:40].strip('-') or 'task'}_{state['handle'] or 0}".replace("-", "_")
+    base = "".join(c for c in base if c.isascii())
+    _make(f"{store.own}/checkpoints")
+    number = len(state["checkpoints"]) + 1
+    while True:
+        checkpoint_id = wanted or f"{base}_{number}"
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(f"{store.own}/checkpoints/{checkpoint_id}", flags, 0o644)
+        except FileExistsError:
+            if wanted:
+                raise Refused(f"There is a checkpoint {wanted} already.", "Choose another --name.") from None
+            number += 1
+            continue
+        except OSError as error:
+            raise storage_failed(error, "Cannot name the checkpoint") from error
+        os.write(fd, f"{state['task_id']}\n".encode())
+        os.close(fd)
+        return checkpoint_id
+
+
+def snapshot(store: Store, state: State, run: str | None, checkpoint_id: str, reason: str) -> Checkpoint:
+    """Where the task stands now."""
+    history = [str(event["phase"]) for event in state["phases"]]
+    next_step = steps.progress_of(context.plan_of(store, state["task_id"]))[2]
+    now = worktree.snapshot(store.root)
+    before = _tree_of(store, state, run)
+    handle = state["handle"] or state["task_id"]
+    return documents.Checkpoint(
+        checkpoint_id=checkpoint_id,
+        task_id=state["task_id"],
+        created_at=machine.now(),
+        run_id=run or "",
+        control_commands_issued=tuple(
+            documents.Command(
+                str(event.get("command", "")),
+                str(event.get("arg", "")),
+                str(event.get("reason", "")),
+                "complete" if event.get("ok") else "refused",
+            )
+            for event in state["controls"]
+        ),
+        delegation_chain=tuple(_delegations(store, state)),
+        workflow_state=state["phase"] or model.run_state(state) or "",
+        token_budget=_spent(state),
+        iteration=phases.iteration(history) if history else max(1, len(state["runs"])),
+        next_action=next_step or reason or "Go on with the task.",
+        resume_instructions=f"overhand resume {handle} --from {checkpoint_id}",
+        commit=now["head"] if now else "",
+        changed_files=tuple(worktree.changed_between(store.root, before, now) or ()),
+    )
+
+
+def _spent(state: State) -> documents.Budget | None:
+    used, limit = budget.own(state)["tokens"], budget.explicit(state)["tokens"]
+    return documents.Budget(used, limit or None) if used else None
+
+
+def _delegations(store: Store, state: State) -> list[documents.Delegation]:
+    runs = {run["id"] for run in state["runs"]}
+    children = [s for s in store.states() if s["parent"] and s["parent"]["run"] in runs]
+    return [
+        documents.Delegation(
+            state["agent"], s["agent"], f"{s['status']}: {s['summary']}" if s["status"] else model.run_state(s) or ""
+        )
+        for s in children
+    ]
+
+
+def _tree_of(store: Store, state: State, run: str | None) -> dict[str, Any] | None:
+    """The tree as it was when the run began."""
+    if run is None and state["runs"]:
+        run = state["runs"][-1]["id"]
+    raw = read_file(f"{store.run_folder(state['task_id'], run)}/tree.json") if run else None
+    return json.loads(raw) if raw else None
+
+
+def document(store: Store, state: State, saved: Checkpoint, handoff: str, reason: str) -> str:
+    """Its Markdown: the whole document, or only its quick handoff."""
+    plan = context.plan_of(store, state["task_id"])
+    whole = documents.full(saved)
+    made = [item.text for item in plan if item.marker == "x"]
+    left = [item.text for item in plan if item.marker != "x"]
+    quick: Quick = replace(
+        whole.quick, text=_gist(saved, reason), state=(*map(done, made[-12:]), *map(upcoming, left[:12]))
+    )
+    if handoff == "quick":
+        return render_quick(quick)
+    return full.render_full(
+        replace(
+            whole,
+            quick=quick,
+            completed=tuple(made) or whole.completed,
+            remaining=tuple(left) or whole.remaining,
+            mental_model=_notes(store, state["task_id"]) or whole.mental_model,
+        )
+    )
+
+
+def _gist(saved: Checkpoint, reason: str) -> str:
+    count = len(saved.changed_files)
+    told = f"{count} file{'s' if count > 1 else ''} changed so far." if count else ""
+    how = f"To go on from here: `{saved.resume_instructions}`"
+    return "\n\n".join(part for part in (reason, told, how) if part)
+
+
+def _notes(store: Store, task_id: str) -> str:
+    """What the agent wrote down for itself, if it is short enough to hand on."""
+    raw = read_file(f"{store.folder(task_id)}/WORK.md")
+    return raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
+
+
+def find(state: State, name: str) -> str:
+    """The checkpoint of this task that is meant: its id, or `latest`."""
+    known = [str(event["id"]) for event in state["checkpoints"]]
+    if name in ("", "latest") and known:
+        return known[-1]
+    if name in known:
+        return name
+    handle = state["handle"] or state["task_id"]
+    some = ", ".join(known[-5:]) or "none"
+    raise NotFound(
+        f"Task {handle} has no checkpoint {name or 'yet'} (there are: {some}).",
+        f"See them: overhand checkpoint list {handle}",
+    )
+
+
+def owner(store: Store, checkpoint_id: str) -> str | None:
+    """The task that a checkpoint of this project belongs to."""
+    if not model.is_checkpoint_id(checkpoint_id):
+        return None
+    raw = read_file(f"{store.own}/checkpoints/{checkpoint_id}")
+    return raw.decode("ascii", "replace").strip() if raw else None
+
+
+def text_of(store: Store, task_id: str, checkpoint_id: str) -> str:
+    """The Markdown of a checkpoint."""
+    raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.md")
+    if raw is None:
+        raise NotFound(f"The document of {checkpoint_id} is gone.", "Make a new one: overhand checkpoint create")
+    return raw.decode("utf-8", "replace")
+
+
+def json_of(store: Store, task_id: str, checkpoint_id: str) -> dict[str, Any]:
+    """The JSON of a checkpoint; what was changed by hand and cannot be read any more is refused."""
+    raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.json") or b""
+    found, problems = documents.parse(raw.decode("utf-8", "replace"))
+    if found is None:
+        told = " ".join(p.message for p in problems)
+        raise BadInput(f"{checkpoint_id}.json cannot be read: {told}", "Use another: overhand checkpoint list")
+    return documents.as_json(found)

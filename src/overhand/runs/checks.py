@@ -1,0 +1,103 @@
+"""Checks: commands that Overhand itself runs, outside the agent, before on the base and after on the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from overhand.errors import storage_failed
+from overhand.runs.judge import CheckFact
+from overhand.system import detached
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from overhand.record.task import Check
+
+_OURS = "OVERHAND_"
+
+
+def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Without the markers of a run: a check is nobody's member."""
+    return {name: value for name, value in env.items() if not name.startswith(_OURS)}
+
+
+def run_all(
+    checks: Sequence[Check],
+    folder: str,
+    *,
+    tree: str,
+    env: Mapping[str, str],
+    timeout: float,
+    before: Sequence[CheckFact] = (),
+    wanted: Callable[[], bool] = lambda: True,
+) -> list[CheckFact]:
+    """Run every check in order; one that was running when we were killed is taken over, a finished one is read.
+
+    `wanted` is asked before each: a task that was stopped meanwhile needs no more of them.
+    """
+    facts = []
+    for number, check in enumerate(checks, 1):
+        place = f"{folder}/{number}"
+        if not wanted():
+            break
+        after, timed_out = run_one(check["command"], place, tree=tree, env=env, timeout=timeout)
+        base = next((fact.after for fact in before if fact.command == check["command"]), None)
+        facts.append(
+            CheckFact(
+                name=check["name"],
+                command=check["command"],
+                after=after,
+                before=base,
+                seconds=round(_seconds(place), 2),
+                evidence=place,
+                timed_out=timed_out,
+            )
+        )
+    return facts
+
+
+def run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
+    """One check to its end: exit code, and whether its time ran out."""
+    marker = f"OVERHAND_CHECK={place}"
+    found = detached.probe(place) if os.path.isdir(place) else detached.Probe("unbegun")
+    if found.what == "ended":
+        return found.exit, False
+    shim = detached.shim_pid(place)
+    if found.what != "alive":
+        shutil.rmtree(place, ignore_errors=True)  # what it printed before it was lost is of no use: it runs again
+        try:
+            os.makedirs(place)
+            environment = {**clean_environment(env), "OVERHAND_CHECK": place, "PWD": tree}
+            shim = detached.start(place, ["/bin/sh", "-c", command], cwd=tree, env=environment)
+        except OSError as error:
+            raise storage_failed(error, "Cannot start a check") from error
+    in_time = detached.wait(place, shim, timeout)
+    if not in_time or detached.lives(place):
+        detached.stop(place, marker, grace=1.0)  # also whatever the check left behind
+    detached.reap()
+    return (detached.exit_code(place) if in_time else None), not in_time
+
+
+def _seconds(place: str) -> float:
+    try:
+        return os.stat(f"{place}/exit").st_mtime - os.stat(f"{place}/start").st_mtime
+    except OSError:
+        return 0.0
+
+
+def end_all(folder: str) -> None:
+    """Stop the checks of a task that nobody wants any more; whoever waits for them sees them ended."""
+    for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in _names(f"{folder}/runs"))):
+        for name in _names(where):
+            place = f"{where}/{name}"
+            if detached.lives(place):
+                detached.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

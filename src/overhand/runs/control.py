@@ -1,0 +1,350 @@
+"""What an agent's CONTROL lines bring about, each once.
+
+The name of an effect is its place in the stream: `cause = <run>/stdout@<offset>`. Whoever adopts the run reads the
+stream again from its first byte through the same listener, and what is recorded under its cause is not done again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from overhand.agents import stream, translator
+from overhand.documents.control import Command, Delegation, Listener, delegation
+from overhand.errors import Busy, NotFound, OverhandError, Refused
+from overhand.questions import files, record
+from overhand.record import model
+from overhand.runs import checkpoints, prompt
+
+if TYPE_CHECKING:
+    from overhand.record.store import Store
+    from overhand.record.task import Event, State
+    from overhand.runs.run import Work
+
+_PART = 1 << 20
+_PATIENCE = 60.0  # seconds that a delegation may take to be accepted
+_STILL = 1.0  # seconds without output after which a command is whole, although its next line may be its reason
+_MOST = 100  # commands of one run; one that gives more goes round in circles
+_ROUNDS = 10  # runs of a task that may each delegate and be followed by the next without a person
+
+
+@dataclass(slots=True)
+class Hearing:
+    """One run's stream: how far it was heard."""
+
+    run: str
+    path: str
+    place: int = 0
+    driver: str = "command"
+    rest: bytes = b""  # of a line of JSON that is not complete
+    speaking: bool = False  # its last text may go on
+    grown: float = 0.0  # when something new was last found
+    listener: Listener = field(default_factory=Listener)
+
+    def heard(self, *, last: bool = False) -> list[Command]:
+        """Commands that are complete by now; one that waits for its next line is given out when the stream is still."""
+        found: list[Command] = []
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return found
+        looked = time.monotonic()  # before the look: what is printed after it, we have not seen
+        try:
+            while part := os.pread(fd, _PART, self.place):
+                self.grown = time.monotonic()
+                self.place += len(part)
+                found += self._take(part)
+        finally:
+            os.close(fd)
+        if last:
+            found += self.listener.finish()
+        elif self.listener.waiting and looked - self.grown >= _STILL:
+            found += self.listener.quiet()
+        return found
+
+    def _take(self, part: bytes) -> list[Command]:
+        """Plain text as it is; of a coding agent's JSON lines only what it says itself, never what a tool printed."""
+        translate = translator(self.driver)
+        if translate is None:
+            return self.listener.feed(part)
+        found: list[Command] = []
+        *whole, self.rest = (self.rest + part).split(b"\n")
+        for event in (event for line in whole for one in stream.objects(line) for event in translate(one)):
+            goes_on = event.kind == "said" and bool(event.data.get("part"))
+            if self.speaking and not goes_on:
+                found += self.listener.feed("\n")
+            if event.kind == "said":
+                found += self.listener.feed(event.text if goes_on else f"{event.text}\n")
+            self.speaking = goes_on
+        return found
+
+    def again(self) -> None:
+        """From the first byte: what was done is known by its cause."""
+        self.place, self.listener, self.rest, self.speaking = 0, Listener(), b"", False
+
+
+def hear(work: Work, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
+    """Carry out what was heard; whether there was anything."""
+    commands = hearing.heard(last=last)
+    try:
+        for command in commands:
+            carry_out(work, task_id, hearing.run, command)
+    except BaseException:
+        hearing.again()
+        raise
+    return bool(commands)
+
+
+def drain(work: Work, state: State) -> State:
+    """Hear the whole stream of the run that has ended, before it is judged."""
+    ended = state["runs"][-1]
+    if ended["control"]:
+        place = work.store.run_folder(state["task_id"], ended["id"])
+        hear(work, state["task_id"], Hearing(ended["id"], f"{place}/stdout", driver=ended["driver"]), last=True)
+        return work.store.state(state["task_id"])
+    return state
+
+
+def carry_out(work: Work, task_id: str, run_id: str, command: Command) -> None:
+    """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
+    cause = f"{run_id}/stdout@{command.offset}"
+    state = work.store.state(task_id)
+    given = [event for event in state["controls"] if event.get("run") == run_id]
+    if any(event.get("at") == cause for event in given):
+        return
+    event: Event = {"e": "control", "command": command.word, "arg": _plain(command.target, 120), "run": run_id}
+    event |= {"at": cause, "reason": _plain(command.reason or command.paragraph, 500)}
+    if len(given) >= _MOST and command.word != "ESCALATE":
+        told = f"It gave more than {_MOST} CONTROL lines; of the others only an ESCALATE counts."
+        _note(work, task_id, {**event, "at": f"{run_id}/stdout@{_MOST}+", "ok": False, "error": told})
+        return
+    try:
+        if (problem := command.refused) is not None:
+            raise OverhandError(problem.message, problem.fix)
+        event |= {"ok": True, **_DO[command.word](work, state, run_id, command, cause)}
+    except Busy:
+        raise  # another process is at this task: soon again
+    except OverhandError as error:
+        event |= {"ok": False, "error": _plain(f"{error.message} {error.hint}", 500)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        event |= {"ok": False, "error": _plain(f"It could not be done: {error}", 500)}
+    _note(work, task_id, event)
+
+
+def _plain(text: str, most: int) -> str:
+    """As it may stand in the log: short, and nothing in it that takes six characters or drives a terminal."""
+    shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text[: most + 1])
+    return record.shorten(shown.strip(), most)
+
+
+def _note(work: Work, task_id: str, event: Event) -> None:
+    with work.store.locked(task_id, work.by) as task:
+        if any(known.get("at") == event["at"] for known in task.state["controls"]):
+            return
+        task.append(event)
+        if not event["ok"]:
+            word = event["command"] or "A CONTROL line"
+            task.append({"e": "notice", "text": f"{word} was not carried out: {event['error']}"})
+        elif event["command"] == "ESCALATE":
+            task.append({"e": "notice", "text": f"It calls for a person: {event['reason'] or 'no reason given'}"})
+            if "error" in event:
+                task.append({"e": "notice", "text": event["error"]})
+
+
+def _pause(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+    text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
+    if record.has_unread(work.store, state):  # perhaps this very question, from before a crash: then it is the same
+        files.take(work.store, state, work.by)
+    asked = record.ask(work.store, state["task_id"], run_id, work.by, text, via="pause", cause=cause)
+    return {"seq": asked["seq"]}
+
+
+def _checkpoint(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+    reason = command.reason or command.paragraph
+    made = checkpoints.create(
+        work.store, state["task_id"], work.by, run=run_id, reason=reason, why="control", cause=cause
+    )
+    return {"checkpoint": made}
+
+
+def _escalate(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+    """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
+
+    A checkpoint that cannot be saved keeps nobody from calling for a person.
+    """
+    try:
+        return _checkpoint(work, state, run_id, command, cause)
+    except Busy:
+        raise
+    except (OverhandError, OSError) as error:
+        return {"error": _plain(f"Nothing was saved: {error}", 500)}
+
+
+def _resume(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+    found = checkpoints.find(state, command.target)
+    text = checkpoints.text_of(work.store, state["task_id"], found)
+    seq = hand_over(work, state["task_id"], run_id, f"CONTROL: RESUME {found}", text, cause)
+    return {"checkpoint": found, "seq": seq}
+
+
+def _delegate(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+    """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
+    if (made := child_of(work.store, cause)) is not None:
+        return {"child": made["task_id"]}
+    if escalation(state, run_id):
+        raise Refused("The run had called for a person already.", "Delegate in its next run.")
+    words, title = _words(command)
+    env = {**work.env, **prompt.environment(work.store, state, run_id), "OVERHAND_CAUSE": cause}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "overhand", "delegate", "--json", *words, "--", title],
+        cwd=work.store.root,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=False,
+    )
+    return _told(done.stdout, done.returncode)
+
+
+def child_of(store: Store, cause: str) -> State | None:
+    """The task that this CONTROL line has made already."""
+    return next((known for known in store.states() if known["cause"] == cause), None)
+
+
+def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
+    """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
+    run = model.find_run(store.state(task_id), run_id)
+    if run is None or not run["control"]:
+        return False
+    path = f"{store.run_folder(task_id, run_id)}/stdout"
+    heard = Hearing(run_id, path, driver=run["driver"]).heard(last=True)
+    return any(command.offset == offset and command.word == "DELEGATE" for command in heard)
+
+
+def _words(command: Command) -> tuple[list[str], str]:
+    """The options of `delegate` and the task; a block that cannot be read is refused, with what is wrong with it."""
+    wanted, problems = delegation(command.block)
+    wrong = next((one for one in problems if one.level == "error"), None)
+    title = wanted.task or command.reason
+    if command.block and wrong is not None and not (title and wanted != Delegation()):
+        raise OverhandError(wrong.message, wrong.fix)
+    words = [f"--agent={command.target or wanted.agent}"]
+    words += [f"--file={path}" for path in wanted.files]
+    words += [f"--deliverable={text}" for text in wanted.deliverables]
+    words += [f"--context={text}" for text in (wanted.context, command.reason if wanted.task else "") if text]
+    words += [f"--budget={wanted.budget} tokens"] if wanted.budget else []
+    words += [f"--priority={wanted.priority}"] if wanted.priority else []
+    return words, title
+
+
+def _told(out: str, code: int) -> Event:
+    """The child's id, or what `delegate` refused."""
+    import json
+
+    try:
+        said = json.loads(out)
+    except ValueError:
+        raise OverhandError(f"The delegation ended with {code} and said nothing.") from None
+    if "error" in said:
+        raise OverhandError(str(said["error"]["message"]), str(said["error"]["hint"]))
+    return {"child": str(said["task_id"])}
+
+
+_DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUME": _resume, "DELEGATE": _delegate}
+
+
+def hand_over(work: Work, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
+    """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
+    with work.store.locked(task_id, work.by) as task:
+        if cause in task.state["causes"]:
+            return next((q["seq"] for q in reversed(task.state["questions"]) if q["question"] == title[:500]), 0)
+        events = given(work.store, task.state, run_id, title, text, cause, via="control")
+        task.append(*events)
+        question = task.state["questions"][-1]
+    record.deliver(work.store, task_id, question, text)
+    return int(question["seq"])
+
+
+def given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+    """Something handed to a run: asked and answered in one breath."""
+    seq = record.next_number(state, record.folder(store, state["task_id"]))
+    asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
+    return [{**asked, "cause": cause}, record.answered(store.folder(state["task_id"]), seq, text, via)]
+
+
+def pending(state: State, run_id: str) -> list[str]:
+    """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
+    if not state["controls"]:
+        return []
+    given = {event["child"] for event in state["controls"] if event.get("run") == run_id and event.get("child")}
+    return sorted(child for child in given if f"child:{child}" not in state["causes"])
+
+
+def owes_report(store: Store, child: State) -> bool:
+    """Whether this task was delegated by a CONTROL line, is judged, and its parent does not know yet."""
+    above = child["parent"]
+    if child["status"] is None or above is None or child["cause"] is None:
+        return False
+    try:
+        return f"child:{child['task_id']}" not in store.state(above["task"])["causes"]
+    except NotFound:
+        return False  # it was removed
+
+
+def report_to_parent(work: Work, child: State) -> str | None:
+    """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on.
+
+    The result and the next run are one write: a crash between them would leave a parent that waits for ever.
+    """
+    above = child["parent"]
+    if above is None or not owes_report(work.store, child):
+        return None
+    cause, parent_id = f"child:{child['task_id']}", above["task"]
+    output = work.store.relative(f"{work.store.folder(child['task_id'])}/OUTPUT.md")
+    text = f"{child['agent']}: {child['status']}. {child['summary']}"
+    text += f"\nIts OUTPUT.md: {output}" if child["output"] else ""
+    title = f"CONTROL: DELEGATE {child['agent']}: {child['title']}"
+    with work.store.locked(parent_id, work.by) as task:
+        if cause in task.state["causes"]:
+            return None
+        results = given(work.store, task.state, above["run"], title, text, cause, via="child")
+        going_on = _next_run(work.store, task.state, above["run"], results)
+        task.append(*results, *going_on)
+        question = task.state["questions"][-1]
+    record.deliver(work.store, parent_id, question, text)
+    return parent_id if any(event["e"] == "accepted" for event in going_on) else None
+
+
+def _next_run(store: Store, state: State, run_id: str, given: list[Event]) -> list[Event]:
+    """What the last of its results starts, if the run ended to wait for them."""
+    after = deepcopy(state)
+    for event in given:
+        model.apply(after, event)
+    newest = bool(after["runs"]) and after["runs"][-1]["id"] == run_id
+    if not newest or after["status"] != "blocked" or pending(after, run_id) or escalation(after, run_id):
+        return []
+    return onwards(store, after, run_id)
+
+
+def onwards(store: Store, state: State, run_id: str) -> list[Event]:
+    """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
+    if not record.is_due(store, state):
+        return []
+    rounds = {event.get("run") for event in state["controls"] if event.get("child")}
+    by_itself = all(q["via"] in ("child", "control") for q in state["questions"] if q["run"] == run_id)
+    if by_itself and len(rounds) >= _ROUNDS:
+        return [{"e": "notice", "text": f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides."}]
+    return [record.go_on(state)]
+
+
+def escalation(state: State, run_id: str) -> str:
+    """Why this run called for a person; nothing if it did not."""
+    called = model.escalation(state, run_id) if state["controls"] else None
+    return str(called.get("reason") or "no reason given") if called is not None else ""

@@ -1,0 +1,293 @@
+"""What a run left behind: its return, whichever door it came through, and the facts to judge it by."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.documents import handoff as handoffs
+from overhand.documents import jsontext, returns
+from overhand.documents import output as outputs
+from overhand.documents.contracts import validate_data
+from overhand.documents.markdown import lines
+from overhand.documents.problems import Problem
+from overhand.documents.status import read_status
+from overhand.documents.text import decode
+from overhand.system import detached, machine
+from overhand.system.files import is_there, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from overhand.agents.stream import Heard
+    from overhand.documents.output import Output
+    from overhand.documents.returns import Return
+    from overhand.record.task import Run, State
+    from overhand.runs.judge import Fact
+
+_STDOUT_TAIL = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The first return that could be read, with everything noticed on the way."""
+
+    source: str = ""
+    value: Return | None = None
+    output: Output | None = None
+    problems: tuple[Problem, ...] = ()
+    complete_form: bool = False
+    raw: bytes | None = None
+    facts: tuple[Fact, ...] = ()  # what the contract of a plan's node says of it
+    unverified: tuple[str, ...] = ()
+
+
+def collect(
+    state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
+) -> Returned:
+    """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
+    return as_it_stands(place, spec, given, heard, _take_top_level(state, task_folder, place))
+
+
+def as_it_stands(
+    place: str,
+    spec: dict[str, Any],
+    given: object = None,
+    heard: Heard | None = None,
+    noticed: Sequence[Problem] = (),
+) -> Returned:
+    """The return in a run's folder, looked at and left alone."""
+    problems = list(noticed)
+    if given is not None:
+        doors: tuple[Returned | None, ...] = (_from_json("result.json", given),)
+    else:
+        doors = (_from_result(place), _from_words(heard) if heard else _from_stdout(place))
+    found = [r for r in (_from_output(place), *doors) if r is not None]
+    if not found:
+        return Returned(problems=tuple(problems))
+    first = next((r for r in found if r.value and r.value.status), found[0])
+    if first.value and first.value.status:
+        for other in found:
+            if other is not first and other.value and other.value.status not in (None, first.value.status):
+                text = f"{first.source} says {first.value.status}, {other.source} says {other.value.status}."
+                problems.append(Problem("return-contradicts", text, of="substance"))
+    value, data_problems = _with_data(first.value, place)
+    problems += [*first.problems, *data_problems]
+    facts, broken, unverified = _promised(spec, value, place)
+    problems += [*_contract(spec, first, value, place), *broken]
+    problems += _required_sections(spec, first)
+    whole = first.complete_form
+    return Returned(first.source, value, first.output, tuple(problems), whole, first.raw, facts, unverified)
+
+
+def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]:
+    """An OUTPUT.md in the task's own folder is this run's if every earlier run is known to be dead."""
+    top = f"{task_folder}/OUTPUT.md"
+    if not is_there(top):
+        return []
+    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run['id']}") for run in state["runs"][:-1])
+    if earlier_dead and not os.path.lexists(f"{place}/OUTPUT.md"):
+        os.rename(top, f"{place}/OUTPUT.md")
+        return []
+    same = read_file(top) == read_file(f"{place}/OUTPUT.md")
+    os.rename(top, f"{place}/stray-OUTPUT.md")
+    if same:
+        return []
+    text = "An OUTPUT.md in the task's folder was set aside as stray-OUTPUT.md; it may come from another run."
+    return [Problem("output-stray", text, level="warning", of="substance")]
+
+
+def _is_dead(run: Run, place: str) -> bool:
+    """Whether nobody of an earlier run is left; a shim that has told how its agent ended writes nothing more."""
+    if run["state"] != "ended" or run["leftovers"]:
+        return False
+    was_seen = run["exit"] is not None and run["pidns"] in ("", machine.pid_namespace())  # and whom it left, too
+    return was_seen or not detached.lives(place)
+
+
+def _from_output(place: str) -> Returned | None:
+    path = f"{place}/OUTPUT.md"
+    if not is_there(path):
+        return None
+    raw = read_file(path)
+    if raw is None:
+        text = "OUTPUT.md is not a regular file (a link, a folder or a pipe); it was not read."
+        return Returned("OUTPUT.md", problems=(Problem("output-unreadable", text, of="substance"),))
+    return _read_output(raw)
+
+
+def preview(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
+    """What an OUTPUT.md of these bytes would be taken for: its own problems, the contract, the promised sections."""
+    found = _read_output(raw)
+    value, data_problems = _with_data(found.value, place)
+    facts, broken, unverified = _promised(spec, value, place)
+    more = [*data_problems, *_contract(spec, found, value, place), *_required_sections(spec, found)]
+    return replace(found, value=value, problems=(*found.problems, *more, *broken), facts=facts, unverified=unverified)
+
+
+def _read_output(raw: bytes) -> Returned:
+    text, problems = decode(raw)
+    output, more = outputs.parse(text)
+    problems = [*problems, *more]
+    status, note = (output.status, "") if output.status else _status_elsewhere(text)
+    if note:
+        output = replace(output, summary=_without_status(output.summary))
+        filled_in = Problem("status-filled-in", note, level="warning")
+        problems = [*(p for p in problems if p.code != "status-missing"), filled_in]
+    value = returns.from_output(output)
+    if value.status != status:
+        value = replace(value, status=status)
+    whole = output.status is not None and bool(output.summary)
+    return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
+
+
+def _is_status(line: str) -> bool:
+    name, colon, _ = line.replace("*", "").partition(":")
+    return bool(colon) and name.strip().lower() == "status"
+
+
+def _without_status(summary: str) -> str:
+    """A misplaced status line is no part of what the summary says."""
+    return "\n".join(line for line in summary.split("\n") if not _is_status(line)).strip()
+
+
+def _status_elsewhere(text: str) -> tuple[str | None, str]:
+    """A status that does not stand where it belongs, and what to say about it."""
+    for line in lines(text):
+        shown = text[line.start : line.end]
+        if line.kind == "text" and _is_status(shown):
+            status, _ = read_status(shown.replace("*", "").partition(":")[2].strip())
+            if status:
+                return status, "The status of OUTPUT.md does not stand below its title; it was found elsewhere."
+    if text.lstrip().lower().startswith("# task complete"):
+        return "completed", "OUTPUT.md names no status; its heading says the task is complete."
+    return None, ""
+
+
+def _from_result(place: str) -> Returned | None:
+    raw = read_file(f"{place}/result.json")
+    if raw is None:
+        return None
+    value, error = jsontext.load(decode(raw)[0])
+    if error:
+        return Returned("result.json", problems=(Problem("return-invalid", f"result.json is not JSON: {error}."),))
+    return _from_json("result.json", value)
+
+
+def _from_stdout(place: str) -> Returned | None:
+    try:
+        with open(f"{place}/stdout", "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _STDOUT_TAIL))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    value = returns.find_return(text)
+    return None if value is None else _from_json("stdout", value)
+
+
+def _from_words(heard: Heard) -> Returned | None:
+    """A return in what the agent said last: JSON, or an OUTPUT.md as text."""
+    text = heard.last_words
+    value = returns.find_return(text)
+    if value is not None:
+        return _from_json("its last message", value)
+    if not text.lstrip().lower().startswith("# task complete"):
+        return None
+    output, problems = outputs.parse(text)
+    whole = output.status is not None and bool(output.summary)
+    return Returned("its last message", returns.from_output(output), output, tuple(problems), whole, text.encode())
+
+
+def _from_json(source: str, value: object) -> Returned:
+    parsed, problems = returns.parse_return(value)
+    whole = parsed is not None and bool(parsed.status and parsed.summary)
+    return Returned(source, parsed, None, tuple(problems), whole)
+
+
+def _with_data(value: Return | None, place: str) -> tuple[Return | None, list[Problem]]:
+    """`data.json` in the run's folder is the data, unless the return has it already."""
+    path = f"{place}/data.json"
+    raw = read_file(path) if is_there(path) else None
+    if raw is None or value is None:
+        return value, []
+    data, error = jsontext.load(decode(raw)[0])
+    if error:
+        return value, [Problem("data-invalid", f"data.json is not JSON: {error}.", of="substance")]
+    if value.data is not None and value.data != data:
+        text = "The return's own data and data.json differ; the return's own is used."
+        return value, [Problem("return-contradicts", text, of="substance")]
+    return replace(value, data=data), []
+
+
+def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place: str) -> list[Problem]:
+    """The contract the task asked for: one of the named blocks, or a schema for the data."""
+    wanted = spec.get("contract")
+    if not wanted or value is None or value.status != "completed":
+        return []
+    raw = read_file(f"{place}/contract.json")
+    if raw is not None:
+        schema = json.loads(raw)
+        return [] if "overhand" in schema else [*validate_data(schema, value.data)]  # else by `_promised`
+    given = found.output.contract if found.output else None
+    if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):
+        return []
+    text = f"The task asked for a {wanted.replace('_', ' ')} block; the return has {given or 'none'}."
+    return [
+        Problem(
+            "contract-required", text, fix=f"Put it into OUTPUT.md: === {wanted.replace('_', ' ')} === … === END ==="
+        )
+    ]
+
+
+_Promised = tuple[tuple["Fact", ...], list[Problem], tuple[str, ...]]
+
+
+def _promised(spec: dict[str, Any], value: Return | None, place: str) -> _Promised:
+    """What the contract of a plan's node says of the return, what is wrong with that, and what no program can check."""
+    if value is None or not str(spec.get("contract") or "").endswith(".json"):
+        return (), [], ()
+    from overhand.runs import promises
+
+    contract = promises.contract_in(place)
+    if contract is None:
+        return (), [], ()
+    unverified = promises.unverified(contract)
+    if value.status != "completed":
+        return (), [], unverified
+    folder = place.rpartition("/runs/")[0]
+    root = os.path.dirname(os.path.dirname(folder))
+    inputs = promises.inputs_in(folder)
+    facts = promises.look(contract, value.data, inputs, root)
+    return facts, promises.problems(contract, value.data, inputs, facts), unverified
+
+
+def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
+    """What the agent's own file promises of its returns."""
+    if found.value is None or found.value.status != "completed":
+        return []
+    problems = []
+    for section in spec.get("agent", {}).get("gives", []):
+        has = (
+            getattr(found.output, section, None)
+            if found.output
+            else getattr(found.value, _JSON_NAMES.get(section, section), None)
+        )
+        if not has:
+            text = f"The return has no {section.replace('_', ' ')}, which the agent's file promises."
+            problems.append(Problem("section-required", text))
+    return problems
+
+
+_JSON_NAMES = {"deliverables": "artifacts", "files_modified": "artifacts"}
+
+
+def live_steps(task_folder: str) -> tuple[tuple[str, str], ...]:
+    """Markers of the plan in the live HANDOFF.md: the only thing there that an agent may change."""
+    raw = read_file(f"{task_folder}/HANDOFF.md")
+    if raw is None:
+        return ()
+    text, _ = decode(raw)
+    return tuple((step.marker, step.text) for step in handoffs.parse(text).plan)

@@ -1,0 +1,199 @@
+"""Before a run begins: what is read, measured and checked, and the folder that is laid out for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import Agent, Job, files, sessions
+from overhand.agents.programs import own_server
+from overhand.documents import handoff as handoffs
+from overhand.documents.text import decode
+from overhand.errors import NotFound
+from overhand.policy import trust
+from overhand.record import model
+from overhand.runs import checks, messages, prompt, resume, worktree
+from overhand.system import machine
+from overhand.system.files import read_file, write_file, write_new
+from overhand.system.jsonline import dumps
+
+if TYPE_CHECKING:
+    from overhand.documents.handoff import Handoff
+    from overhand.record.store import Locked, Store
+    from overhand.record.task import Amount, Run, State
+    from overhand.runs.run import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is looked at before the lock is taken, because it may take long."""
+
+    agent: Agent
+    handoff: Handoff
+    text: str
+    tree: dict[str, Any] | None
+    allowance: Amount | None = None  # what it may use
+
+
+def prepare(work: Work, state: State) -> Prepared:
+    """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
+    trust.require_seal(state)
+    agent = files.find(work.store.root, state["agent"], work.config_of(state))
+    trust.require(work.store.root, agent.trusted_with)
+    resume.write_previous(work.store, state)
+    text, handoff = read_handoff(work.store, state["task_id"])
+    take_baseline(work.store, state, handoff)
+    if state["checks"] and not state["runs"]:
+        folder = f"{work.store.folder(state['task_id'])}/checks/before"
+        run_checks(work, state, folder)
+    return Prepared(agent, handoff, text, worktree.snapshot(work.store.root))
+
+
+def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
+    """The HANDOFF.md as text and parsed."""
+    raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
+    if raw is None:
+        raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
+    text, _ = decode(raw)
+    return text, handoffs.parse(text)
+
+
+def take_baseline(store: Store, state: State, handoff: Handoff) -> None:
+    """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
+    if not handoffs.promises_files(handoff):
+        return
+    path = f"{store.folder(state['task_id'])}/baseline.json"
+    if not os.path.exists(path):
+        write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
+
+
+def run_checks(work: Work, state: State, folder: str, before: list[Any] | None = None) -> list[Any]:
+    """The task's checks in the tree, with the evidence in `folder`."""
+    return checks.run_all(
+        state["checks"],
+        folder,
+        tree=work.store.root,
+        env=work.env,
+        timeout=work.config_of(state).check_timeout,
+        before=before or [],
+        wanted=lambda: not is_unwanted(work.store, state["task_id"]),
+    )
+
+
+def is_unwanted(store: Store, task_id: str) -> bool:
+    """Whether a person has stopped the task meanwhile."""
+    now = store.state(task_id)
+    return now["stop"] is not None or now["status"] == "cancelled"
+
+
+def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+    """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
+    state, store = task.state, work.store
+    place = store.run_folder(task.task_id, run_id)
+    try:
+        os.mkdir(f"{task.folder}/runs")
+    except FileExistsError:
+        pass  # it has run before
+    os.mkdir(place)
+    problems = _problems_to_repair(store, state)
+    native = sessions.to_go_on_with(store, state, prepared.agent)
+    job = Job(
+        prompt=prompt.compose(
+            prepared.agent,
+            prepared.text,
+            state,
+            place,
+            problems,
+            prepared.allowance,
+            again=bool(native) and bool(state["runs"][:-1]),
+            messages=messages.of_run(store, state, run_id),
+        ),
+        workspace=task.folder,
+        handoff=f"{task.folder}/HANDOFF.md",
+        output=f"{place}/OUTPUT.md",
+        project=store.root,
+        place=place,
+        run=run_id,
+        level=min(state["level"], prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
+        model=state["model"] or str(prepared.agent.options.get("model", "")),
+        session=native,
+        mcp=own_server(prepared.agent),
+        allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
+        deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
+        inputs=prompt.inputs_of(store, state),
+    )
+    write_new(f"{place}/prompt.md", job.prompt)
+    write_new(f"{place}/context.json", dumps(prompt.context(state, run_id)))
+    if prepared.tree is not None:
+        own = [state["tag"]["path"]] if state["tag"] else []
+        write_new(f"{place}/tree.json", dumps(worktree.with_own(store.root, prepared.tree, own)))
+    contract = state["contract"]
+    if contract and contract.endswith(".json"):
+        write_new(f"{place}/contract.json", read_file(f"{task.folder}/contract.json") or b"{}")
+    spec = _spec(work, task, run_id, prepared, job)
+    write_new(f"{place}/spec.json", dumps(spec))
+    return job, spec
+
+
+def _spec(work: Work, task: Locked, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
+    """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
+    state, limits = task.state, work.config_of(task.state)
+    return {
+        "task": task.task_id,
+        "run": run_id,
+        "agent": {
+            "name": prepared.agent.name,
+            "driver": prepared.agent.driver,
+            "source": prepared.agent.source,
+            "sha256": prepared.agent.digest,
+            "gives": list(prepared.agent.gives),
+            "reruns": prepared.agent.reruns,
+            "compacts": prepared.agent.compacts,
+        },
+        "contract": state["contract"],
+        "tree": prepared.tree is not None,
+        "level": job.level,
+        **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
+        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
+        "grace": limits.stop_grace,
+        "max_output": limits.max_output,
+        "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
+        "handoff": prepared.text,
+        **({"session": job.session} if job.session else {}),
+    }
+
+
+def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:
+    """What was wrong with the last return, if this run is to mend it."""
+    repaired = [run for run in state["runs"] if run["status"] == "repair"]
+    if not repaired:
+        return []
+    raw = read_file(f"{store.run_folder(state['task_id'], repaired[-1]['id'])}/problems.json")
+    return list(json.loads(raw)) if raw else []
+
+
+def archive(task: Locked, earlier: list[Run] | None = None) -> None:
+    """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
+    runs = task.state["runs"][:-1] if earlier is None else earlier
+    target = f"{task.folder}/runs/{runs[-1]['id']}" if runs else task.folder
+    for name, kept_as in (
+        ("result.json", "judged.json"),  # first: whoever finds it here finds what it vouches for
+        ("OUTPUT.md", "OUTPUT.md"),
+        ("CONTEXT.md", "CONTEXT.md"),
+        ("ipc/.done", "done"),
+    ):
+        path = f"{task.folder}/{name}"
+        if not os.path.lexists(path):
+            continue
+        if runs and not os.path.lexists(f"{target}/{kept_as}"):
+            os.rename(path, f"{target}/{kept_as}")
+        elif runs and read_file(path) == read_file(f"{target}/{kept_as}"):
+            os.unlink(path)
+        else:
+            number = 1
+            while os.path.lexists(stray := f"{target}/stray-{kept_as}" + (f"-{number}" if number > 1 else "")):
+                number += 1
+            os.rename(path, stray)

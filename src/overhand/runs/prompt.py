@@ -1,0 +1,193 @@
+"""What a run is given: the prompt (role, task, how to return), its context and its environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import programs
+from overhand.policy import budget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from overhand.agents import Agent
+    from overhand.record.store import Store
+    from overhand.record.task import Amount, State
+
+MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
+INPUTS = "inputs.json"  # in the folder of a plan's node: what it is given, with the types that it had
+
+_LEVELS = {
+    "read": "You may read anything in the project and must not change files outside your own run folder.",
+    "work": "You may edit files and run commands in the project.",
+    "full": "You may do whatever the task needs.",
+}
+
+
+def compose(
+    agent: Agent,
+    handoff: str,
+    state: State,
+    place: str,
+    problems: list[dict[str, Any]],
+    allowance: Amount | None = None,
+    *,
+    again: bool = False,
+    messages: Sequence[str] = (),
+) -> str:
+    """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
+    ground = _ground(agent, state, place, "## Plan" in handoff)
+    if allowance is not None:
+        ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
+    told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
+    sent = [f"## A message from the person\n\n{text}" for text in messages]
+    parts = [*told, *sent, how_to_return(state, place)]
+    if problems:
+        parts.append(_to_repair(problems))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _go_on(handoff: str) -> str:
+    """What is new for a session that goes on: where it stood, and the answers."""
+    _, found, previous = handoff.partition("## Previous Worker Context")
+    told = f"{found}{previous}".strip()
+    return "Go on with the task of this session: HANDOFF.md in its folder says what it is." + (
+        f"\n\n{told}" if told else ""
+    )
+
+
+def _ground(agent: Agent, state: State, place: str, has_plan: bool) -> str:
+    lines = ["## Ground rules", f"- {_LEVELS[state['level']]}"]
+    lines.append(
+        '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
+        "Exit code 124 means not yet: call again as it says. Without that command write "
+        '`ipc/NNN.question` in the task\'s folder as JSON ({"seq", "timestamp", "question", "options"}), by rename, '
+        "and wait for `ipc/NNN.answer`. Do not guess what you should ask."
+    )
+    if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
+        lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
+    if state["node"]:
+        folder = place.rpartition("/runs/")[0]
+        lines.append(f"- This is node `{state['node']}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
+    if has_plan:
+        lines.append(
+            "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
+            "or edit the marker in HANDOFF.md (`[x]` done, `[?]` blocked, `[!]` error)."
+        )
+    if agent.control:
+        lines.append(
+            "- These lines are heard when you print them at the start of a line: `CONTROL: PAUSE`, "
+            "`CONTROL: CHECKPOINT`, `CONTROL: ESCALATE`, `CONTROL: RESUME [ckpt_id]`, `CONTROL: DELEGATE agent`, "
+            "each with `REASON: …` on the same or the next line."
+        )
+    if state["depth"] < 3:
+        lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
+    if state["checks"]:
+        lines.append(
+            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"])
+        )
+    if agent.real and agent.options.get("mcp", True):
+        lines.append(
+            "- If tools of an MCP server `overhand` are offered to you (handoff, step, ask, checkpoint, delegate, "
+            "finish), they do the same as these commands; `finish` writes OUTPUT.md for you."
+        )
+    lines.append("- Notes to yourself go into WORK.md in the task's folder; nobody else reads it.")
+    return "\n".join(lines)
+
+
+def how_to_return(state: State, place: str) -> str:
+    """The instruction that every prompt ends with."""
+    contract = (state["contract"] or "").replace("_", " ")
+    block = ""
+    if contract and not contract.endswith(".json"):
+        block = (
+            f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
+        )
+    return f"""## How to return
+
+Your last act is to write this file, and nothing counts without it:
+
+    {place}/OUTPUT.md
+
+```markdown
+# Task Complete: short title
+
+**Status:** completed
+**Duration:** how long it took
+**Agent:** {state["agent"]}
+
+## Summary
+One to three sentences: what is true now.
+
+## Deliverables
+| File | Description |
+|------|-------------|
+| `path/to/file` | what it does |
+
+## Decisions Made
+- **What was decided**: why
+
+## For Primary
+What the caller has to know: warnings, open ends, next steps.
+
+## Files Modified
+- `path/to/file` — what changed
+```
+
+`Status` is one of completed, partial, blocked, needs-input, failed. Say completed only if it is: every file you name is
+looked at and the checks are run again without you. Paths are relative to the project.
+Structured results go into a `## Data` section with one fenced json block, or into `{place}/data.json`.
+A program may instead write the same as JSON (status, summary, artifacts, errors, next_steps, data) to
+`{place}/result.json` or print it as the last thing on stdout.{block}"""
+
+
+def _to_repair(problems: list[dict[str, Any]]) -> str:
+    lines = ["## Your last return could not be accepted", "", "Mend all of this, then return again:"]
+    for problem in problems:
+        fix = f" {problem['fix']}" if problem.get("fix") else ""
+        lines.append(f"- {problem['message']}{fix}")
+    return "\n".join(lines)
+
+
+def inputs_of(store: Store, state: State) -> str:
+    """The file with the inputs of a plan's node; nothing for any other task."""
+    return f"{store.folder(state['task_id'])}/{INPUTS}" if state["node"] else ""
+
+
+def context(state: State, run_id: str) -> dict[str, Any]:
+    """The delegation context of a run."""
+    return {
+        "session_id": run_id,
+        "delegation_depth": state["depth"],
+        "delegation_path": state["path"],
+        "timeout": state["timeout"],
+        "task_context": {"task_id": state["task_id"], "description": state["title"], "kind": state["kind"]},
+    }
+
+
+def environment(store: Store, state: State, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
+    """What an agent finds in its environment."""
+    folder, place = store.folder(state["task_id"]), store.run_folder(state["task_id"], run_id)
+    env = {
+        "OVERHAND_TASK": state["task_id"],
+        MARKER: run_id,
+        "OVERHAND_WORKSPACE": folder,
+        "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
+        "OVERHAND_OUTPUT": f"{place}/OUTPUT.md",
+        "OVERHAND_RESULT": f"{place}/result.json",
+        "OVERHAND_DATA": f"{place}/data.json",
+        "OVERHAND_CONTEXT": f"{place}/context.json",
+        "OVERHAND_USAGE": f"{place}/usage.jsonl",
+        "OVERHAND_DEPTH": str(state["depth"]),
+        "OVERHAND_PROJECT": store.root,
+        "PWD": store.root,
+    }
+    if inputs := inputs_of(store, state):
+        env["OVERHAND_INPUTS"] = inputs
+    if state["model"]:
+        env["OVERHAND_MODEL"] = state["model"]
+    if allowance is not None and allowance["tokens"]:
+        env["OVERHAND_BUDGET_TOKENS"] = str(allowance["tokens"])
+    if allowance is not None and allowance["usd"]:
+        env["OVERHAND_BUDGET_USD"] = f"{allowance['usd']:.6f}"
+    return env

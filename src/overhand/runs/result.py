@@ -1,0 +1,201 @@
+"""What is written when a run is judged: the result, the accepted OUTPUT.md, CONTEXT.md, the report, the decisions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from overhand.documents import output as outputs
+from overhand.documents import returns
+from overhand.documents.layout import Section
+from overhand.errors import OverhandError
+from overhand.policy import budget
+from overhand.record import log
+from overhand.runs import context, report, worktree
+from overhand.system.files import put_file, read_file, second_name, write_file
+from overhand.system.jsonline import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from overhand.record.task import Event, Run, State
+    from overhand.runs.evidence import Returned
+    from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
+    from overhand.runs.run import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run that has ended, with everything found about it: what is judged, and what the receipt is made of."""
+
+    work: Work
+    state: State
+    ended: Run
+    place: str
+    returned: Returned
+    found: Evidence
+    look_at: dict[str, Any]
+
+    def cancelled(self) -> Case:
+        """The same, of a task that nobody wants any more."""
+        return replace(self, found=replace(self.found, cause="cancelled"))
+
+
+def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
+    """Write the documents; returns the result and the event that vouches for them."""
+    work, state, ended = case.work, case.state, case.ended
+    folder = work.store.folder(state["task_id"])
+    result = result_of(case, verdict)
+    output = _promote(folder, case.place, state, case.returned, verdict)
+    if output is not None:
+        result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
+    if verdict.status != "completed":
+        put_file(f"{folder}/CONTEXT.md", context.context_document(work.store, state, ended, verdict))
+        result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
+    encoded = (dumps(result) + "\n").encode("utf-8", "replace")
+    put_file(f"{folder}/result.json", encoded)
+    if not ended["attached"]:  # a function's report is made when somebody asks for it
+        told = report.report(work.store, state, ended, result)
+        put_file(f"{case.place}/report.json", dumps(told) + "\n")
+        put_file(f"{case.place}/report.md", "\n".join(report.text(told)) + "\n")
+    if verdict.status == "completed" and result["decisions"]:
+        collect_decisions(work, state, result["decisions"])
+    return result, {
+        "e": "judged",
+        "run": ended["id"],
+        "status": verdict.status,
+        "claimed": verdict.claimed,
+        "verified": verdict.verified,
+        "summary": verdict.summary[:500],
+        "output": hashlib.sha256(output).hexdigest() if output is not None else None,
+        "result": hashlib.sha256(encoded).hexdigest(),
+        "errors": len(verdict.errors),
+    }
+
+
+def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
+    """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
+    state, ended, found, returned = case.state, case.ended, case.found, case.returned
+    output, value = returned.output, returned.value
+    return {
+        "schema": "overhand.result/1",
+        "task_id": state["task_id"],
+        "run_id": ended["id"],
+        "status": verdict.status,
+        "claimed": verdict.claimed,
+        "verified": verdict.verified,
+        "cause": ended["cause"],
+        "summary": verdict.summary,
+        "data": value.data if value else None,
+        "deliverables": [_fact(fact) for fact in found.deliverables]
+        + [{"text": text, "holds": None, "state": "unverified"} for text in found.prose],
+        "decisions": [{"what": d.what, "why": d.why} for d in _decisions(returned)],
+        "for_primary": output.for_primary if output else "",
+        "files_modified": [fact.path for fact in found.named],
+        "errors": [asdict(error) for error in value.errors] if value else [],
+        "next_steps": value.next_steps if value else "",
+        "problems": [p.as_json() for p in verdict.problems],
+        "checks": checks_as_json(found.checks, found.facts, case.work.store.root),
+        **({"unverified": list(found.unverified)} if found.unverified else {}),
+        "usage": budget.usage_of(state),
+        "source": returned.source,
+        "output": None,
+        "run_folder": case.work.store.relative(case.place),
+        "look_at": case.look_at,
+        "repairs": state["repairs"],
+    }
+
+
+def _decisions(returned: Returned) -> tuple[outputs.Decision, ...]:
+    if returned.output:
+        return returned.output.decisions
+    return returned.value.decisions if returned.value else ()
+
+
+def _fact(fact: Any) -> dict[str, Any]:
+    state = "missing" if not fact.exists else "outside" if not fact.inside else "empty" if fact.empty else fact.change
+    return {"path": fact.path, "holds": fact.holds, "state": state}
+
+
+def checks_as_json(checks: Sequence[CheckFact], facts: Sequence[Fact], root: str) -> list[dict[str, Any]]:
+    """Everything that Overhand checked, as the receipt shows it."""
+    return [*(_check(check, root) for check in checks), *(_fact_as_check(fact) for fact in facts)]
+
+
+def _fact_as_check(fact: Fact) -> dict[str, Any]:
+    """What the contract of a plan's node says, in the same form as a command."""
+    nothing = {"exit": None, "before": None, "already_red": False, "timed_out": False, "seconds": 0.0, "evidence": None}
+    shown = {"name": fact.kind, "kind": fact.kind, "command": fact.text, "passed": fact.passed, **nothing, "tree": "."}
+    return shown if fact.passed else {**shown, "why": "; ".join(p.message for p in fact.problems)[:2000]}
+
+
+def _check(check: CheckFact, root: str) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "kind": "command",
+        "command": check.command,
+        "passed": check.passed,
+        "exit": check.after,
+        "before": check.before,
+        "already_red": check.already_red,
+        "timed_out": check.timed_out,
+        "seconds": check.seconds,
+        "tree": ".",
+        "evidence": os.path.relpath(check.evidence, root),
+    }
+
+
+def _promote(folder: str, place: str, state: State, returned: Returned, verdict: Verdict) -> bytes | None:
+    """The accepted return becomes the task's OUTPUT.md; a phantom never does, it stays in the run's folder."""
+    if returned.value is None or verdict.claimed is None:
+        return None
+    raw = returned.raw
+    if raw is None:
+        output = returns.to_output(returned.value, state["title"], state["agent"])
+        raw = outputs.render(output).encode("utf-8", "replace")
+        put_file(f"{place}/OUTPUT.md", raw)
+        if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
+            return raw
+    if verdict.status == "partial" and verdict.claimed == "completed":
+        raw = _corrected(raw, verdict)
+    elif verdict.status != verdict.claimed:
+        return None
+    elif any(problem.code == "status-filled-in" for problem in verdict.problems):
+        output, _ = outputs.parse(raw.decode("utf-8", "replace"))
+        raw = outputs.render(replace(output, status=verdict.status)).encode("utf-8", "replace")
+    put_file(f"{folder}/OUTPUT.md", raw)
+    return raw
+
+
+def _corrected(raw: bytes, verdict: Verdict) -> bytes:
+    """The agent's OUTPUT.md under the status it was judged to have."""
+    output, _ = outputs.parse(raw.decode("utf-8", "replace"))
+    body = "\n".join(f"- {p.message}" for p in verdict.errors)
+    section = Section("Judged By Overhand", f"Claimed completed, judged partial:\n\n{body}")
+    return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
+
+
+def collect_decisions(work: Work, state: State, decisions: list[dict[str, str]]) -> None:
+    """Add each decision of a judged result once to the project's list."""
+    place = work.config_of(state).decisions
+    path = os.path.join(work.store.root, place)
+    if worktree.inside(work.store.root, place) is None:
+        raise OverhandError(f"decisions = {place!r} is outside the project.")
+    link = os.path.relpath(work.store.folder(state["task_id"]), os.path.dirname(path))
+    with log.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
+        raw = read_file(path)
+        text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
+        known = set(text.splitlines())
+        lines = [f"- **{d['what']}**: {d['why']} ([{state['task_id']}]({link}/OUTPUT.md))" for d in decisions]
+        new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
+        if new:
+            write_file(
+                path,
+                text.rstrip("\n")
+                + "\n"
+                + ("\n" if text.startswith("# ") and len(known) <= 2 else "")
+                + "\n".join(new)
+                + "\n",
+            )

@@ -1,0 +1,289 @@
+"""One run from its first event to its end: create, start, settle, stop. Judging is in finish.py."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from overhand.agents import driver
+from overhand.errors import Busy, OverhandError, Refused, storage_failed
+from overhand.items import sync
+from overhand.policy import config as configs
+from overhand.record import model
+from overhand.record.children import Children
+from overhand.record.store import Locked, Store, new_run_id, open_states
+from overhand.runs import checks, prepare, prompt, spending
+from overhand.system import detached, machine
+from overhand.system.files import read_file, write_file, write_new
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from overhand.agents import Agent
+    from overhand.policy.config import Config
+    from overhand.record.task import Event, Run, State
+
+MARKER = prompt.MARKER
+_POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every step needs: where, under which settings, in whose name, with which environment."""
+
+    store: Store
+    config: Config
+    by: Event
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    sync_results: bool = True  # False in a batch, which brings its results to the disk together
+    spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
+    children: Children | None = None  # what is known of who delegated whom, where much is stopped
+
+    def config_of(self, state: State) -> Config:
+        """The settings in force for this task."""
+        return configs.of_task(self.store.root, self.config, state["settings"])
+
+
+def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
+    """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
+
+    The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
+    """
+    sync.bring(task)
+    if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
+        return None
+    run_id = new_run_id()
+    event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
+    if waiting := [message["n"] for message in model.pending_messages(task.state)]:
+        event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
+    task.append(event)
+    return run_id if sync.take(task, run_id) else None
+
+
+def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> Event:
+    """The event that makes a run."""
+    return {
+        "e": "run.created",
+        "run": run_id,
+        "agent": agent,
+        "driver": driver_name,
+        "timeout": timeout,
+        "machine": machine.machine(),
+        "pidns": machine.pid_namespace(),
+        **({"control": True} if control else {}),
+    }
+
+
+def start(work: Work, task_id: str) -> bool:
+    """Start a queued task's next run, detached; False if somebody else did or it is no longer wanted."""
+    state = work.store.state(task_id)
+    try:
+        prepared = prepare.prepare(work, state)
+        builder = driver(prepared.agent.driver)
+        prepared = replace(prepared, allowance=spending.reserve(work, state))
+    except Busy:
+        raise  # somebody holds a log for a moment: it is tried again
+    except OverhandError as error:
+        reject(work, task_id, error)
+        return False
+    except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
+        reject(work, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
+        return False
+    with work.store.locked(task_id, work.by) as task:
+        run_id = claim(task, prepared.agent, state["timeout"])
+        if run_id is None:
+            return False
+        prepare.archive(task)
+        place = work.store.run_folder(task_id, run_id)
+        try:
+            if not os.path.isdir(f"{task.folder}/ipc"):
+                os.mkdir(f"{task.folder}/ipc")
+            job, _ = prepare.lay_out(work, task, run_id, prepared)
+            launch = builder.launch(prepared.agent, job)
+            for _, name, text in launch.files:
+                write_new(f"{place}/{name}", text)
+            shim = detached.start(
+                place,
+                launch.argv,
+                cwd=work.store.root,
+                env={
+                    **checks.clean_environment(work.env),
+                    **prompt.environment(work.store, task.state, run_id, prepared.allowance),
+                    **launch.env,
+                    **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
+                },
+                stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
+            )
+        except Exception as error:  # noqa: BLE001 -- the run is recorded already: it ends with the reason
+            _never_started(task, run_id, place, _told(error))
+            return False
+        task.append({"e": "run.started", "run": run_id, "shim": shim})
+    return True
+
+
+def _told(error: Exception) -> OverhandError:
+    if isinstance(error, OverhandError):
+        return error
+    if isinstance(error, OSError):
+        return storage_failed(error, "Cannot start the agent")
+    return OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
+
+
+def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) -> None:
+    """Nothing was spawned: the run ends with the reason; it must not be taken for one that may be started again."""
+    try:
+        os.makedirs(place, exist_ok=True)
+        write_file(f"{place}/stderr", f"{error.message}\n{error.hint}\n")
+    except (OSError, Refused):
+        pass  # the reason is in the event as well
+    task.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
+
+
+def settle(work: Work, task_id: str, *, cause: str | None = None) -> State:
+    """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
+    with work.store.locked(task_id, work.by) as task:
+        run = model.current_run(task.state)
+        if run is None or run["state"] == "ended" or run["machine"] not in ("", machine.machine()):
+            return task.state
+        if run["driver"] == model.PLAN:
+            return task.state  # it lives until it is judged
+        place = work.store.run_folder(task_id, run["id"])
+        found = detached.probe(place)
+        if found.what == "alive":
+            if run["state"] == "starting" and (shim := detached.shim_pid(place)):
+                task.append({"e": "run.started", "run": run["id"], "shim": shim})
+            return task.state
+        if found.what == "unbegun" and run["attached"]:
+            found = detached.Probe("lost")  # a function began before it was recorded
+        if found.what == "unbegun" and run["state"] == "running" and not os.path.exists(f"{place}/life"):
+            found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
+        if found.what == "unbegun":
+            task.append({"e": "run.ended", "run": run["id"], "never_began": True})
+            return task.state
+        ended = ending(task.state, run, place, found, cause, work.spare)
+        if _goes_on(task, run, ended):
+            ended = {"e": "run.ended", "run": run["id"], "never_began": True, "why": "its job goes on"}
+        task.append(ended)
+        return task.state
+
+
+def _goes_on(task: Locked, run: Run, ended: Event) -> bool:
+    """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
+    if run["driver"] != "external" or ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
+        return False
+    from overhand.agents import external
+
+    return external.is_open(task.folder)
+
+
+def ending(
+    state: State, run: Run, place: str, found: detached.Probe, cause: str | None, spare: frozenset[int]
+) -> Event:
+    """The event that ends a run: how, with which code, and who was left behind."""
+    requested = "cancelled" if state["stop"] else None
+    why = cause or stop_cause(place) or requested
+    if why is None:
+        why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
+    patience = _POLL if run["driver"] == "external" else 0.0
+    left = detached.leftovers(place, f"{MARKER}={run['id']}", spare, patience) if same_pid_world(run) else []
+    event: Event = {"e": "run.ended", "run": run["id"], "cause": why, "exit": found.exit}
+    if left:
+        event["leftovers"] = left[:50]
+    return event
+
+
+def living_members(store: Store, state: State, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
+    """Processes of ended runs that are still there, by run; a shim itself may stay for a supervisor below it."""
+    found = {}
+    for one in state["runs"]:
+        place = store.run_folder(state["task_id"], one["id"])
+        if not one["attached"] and one["state"] == "ended" and same_pid_world(one):
+            pids = detached.leftovers(place, f"{MARKER}={one['id']}", spare)
+            if pids:
+                found[one["id"]] = pids
+    return found
+
+
+def stop_children(work: Work, state: State) -> list[str]:
+    """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
+    ended = state["runs"][-1] if state["runs"] else None
+    if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state, ended):
+        return []
+    asked = []
+    for child in open_states(work.store.states((work.children or Children(work.store)).of(ended["id"]))):
+        if not child["stop"]:
+            with work.store.locked(child["task_id"], work.by) as task:
+                if task.state["queued"] or model.current_run(task.state):
+                    task.append({"e": "stop", "why": "its parent ended"})
+                    asked.append(child["task_id"])
+    return asked
+
+
+def _takes_children_along(store: Store, state: State, ended: Run) -> bool:
+    """Whether somebody ended this run, or it called for a person; one that merely ended leaves its children at work."""
+    why = stop_cause(store.run_folder(state["task_id"], ended["id"]))
+    called = model.escalation(state, ended["id"]) is not None
+    return called or ended["cause"] in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
+
+
+def stop_cause(place: str) -> str | None:
+    """Why we ended it, written down before the first signal: a successor must not take it for the agent's own end."""
+    raw = read_file(f"{place}/stopped")
+    return raw.decode("ascii", "replace").strip() if raw else None
+
+
+def same_pid_world(run: Run) -> bool:
+    """Whether pids recorded by this run mean anything here."""
+    return run["boot"] == machine.boot() and run["pidns"] in ("", machine.pid_namespace())
+
+
+def stop(work: Work, task_id: str, cause: str, grace: float) -> State:
+    """End a live run's processes, then record its end."""
+    state = work.store.state(task_id)
+    run = model.current_run(state)
+    if run is None or run["state"] == "ended":
+        return state
+    place = work.store.run_folder(task_id, run["id"])
+    if run["attached"]:
+        return _disown(work, task_id, run["id"], cause)
+    if not same_pid_world(run):
+        return settle(work, task_id)
+    if not os.path.exists(f"{place}/stopped"):
+        write_file(f"{place}/stopped", f"{cause}\n")
+    left = detached.stop(place, f"{MARKER}={run['id']}", grace=grace, spare=work.spare)
+    state = settle(work, task_id, cause=cause)
+    if left:
+        with work.store.locked(task_id, work.by) as task:
+            task.append({"e": "notice", "text": f"Processes could not be ended: {', '.join(map(str, left))}"})
+    return state
+
+
+def _disown(work: Work, task_id: str, run_id: str, cause: str) -> State:
+    """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
+    with work.store.locked(task_id, work.by) as task:
+        run = model.find_run(task.state, run_id)
+        if run and run["state"] != "ended":
+            task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None})
+        return task.state
+
+
+def reject(work: Work, task_id: str, error: OverhandError) -> None:
+    """Refused before it started: the task keeps the reason."""
+    with work.store.locked(task_id, work.by) as task:
+        waiting = task.state["status"] is None and not task.state["runs"]  # a function is not queued before it begins
+        if task.state["queued"] or waiting:
+            summary = f"{error.message} {error.hint}".strip()
+            task.append(
+                {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]},
+                sync=True,
+            )
+
+
+def cancel_queued(work: Work, task_id: str, why: str, status: str = "cancelled") -> bool:
+    """Take a task that has no run yet out of the queue."""
+    with work.store.locked(task_id, work.by) as task:
+        if not task.state["queued"]:
+            return False
+        task.append({"e": "judged", "run": None, "status": status, "summary": why}, sync=True)
+        return True

@@ -1,0 +1,260 @@
+"""The working tree as Overhand sees it: fingerprints of files, and what a run changed."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import stat
+import subprocess
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from overhand.runs.judge import FileFact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from overhand.documents.handoff import Deliverable
+
+Print = list[Any]  # [sha256, ctime_ns, inode]
+_GIT_PATIENCE = 30
+_SENSITIVE = (
+    "test",
+    "spec",
+    "conftest",
+    ".github",
+    ".gitlab-ci",
+    ".ci",
+    "jenkinsfile",
+    "makefile",
+    "tox.ini",
+    "pyproject.toml",
+    "package.json",
+    ".overhand",
+    ".claude",
+    ".pre-commit",
+    "dockerfile",
+    "noxfile",
+)
+
+
+def inside(root: str, path: str) -> str | None:
+    """The real path, if it lies in the tree (links followed); None otherwise."""
+    real = os.path.realpath(os.path.join(root, path))
+    return real if real == root or real.startswith(root + os.sep) else None
+
+
+def relative(root: str, path: str) -> str:
+    """The path as it is written in lists: relative to the tree where it can be."""
+    whole = os.path.normpath(os.path.join(root, path))
+    return os.path.relpath(whole, root) if whole.startswith(root + os.sep) else path
+
+
+def fingerprint(path: str) -> Print | None:
+    """Content, ctime and inode; mtime is no evidence, moved files lie about it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+        with open(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+    return [digest, found.st_ctime_ns, found.st_ino]
+
+
+def fingerprint_folder(path: str) -> Print:
+    """The same for everything in a folder: content together, the newest ctime."""
+    whole, newest = hashlib.sha256(), 0
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(set(folders) - {".git", ".agent-workspaces"})
+        for name in sorted(names):
+            mark = fingerprint(f"{folder}/{name}") or ["", 0, 0]
+            whole.update(f"{os.path.relpath(folder, path)}/{name}\0{mark[0]}\0".encode("utf-8", "surrogateescape"))
+            newest = max(newest, mark[1])
+    return [whole.hexdigest(), newest, os.stat(path).st_ino]
+
+
+def _matches(root: str, pattern: str) -> list[str]:
+    if not any(sign in pattern for sign in "*?["):
+        return [pattern]
+    return sorted(glob.glob(pattern, root_dir=root, recursive=True))
+
+
+def baseline(root: str, deliverables: Iterable[Deliverable]) -> dict[str, Print]:
+    """Fingerprints of what is promised, before the task's first run."""
+    found: dict[str, Print] = {}
+    for deliverable in deliverables:
+        for path in _matches(root, deliverable.path) if deliverable.path else []:
+            real = inside(root, path)
+            mark = None
+            if real:
+                mark = fingerprint_folder(real) if os.path.isdir(real) else fingerprint(real)
+            if mark:
+                found[relative(root, path)] = mark
+    return found
+
+
+def deliverable_facts(root: str, deliverables: Iterable[Deliverable], before: dict[str, Print]) -> list[FileFact]:
+    """Each promised file as it is now, compared with the baseline."""
+    facts = []
+    for deliverable in deliverables:
+        if deliverable.path is None:
+            continue
+        found = _matches(root, deliverable.path)
+        several = [_fact(root, path, before, deliverable.may_be_unchanged) for path in found]
+        if not several:
+            facts.append(FileFact(deliverable.path, exists=False, waived=deliverable.may_be_unchanged))
+        elif len(several) > 1 and any(fact.holds for fact in several):
+            facts += [fact for fact in several if fact.holds]  # of a glob, what was left alone is no promise broken
+        else:
+            facts += several
+    return facts
+
+
+def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileFact:
+    name = relative(root, path)
+    real = inside(root, path)
+    if real is None:
+        return FileFact(name, inside=False, waived=waived)
+    is_folder = os.path.isdir(real)
+    mark = fingerprint_folder(real) if is_folder else fingerprint(real)
+    if mark is None:
+        return FileFact(name, exists=False, waived=waived)
+    old = before.get(name)
+    change = (
+        "new" if old is None else "changed" if old[0] != mark[0] else "touched" if old[1:] != mark[1:] else "untouched"
+    )
+    empty = not os.listdir(real) if is_folder else os.path.getsize(real) == 0
+    return FileFact(name, empty=empty, change=change, waived=waived)
+
+
+_GONE = ("delet", "remov", "renam", "moved", "dropped")
+
+
+def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
+    """Files a return names; one that is said to be deleted need not exist."""
+    facts = []
+    for path, note in notes:
+        real = inside(root, path)
+        gone = any(word in note.lower() for word in _GONE)
+        exists = real is not None and (os.path.exists(real) or bool(_matches(root, path) and "*" in path))
+        facts.append(FileFact(relative(root, path), exists=exists or gone, inside=real is not None, note=note))
+    return facts
+
+
+def repository(root: str) -> str | None:
+    """The top of the git work tree around a folder, if there is one."""
+    folder = root
+    while not os.access(f"{folder}/.git", os.F_OK):  # a no costs less than an exception
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return folder
+
+
+def snapshot(root: str) -> dict[str, Any] | None:
+    """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell."""
+    top = repository(root)
+    listing = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
+    status = _git(root, *listing) if top else None
+    if top is None or status is None:
+        return None
+    head = ""
+    dirty: dict[str, str] = {}
+    for entry in status.split("\0"):
+        if entry.startswith("# branch.oid "):
+            head = entry.removeprefix("# branch.oid ").replace("(initial)", "")
+        elif entry[:2] in _FIELDS:
+            path = relative(root, os.path.join(top, entry.split(" ", _FIELDS[entry[:2]])[-1]))
+            if not path.startswith(".agent-workspaces"):
+                dirty[path] = _mark(os.path.join(root, path))
+    return {"head": head, "dirty": dirty}
+
+
+# kinds of entries in git's listing, and how many fields stand before the path
+_FIELDS = {"1 ": 8, "u ": 10, "? ": 1}
+
+
+def _mark(path: str) -> str:
+    """Enough to see that a file was written; its content may be gigabytes."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return "gone"
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+
+
+def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """The same snapshot with files that we have just written ourselves: as they are now, they are nobody's change."""
+    return {**found, "own": {path: _mark(os.path.join(root, path)) for path in paths}}
+
+
+def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str] | None:
+    """Files that differ between two snapshots; None where it cannot be told."""
+    if before is None or after is None:
+        return None
+    changed = {path for path, mark in after["dirty"].items() if before["dirty"].get(path) != mark}
+    changed |= {path for path in before["dirty"] if path not in after["dirty"]}
+    if before["head"] != after["head"] and before["head"] and after["head"]:
+        names = _git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
+        committed = {name for name in names.split("\0") if name}
+        # what was dirty before and is committed unchanged now is no change of this run; git cannot say, so list it
+        changed |= committed
+    own = before.get("own", {})
+    return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])
+
+
+class Tree(NamedTuple):
+    """A git worktree: where, on which branch, and whether its folder is gone."""
+
+    path: str
+    branch: str = ""
+    gone: bool = False
+
+
+def worktrees(root: str) -> list[Tree]:
+    """The further worktrees of the repository, without the main one; none where git cannot tell."""
+    listing = _git(root, "worktree", "list", "--porcelain", "-z") if repository(root) else None
+    found = []
+    for entry in (listing or "").split("\0\0")[1:]:
+        facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
+        if "worktree" in facts:
+            found.append(Tree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
+    return found
+
+
+def tag(root: str, name: str, message: str) -> str | None:
+    """Put a tag on the current commit; None where git cannot."""
+    nobody = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # where git does not know who you are
+    for who in ((), nobody):
+        if _git(root, *who, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
+            return name
+    return None
+
+
+def is_untracked(root: str, path: str) -> bool:
+    """Whether git knows this checkout, and not this file."""
+    return _git(root, "ls-files", "-z", "--", path) == ""
+
+
+def sensitive(paths: Iterable[str]) -> list[str]:
+    """Changes a person should look at first: tests, checks, CI, settings."""
+    return [path for path in paths if any(word in path.lower() for word in _SENSITIVE)]
+
+
+def _git(root: str, *args: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root, *args],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_GIT_PATIENCE,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

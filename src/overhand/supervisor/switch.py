@@ -1,0 +1,76 @@
+"""The switch that makes a supervisor watch tags: a small file beside its lock, there for as long as it is to."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from overhand.errors import OverhandError
+from overhand.system import machine, processes
+from overhand.system.files import read_file, write_file
+
+if TYPE_CHECKING:
+    from overhand.record.store import Store
+
+NAME = "daemon"
+_LOG_SIZE = 1_000_000  # bytes; as much again is kept of what was before
+
+
+def place(store: Store) -> str:
+    """The file."""
+    return f"{store.own}/{NAME}"
+
+
+def turn_on(store: Store, pid: int | None = None) -> None:
+    """Tags are watched from now on; with a pid, for as long as that process lives."""
+    store.ensure()
+    holder = {"pid": pid, "started": processes.start_time(pid), "pidns": machine.pid_namespace()} if pid else {}
+    write_file(place(store), json.dumps({"since": machine.now(), **holder}) + "\n")
+
+
+def turn_off(store: Store) -> bool:
+    """Whether it was on."""
+    try:
+        os.unlink(place(store))
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def state(store: Store) -> dict[str, Any] | None:
+    """What the switch says; None if it is off, or whoever held it is gone."""
+    try:
+        found = json.loads(read_file(place(store)) or b"null")
+    except (ValueError, OverhandError):
+        return {}  # somebody wanted it on
+    if not isinstance(found, dict):
+        return None
+    pid = found.get("pid")
+    if pid and found.get("pidns") == machine.pid_namespace() and processes.start_time(int(pid)) != found.get("started"):
+        return None
+    return found
+
+
+# what was done, and why
+
+
+def log_place(store: Store) -> str:
+    """The daemon's log: one JSON object per line."""
+    return f"{store.own}/daemon.jsonl"
+
+
+def note(store: Store, what: str, **more: object) -> None:
+    """One line in it; a full disk must not end anything."""
+    path = log_place(store)
+    line = json.dumps({"t": machine.now(), "what": what, **more}, ensure_ascii=False) + "\n"
+    try:
+        if os.path.exists(path) and os.path.getsize(path) > _LOG_SIZE:
+            os.replace(path, f"{path}.1")
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, line.encode("utf-8", "replace"))
+        finally:
+            os.close(fd)
+    except OSError:
+        return

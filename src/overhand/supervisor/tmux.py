@@ -1,0 +1,66 @@
+"""Watching a run in a tmux window. It is for looking only: whoever closes the window changes nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from overhand.errors import OverhandError, ToolMissing
+from overhand.record import model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from overhand.record.task import State
+
+SESSION = "dispatch"
+_PATIENCE = 20
+_AGAIN = 4
+
+
+def name_of(state: State) -> str:
+    """`agent-{kind}-{epoch}`: the kind of work (else `task`) and when its last run, or the task, was made."""
+    from overhand.system import machine
+
+    current = model.current_run(state) or (state["runs"][-1] if state["runs"] else None)
+    began = current["id"].split("_")[1] if current else str(int(machine.epoch(state["created"])))
+    return f"agent-{state['kind'] or 'task'}-{began}"
+
+
+def watch_in_tmux(root: str, state: State, env: Mapping[str, str] | None = None) -> str:
+    """Open a window of the session `dispatch` that follows the task's log; returns `session:window`.
+
+    Raises ToolMissing where there is no tmux, and OverhandError where it does not work; a run never depends on it.
+    """
+    outside = {name: value for name, value in (env or os.environ).items() if not name.startswith("OVERHAND_")}
+    name = name_of(state)
+    watched = str(state["handle"] if state["handle"] is not None else state["task_id"])
+    look = [sys.executable, "-P", "-m", "overhand", "log", "--follow", "--out", "--project", root, watched]
+    made = _open(outside, name, root, look)
+    for _ in range(_AGAIN):
+        if made.returncode:  # somebody else was quicker, or the session ended with its last window
+            made = _open(outside, name, root, look)
+    if made.returncode:
+        said = made.stderr.decode("utf-8", "replace").strip()
+        raise OverhandError(f"tmux did not open a window: {said}", f"The same without it: overhand log -f {watched}")
+    return f"{SESSION}:{name}"
+
+
+def _open(env: Mapping[str, str], name: str, root: str, look: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """In the session that is there, or in a new one."""
+    if _tmux(env, "has-session", "-t", f"={SESSION}").returncode == 0:
+        return _tmux(env, "new-window", "-d", "-t", f"={SESSION}:", "-n", name, "-c", root, "--", *look)
+    return _tmux(env, "new-session", "-d", "-s", SESSION, "-n", name, "-c", root, "--", *look)
+
+
+def _tmux(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            ["tmux", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+        )
+    except FileNotFoundError:
+        raise ToolMissing("tmux is not installed.", "Install it, or look here: overhand log -f ID") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OverhandError(f"tmux does not answer: {error}", "Look here instead: overhand log -f ID") from error

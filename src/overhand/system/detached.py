@@ -1,0 +1,339 @@
+"""A detached process and the folder that tells the truth about it.
+
+`start` claims the right to run (made with O_EXCL, once), `life` is locked by the kernel for as long as the shim or its
+child lives, `exit` holds the exit code. Pids (`shim`, `pid`) say whom to signal; they never decide who is alive.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand.record import log
+from overhand.system import members, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Makes the shim a child subreaper, so that whatever the agent detaches stays its descendant, and gives back the two
+# signals that Python ignores; what is ignored here would be ignored in the agent too. An agent waits for this: where
+# there is Perl, it does the same in a seventh of the time; and of what ctypes imports only the core is needed.
+_PERL = "/usr/bin/perl"
+_QUICKLY = "delete $ENV{PERL_BADLANG};syscall(%d,36,1,0,0,0);exec{$ARGV[0]}@ARGV;exit 126"
+_PRCTL = {"x86_64": 157, "aarch64": 167}  # the number of the system call
+_ENTER = """\
+import _signal, posix, sys
+_signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+_signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
+try:
+    import _ctypes
+    _ctypes.call_function(_ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl"), (36, 1, 0, 0, 0))
+except (ImportError, AttributeError):
+    import ctypes
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+posix.execv(sys.argv[1], sys.argv[1:])
+"""
+
+# The traps are handlers, not `ignore`: they keep the shim alive to report the exit code and are reset in its child.
+# A file is valid once it ends in a newline, so these single short writes need no rename.
+_SHIM = """\
+place=$1; tree=$2; shift 2
+set -C; { true >"$place/start"; } 2>/dev/null || exit 125; set +C
+trap : TERM INT HUP QUIT
+echo $$ >"$place/shim"
+/bin/sh -c 'echo $$ >"$1/pid"; cd "$2" || exit 126; shift 2; exec "$@"' overhand-agent "$place" "$tree" "$@"
+code=$?
+echo $code >"$place/exit"
+while kids=; { read -r kids </proc/$$/task/$$/children; } 2>/dev/null; [ -n "$kids" ]; do sleep 1; done
+"""
+_LIFE_FD = 9
+_FORBIDDEN = b"never began\n"  # in `start`: a settler made it, no shim
+_SHELL = "/bin/sh"
+_LOOKS = 300  # after which somebody who was killed each time is given up: five seconds at least
+_spawning = threading.Lock()
+_children: set[int] = set()  # shims started by this process: the kernel keeps such a list too, but only for waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What became of a process: `alive`, `ended` (with its exit code), `lost`, or `unbegun`."""
+
+    what: str
+    exit: int | None = None
+
+
+def hold_life(place: str) -> int:
+    """Take the lock that says «this run lives»; whoever inherits the descriptor holds it too.
+
+    The file is locked before it has its name: whoever tests it for a moment could otherwise be in our way.
+    """
+    fd = take_life(f"{place}/life.new")
+    os.rename(f"{place}/life.new", f"{place}/life")
+    return fd
+
+
+def take_life(path: str) -> int:
+    """The same for a file that nobody looks at yet."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return fd
+
+
+def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: str = os.devnull) -> int:
+    """Start argv behind a shim in its own session; returns the shim's pid. Raises OSError if nothing was started."""
+    life = hold_life(place)
+    shim = [_SHELL, "-c", _SHIM, "overhand-shim", place, cwd, *argv]
+    if sys.platform == "linux" and _has_perl(env):
+        shim = [_PERL, "-e", _QUICKLY % _PRCTL[os.uname().machine], *shim]
+        env = {**env, "PERL_BADLANG": "0"}  # else it complains of an unknown locale, in the agent's name
+    elif sys.platform == "linux":
+        shim = [sys.executable, "-IS", "-c", _ENTER, *shim]
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        with _spawning:  # whoever asks whether it is our child waits until we know
+            pid = os.posix_spawn(
+                shim[0],
+                shim,
+                dict(env),
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, life, _LIFE_FD),
+                    (os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, f"{place}/stdout", append, 0o644),
+                    (os.POSIX_SPAWN_OPEN, 2, f"{place}/stderr", append, 0o644),
+                ],
+                setsid=True,
+                setsigmask=[],
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            )
+            _children.add(pid)
+        return pid
+    finally:
+        os.close(life)
+
+
+def _has_perl(env: Mapping[str, str]) -> bool:
+    """Whether Perl is there, and nothing in the environment has it do something else first."""
+    known = sys.maxsize > 1 << 32 and os.uname().machine in _PRCTL
+    return known and not any(name.startswith("PERL") for name in env) and os.access(_PERL, os.X_OK)
+
+
+def is_child(pid: int | None) -> bool:
+    """Whether we started it and have not buried it: its number is nobody else's, whatever its command line says."""
+    with _spawning:
+        return pid in _children
+
+
+def reap() -> None:
+    """Bury the shims that this process started, and orphans that came to it; its other children are left alone."""
+    if not _somebody_died():
+        return
+    for pid in {*_children, *members.dead_orphans(_children)}:
+        try:
+            done, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            done = pid
+        if done:
+            _children.discard(pid)
+
+
+def _somebody_died() -> bool:
+    """One question to the kernel instead of one per child: there may be hundreds."""
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return bool(_children)
+
+
+def exit_code(place: str) -> int | None:
+    """The agent's exit code, once it is written whole."""
+    return _number(f"{place}/exit")
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(32)
+        return int(raw) if raw.endswith(b"\n") else None
+    except (OSError, ValueError):
+        return None
+
+
+def lives(place: str) -> bool:
+    """Whether the kernel still holds the run's lock for somebody."""
+    return log.is_held(f"{place}/life")
+
+
+def probe(place: str) -> Probe:
+    """Settle what became of it, in the one order that cannot start it twice; the caller holds the task's lock."""
+    code = exit_code(place)
+    if code is not None:
+        return Probe("ended", code)
+    if lives(place):
+        return Probe("alive")
+    code = exit_code(place)  # it may have ended between the two looks
+    if code is not None:
+        return Probe("ended", code)
+    return Probe("unbegun" if _forbid_start(place) else "lost")
+
+
+def _forbid_start(place: str) -> bool:
+    """Take the right to run, once, before a late shim does; False if a shim had it.
+
+    The file says whose it is from the moment it is there: who is killed right after this is understood by the next.
+    """
+    if not os.path.isdir(place):
+        return True
+    try:
+        if not os.path.exists(f"{place}/start"):
+            with open(f"{place}/start.new", "wb") as file:
+                file.write(_FORBIDDEN)
+            os.link(f"{place}/start.new", f"{place}/start")
+    except FileExistsError:
+        pass  # the shim was quicker
+    with open(f"{place}/start", "rb") as file:
+        return file.read(len(_FORBIDDEN)) == _FORBIDDEN
+
+
+def shim_pid(place: str, recorded: int | None = None) -> int | None:
+    """The living shim of this place; a recycled pid does not carry the place in its command line."""
+    pid = _number(f"{place}/shim") or recorded
+    return pid if pid and processes.command_line_has(pid, place) else None
+
+
+def wait(place: str, shim: int | None, seconds: float) -> bool:
+    """Wait until `exit` is written or the run is dead; False when the time is over."""
+    deadline = time.monotonic() + seconds
+    pause = 0.001
+    watched = _watch(shim)
+    try:
+        while exit_code(place) is None and lives(place):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if watched is not None:
+                select.select([watched], [], [], min(left, 0.2))
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.05)
+        return True
+    finally:
+        if watched is not None:
+            os.close(watched)
+
+
+def _watch(pid: int | None) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    if pid is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:
+    """End every member of a run: SIGTERM to the agent's group, SIGKILL to what is left, the shim last.
+
+    Returns the pids that could not be ended (none on Linux, short of processes the kernel will not let go).
+    """
+    run = members.Members(place, marker, spare)
+    found = run.scan()
+    agent = _number(f"{place}/pid")
+    if agent in found:
+        _terminate_group(agent)
+    elif found:
+        for pid in found:
+            members.send(pid, found[pid], signal.SIGTERM)
+    if found:
+        _wait_for_end(place, grace)
+    left = _kill_all(place, run)
+    reap()  # what came to us from a killed shim is dead, and must not look alive as a zombie
+    return left
+
+
+def _terminate_group(agent: int) -> None:
+    try:
+        os.killpg(os.getpgid(agent), signal.SIGTERM)
+    except ProcessLookupError:
+        return
+
+
+def _wait_for_end(place: str, grace: float) -> None:
+    """Until the agent has ended by itself, or its time is over."""
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and exit_code(place) is None and lives(place):
+        time.sleep(0.02)
+
+
+def _kill_all(place: str, run: members.Members) -> list[int]:
+    """Until two looks in a row find nobody; looks are counted, not seconds: on a busy machine the killed die late."""
+    empty, found = 0, {}
+    for _ in range(_LOOKS):
+        found = run.scan()
+        empty = 0 if found else empty + 1
+        if empty == 2:
+            _end_shim(place)
+            return []
+        for pid, started in found.items():
+            members.send(pid, started, signal.SIGKILL)
+        time.sleep(0.05 if not found else 0.01)
+    return sorted(found)
+
+
+def _end_shim(place: str) -> None:
+    """The shim goes last, once it has written the exit code."""
+    shim = shim_pid(place)
+    if shim is None:
+        return
+    deadline = time.monotonic() + 1.0
+    while exit_code(place) is None and time.monotonic() < deadline and processes.start_time(shim) is not None:
+        time.sleep(0.005)
+    started = processes.start_time(shim)
+    members.send(shim, started, signal.SIGSTOP)  # so that it begins no other pause
+    pauses = members.pauses(shim)
+    members.send(shim, started, signal.SIGKILL)
+    for pid, began in pauses.items():
+        members.send(pid, began, signal.SIGKILL)
+    for pid in (shim, *pauses):
+        wait_gone(pid, 1.0)
+
+
+def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), patience: float = 0.0) -> list[int]:
+    """Members that outlived an agent which has ended; the shim stays exactly as long as it has any.
+
+    With patience, those who are about to end may do so.
+    """
+    began = time.monotonic()
+    stays = exit_code(place) is not None  # else the shim was killed: nobody stayed for them
+    next_scan = began + 0.1 if stays else began
+    while lives(place) or not stays:
+        if (now := time.monotonic()) >= next_scan:
+            found = _still_there(members.Members(place, marker, spare).scan())
+            if not found or now >= began + patience:
+                return found
+            next_scan = now + 0.1
+        time.sleep(0.002)
+    return []
+
+
+def _still_there(found: dict[int, float]) -> list[int]:
+    """Without those that ended while we looked; the shim may be among them: its command line is empty by then."""
+    return sorted(pid for pid, started in found.items() if processes.start_time(pid) == started)
+
+
+def wait_gone(pid: int, seconds: float) -> bool:
+    """Whether the process ends within this time (a zombie has ended)."""
+    deadline = time.monotonic() + seconds
+    while processes.start_time(pid) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,358 @@
+"""Change a few bytes of a file that somebody else may be writing at the same moment, and lose none of theirs.
+
+Others write without asking: by renaming a new file over ours, by truncating and writing, or in place. Two means of the
+kernel make that safe where they exist. A *lease* (Linux, own files) is refused while somebody has the file open, and
+holds up whoever opens it until we close it. An *exchange* of two names leaves what it replaced under the other name.
+
+One byte for another is one `pwrite` into the file at the path. Under the lease nobody can have moved that byte since
+we read it. If the name was given to another file meanwhile, ours went into the old one, and we begin again.
+
+A change of length is a new file that is exchanged with the old one; then the old one is looked at. If it is not the
+file that we read, or was written to, or somebody waits to open it for writing, the two are exchanged back and we begin
+again on the newer bytes. A file that stays open for writing is not replaced at all: what is written to it later would
+go nowhere. Readers see the old bytes or the new ones; a kill leaves one or the other, at worst with a hidden copy.
+
+What cannot be promised:
+ - Somebody who read the file before our change and writes it back whole afterwards takes our change with it.
+ - Without a lease (another system or file system, a file of another user, or one that is kept open for long) a writer
+   that moves the text between our last look and our `pwrite`, the next call, has one byte overwritten.
+ - Without an exchange a file renamed to the path between `link` and `rename`, the next call, is replaced unseen.
+ - Who has looked the path up, but is not yet held up by the lease when we let go of it, opens the replaced file.
+"""
+
+from __future__ import annotations
+
+import os
+
+from overhand.errors import Busy, NotFound, OverhandError, Refused, storage_failed
+from overhand.system.files import MAX_DOCUMENT, random_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Patch = tuple[int, int, bytes]  # from, to, what stands there instead
+
+_TRIES = 60
+_PATIENT = 20  # so many tries for a lease before a single byte is written without one
+_PAUSE = 0.0005
+_PATIENCE = 10.0  # seconds, for others of our own
+
+
+def edit(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
+    """Put what `change` wants into the file and return its bytes; it is asked again whenever the file has changed."""
+    folder = os.path.dirname(path)
+    if os.path.islink(folder):
+        raise Refused(f"{folder} is a symbolic link, which is not followed.", "Use a real folder there.")
+    lock = _alone(folder)
+    try:
+        return _edit(path, change, limit)
+    finally:
+        if lock >= 0:
+            os.close(lock)
+
+
+def _alone(folder: str) -> int:
+    """The lock that keeps our own processes apart, on the folder: it needs no file. -1 where it cannot be had."""
+    import fcntl
+    import time
+
+    try:
+        fd = os.open(folder or ".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError:
+        return -1
+    deadline = time.monotonic() + _PATIENCE
+    pause = _PAUSE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(pause)
+                pause = min(pause * 2, 0.02)
+                continue
+            os.close(fd)
+            raise Busy(f"Other processes are changing files in {folder or '.'} all the time.", "Try again.") from None
+        except OSError:  # a file system without locks
+            os.close(fd)
+            return -1
+
+
+def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> bytes:
+    import time
+
+    name = os.path.basename(path)
+    missing = 0
+    for attempt in range(_TRIES):
+        try:
+            raw = _once(path, change, limit, patient=attempt < _PATIENT)
+            if raw is not None:
+                return raw
+        except FileNotFoundError:  # perhaps somebody is just replacing it
+            missing += 1
+            if missing == _PATIENT:
+                raise NotFound(f"There is no {name} ({path}).", f"Write {name} first.") from None
+        except _Unsure as unsure:
+            missing += 1
+            if missing == _PATIENT:
+                raise unsure.error from None
+        except BlockingIOError:
+            pass  # somebody else has a lease on it
+        except OSError as error:
+            raise storage_failed(error, f"Cannot change {name}") from error
+        time.sleep(min(_PAUSE * (attempt + 1), 0.02))
+    raise Busy(
+        f"{name} is being written by another process all the time; it was not changed.",
+        "Try again in a moment, or edit the file with the tool that is writing it.",
+    )
+
+
+def together(raw: bytes, *patches: Patch | None) -> Patch | None:
+    """Several patches of the same bytes as one, so that a file has all of them or none."""
+    wanted = sorted(one for one in patches if one is not None)
+    if not wanted:
+        return None
+    parts, at = [], wanted[0][0]
+    for start, end, new in wanted:
+        if start < at:
+            raise ValueError("two patches change the same bytes")
+        parts += [raw[at:start], new]
+        at = end
+    return wanted[0][0], at, b"".join(parts)
+
+
+class _Unsure(Exception):
+    """The change found no place, perhaps because somebody has written only a part of the file so far."""
+
+    def __init__(self, error: NotFound) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, patient: bool) -> bytes | None:
+    """One try; None if somebody else wrote, or is about to."""
+    is_unfinished = not patient and is_written(path)
+    fd = _open(path, os.O_RDWR, limit)
+    try:
+        leased = _lease(fd, writing=True)
+        if leased is False and patient:
+            return None
+        raw = _whole(fd)
+        try:
+            patch = change(raw) if raw is not None else None
+        except NotFound as error:
+            if leased:
+                raise
+            if is_unfinished:
+                return None
+            raise _Unsure(error) from error
+        if raw is None or patch is None:
+            return raw if raw is None or _is_at(path, fd) else None
+        start, end, new = patch
+        if len(new) == end - start == 1:
+            return _poke(path, fd, raw, patch, leased=bool(leased))
+    finally:
+        os.close(fd)
+    return _replace(path, raw, raw[:start] + new + raw[end:], limit)
+
+
+def _open(path: str, how: int, limit: int) -> int:
+    import errno
+    import stat
+
+    try:
+        fd = os.open(path, how | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _no_file(path) from error
+        raise
+    found = os.fstat(fd)
+    problem: OverhandError | None = None
+    if not stat.S_ISREG(found.st_mode):
+        problem = _no_file(path)
+    elif found.st_size > limit:
+        problem = Refused(
+            f"{os.path.basename(path)} has more than {limit >> 20} MB.", "Put long material into other files."
+        )
+    if problem is not None:
+        os.close(fd)
+        raise problem
+    return fd
+
+
+def _no_file(path: str) -> Refused:
+    return Refused(f"{path} is a link or no regular file; it is not followed.", "Put a regular file there.")
+
+
+def _whole(fd: int) -> bytes | None:
+    """The file's bytes, or None if they changed while they were read."""
+    before = os.fstat(fd)
+    parts, at = [], 0
+    while part := os.pread(fd, before.st_size + 1 - at, at):
+        parts.append(part)
+        at += len(part)
+        if at > before.st_size:
+            return None
+    after = os.fstat(fd)
+    same = at == after.st_size == before.st_size and after.st_mtime_ns == before.st_mtime_ns
+    return b"".join(parts) if same else None
+
+
+def _is_at(path: str, fd: int) -> bool:
+    """Whether the open file is still the one at this path."""
+    try:
+        there = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(fd)
+    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)
+
+
+def _poke(path: str, fd: int, raw: bytes, patch: Patch, *, leased: bool) -> bytes | None:
+    """Write one byte where we read another."""
+    start, end, new = patch
+    expected = raw[:start] + new + raw[end:]
+    if not leased:
+        before = max(0, start - 4096)
+        if not _is_at(path, fd) or os.pread(fd, 8192, before) != raw[before : before + 8192]:
+            return None
+    os.pwrite(fd, new, start)
+    return expected if _is_at(path, fd) and _whole(fd) == expected else None
+
+
+def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
+    """Put a new file in the place of the one that holds `raw`."""
+    fd = _open(path, os.O_RDONLY, limit)  # it could be opened for writing just now, which a lease for reading forbids
+    ours = -1
+    try:
+        leased = _lease(fd, writing=False)
+        if leased is False or _whole(fd) != raw:
+            return None
+        spare = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}-{random_text(4)}.tmp")
+        exchange = _exchange()
+        ours = _write_beside(spare, new, os.fstat(fd))
+        try:
+            if not _is_at(path, fd):
+                os.unlink(spare)
+                return None
+            exchange(spare, path)
+        except OSError:
+            os.unlink(spare)
+            raise
+        if _is_at(spare, fd) and _whole(fd) == raw and (not leased or _lease_kept(fd)):
+            os.unlink(spare)
+            return new
+        _put_back(spare, path, ours, new, exchange)
+        return None
+    finally:
+        os.close(fd)
+        if ours >= 0:
+            os.close(ours)
+
+
+def _put_back(spare: str, path: str, ours: int, new: bytes, exchange: Callable[[str, str], None]) -> None:
+    """The other's file returns to its name; ours goes, unless they wrote into that as well."""
+    exchange(spare, path)
+    if _is_at(spare, ours) and _whole(ours) == new:
+        os.unlink(spare)
+        return
+    exchange(spare, path)  # the latest stays at the path
+    raise Busy(
+        f"{os.path.basename(path)} was written twice while it was changed; the earlier version is kept as {spare}.",
+        "Compare the two, then try again.",
+    )
+
+
+def _write_beside(spare: str, data: bytes, like: os.stat_result) -> int:
+    """A new file with the permissions of the old one, left open."""
+    fd = os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+            try:
+                os.fchown(fd, like.st_uid, like.st_gid)
+            except OSError:
+                pass  # only root can give a file away; its content matters more than its owner
+        os.fchmod(fd, like.st_mode & 0o7777)
+    except BaseException:
+        os.close(fd)
+        os.unlink(spare)
+        raise
+    return fd
+
+
+def _exchange() -> Callable[[str, str], None]:
+    """What swaps two names, at once where the system can; found before it is urgent."""
+    import ctypes
+
+    try:
+        swap = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return exchange_by_links
+    here, at_once = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+
+    def exchange(spare: str, path: str) -> None:
+        if swap(here, os.fsencode(spare), here, os.fsencode(path), at_once):
+            exchange_by_links(spare, path)  # if there is a real reason, this meets it too, and says so
+
+    return exchange
+
+
+def exchange_by_links(spare: str, path: str) -> None:
+    """The same in three calls; the path always names a whole file."""
+    kept = f"{spare}.old"
+    os.link(path, kept, follow_symlinks=False)
+    try:
+        os.rename(spare, path)
+    except OSError:
+        os.unlink(kept)
+        raise
+    os.rename(kept, spare)
+
+
+def _lease(fd: int, *, writing: bool) -> bool | None:
+    """Be told before somebody opens this file; False if they have it open, None where there are no leases.
+
+    A lease for writing excludes everybody; one for reading excludes writers.
+    """
+    import fcntl
+
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return None
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, _harmless_signal())  # the usual one would end us
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK if writing else fcntl.F_RDLCK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def is_written(path: str) -> bool:
+    """Whether somebody has the file open for writing now: what is missing in it may be still to come."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return _lease(fd, writing=False) is False
+    finally:
+        os.close(fd)
+
+
+def _lease_kept(fd: int) -> bool:
+    """Whether nobody waits for us to let go of the lease for reading."""
+    import fcntl
+
+    return fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_RDLCK
+
+
+def _harmless_signal() -> int:
+    """SIGURG: ignored unless somebody asks for it. (`signal` itself takes too long to import.)"""
+    from _signal import SIGURG  # type: ignore[import-not-found] # the part of `signal` that is built in
+
+    return int(SIGURG)

@@ -1,0 +1,345 @@
+"""Which processes belong to a run.
+
+No single sign is enough: groups miss setsid, trees miss double forks once the subreaper is gone, the environment is
+empty after `env -i`. So a member is a descendant of the shim, or carries the run's marker, or holds the run's `life`,
+or lives in a session that a member was seen in earlier.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from overhand.system.processes import (
+    LINUX,
+    SHIM_NAME,
+    Process,
+    command_line_has,
+    environment_of,
+    known_sessions,
+    read,
+    shim_place,
+    start_time,
+    stat,
+    stat_fields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PAUSE = b"sleep\x001\x00"
+
+
+class Sight:
+    """The process table at one moment, and by what a member of a run can be known in it."""
+
+    __slots__ = ("children", "holders", "marked", "rows", "sessions")
+
+    def __init__(self, rows: dict[int, Process], name: str) -> None:
+        self.rows = rows
+        self.children: dict[int, list[int]] = {}
+        self.sessions: dict[int, list[int]] = {}
+        self.marked: dict[str, list[int]] = {}  # by what their environment has under this name
+        self.holders: dict[str, list[int]] = {}  # of those that have nothing there, by the `life` whose lock they hold
+        for pid, row in rows.items():
+            self.children.setdefault(row.parent, []).append(pid)
+            self.sessions.setdefault(row.session, []).append(pid)
+            marker = _marker(pid, row.started, name)
+            if marker is not None:
+                self.marked.setdefault(marker, []).append(pid)
+            for path in _held(pid) if marker is None else ():
+                self.holders.setdefault(path, []).append(pid)
+
+
+class SharedSight:
+    """One look at all processes for all who asked before it began: hundreds of runs may be stopped at once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._changed = threading.Condition()
+        self._begun = self._done = 0
+        self._sight = Sight({}, name)
+
+    def read(self) -> Sight:
+        """Every process that is not a zombie, as of some moment after this call."""
+        with self._changed:
+            wanted = self._begun + 1
+            while self._begun > self._done and self._done < wanted:
+                self._changed.wait()
+            if self._done >= wanted:
+                return self._sight
+            self._begun += 1
+        try:
+            sight = Sight(table(), self._name)
+        except BaseException:
+            with self._changed:  # those who wait for it look themselves
+                self._begun = self._done
+                self._changed.notify_all()
+            raise
+        with self._changed:
+            self._sight, self._done = sight, self._begun
+            self._changed.notify_all()
+        return sight
+
+
+_shared: dict[str, SharedSight] = {}  # by the name of the marker
+
+
+def table() -> dict[int, Process]:
+    """Every process that is not a zombie."""
+    if not LINUX:
+        return _table_from_psutil()
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (row := stat(int(name))):
+            found[int(name)] = row
+    return found
+
+
+def _table_from_psutil() -> dict[int, Process]:
+    import psutil
+
+    found = {}
+    for process in psutil.process_iter():
+        try:
+            with process.oneshot():
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found[process.pid] = Process(process.ppid(), os.getsid(process.pid), process.create_time())
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def _marker(pid: int, started: float, name: str) -> str | None:
+    """The same, remembered: what a process was started with does not change until it is another program."""
+    known = _markers.get(pid)
+    if known is None or known[0] != (started, name):
+        if len(_markers) > _MOST_MARKERS:
+            _markers.clear()
+        value = environment_of(pid, name)
+        if value is None:
+            return None  # it may be about to exec
+        _markers[pid] = known = ((started, name), value)
+    return known[1]
+
+
+_markers: dict[int, tuple[tuple[float, str], str]] = {}
+_MOST_MARKERS = 100_000
+
+
+def _held(pid: int) -> list[str]:
+    """The locks of runs that a process holds."""
+    if not LINUX:
+        return []  # open files of other processes are not readable for us there
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        try:
+            path = os.readlink(f"/proc/{pid}/fd/{name}")
+            if path.endswith("/life") and _has_lock(pid, name):
+                found.append(path)
+        except OSError:
+            continue
+    return found
+
+
+def _has_lock(pid: int, fd: str) -> bool:
+    """Whether the run's lock hangs on this descriptor: whoever only looks whether it is held has the file open too."""
+    with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
+        return any(b"FLOCK" in line and b"WRITE" in line for line in file)
+
+
+def send(pid: int, started: float | None, number: signal.Signals) -> None:
+    """Signal a process, and only that one: by pidfd, after its start time was compared."""
+    if started is None:
+        return
+    try:
+        if not hasattr(os, "pidfd_open"):
+            if start_time(pid) == started:
+                os.kill(pid, number)
+            return
+        fd = os.pidfd_open(pid)
+        try:
+            if start_time(pid) == started:
+                signal.pidfd_send_signal(fd, number)
+        finally:
+            os.close(fd)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+@dataclass(slots=True)
+class Members:
+    """The members of one run, found again and again while it is being ended."""
+
+    place: str
+    marker: str  # NAME=value in the environment of everything the run started
+    spare: frozenset[int]  # the supervisor; its other runs hang below it
+    sessions: dict[int, float] = field(default_factory=dict)  # session: start time of its leader, 0 if unknown
+    seen: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sessions.update(known_sessions(self.place))
+
+    def scan(self) -> dict[int, float]:
+        """Living members without the shim: pid and start time."""
+        name, _, value = self.marker.partition("=")
+        sight = _shared.setdefault(name, SharedSight(name)).read()
+        rows = sight.rows
+        shim = next((pid for pid in self._shim_candidates() if pid in rows), None)
+        spared = {os.getpid(), *self.spare}
+        found = {pid for pid, started in self.seen.items() if pid in rows and rows[pid].started == started}
+        if shim is not None:
+            found.update(sight.children.get(shim, []))
+            self._remember({shim: rows[shim].started})
+        found.update(sight.marked.get(value, ()))
+        found.update(sight.holders.get(os.path.realpath(f"{self.place}/life"), ()))
+        for session in self.sessions:
+            if self._is_same_session(session, rows):
+                found.update(sight.sessions.get(session, ()))
+        found = self._with_descendants(found, sight.children, spared)
+        found -= {pid for pid in found if pid == shim or self._is_shims_pause(pid, rows[pid], shim)}
+        self.seen = {pid: rows[pid].started for pid in found}
+        self._remember({rows[pid].session: _leader_start(rows, rows[pid].session) for pid in found})
+        return dict(self.seen)
+
+    def _shim_candidates(self) -> list[int]:
+        try:
+            with open(f"{self.place}/shim", "rb") as file:
+                pid = int(file.read(32))
+        except (OSError, ValueError):
+            return []
+        return [pid] if command_line_has(pid, self.place) else []
+
+    def _with_descendants(self, found: set[int], children: dict[int, list[int]], spared: set[int]) -> set[int]:
+        members: set[int] = set()
+        todo = list(found)
+        while todo:
+            pid = todo.pop()
+            if pid in members or pid in spared or self._is_other_shim(pid):
+                continue
+            members.add(pid)
+            todo.extend(children.get(pid, []))
+        return members
+
+    def _is_other_shim(self, pid: int) -> bool:
+        """Another run's shim comes to us when the supervisor that our agent started has died: not ours to end."""
+        place = shim_place(pid)
+        return place is not None and place != self.place
+
+    def _is_shims_pause(self, pid: int, row: Process, shim: int | None) -> bool:
+        """The `sleep 1` of a shim whose agent has ended; until it is exec'd it looks like the shim."""
+        if shim is None or row.parent != shim:
+            return False
+        command = read(pid, "cmdline")
+        return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read(shim, "cmdline"))
+
+    def _is_same_session(self, session: int, rows: dict[int, Process]) -> bool:
+        """A number is free for reuse only when its session is empty: a leader with another start time is a stranger."""
+        return session not in rows or rows[session].started == self.sessions[session]
+
+    def note(self, shim: int) -> int:
+        """Remember the sessions below a living shim; returns the CPU ticks its members have used."""
+        below = descendants(shim, self.spare)
+        started = {pid: row[1] for pid, row in below.items()}
+        self._remember({row[0]: started.get(row[0], 0.0) for row in below.values() if row[0] != shim})
+        self._remember({shim: start_time(shim) or 0.0})
+        return sum(row[2] for row in below.values())
+
+    def take_orphans(self, parent: int, others: list[str], is_started: Callable[[int], bool]) -> None:
+        """Our shim was killed: what now hangs below its subreaper, and is in no other run's session, is ours.
+
+        Not what that has started itself: a shim has no command line for a moment while it becomes one.
+        """
+        taken = {session for place in others for session in known_sessions(place)} | {os.getsid(parent)}
+        for pid in _children(parent):
+            row = stat(pid)
+            if row and row.session not in taken and not is_started(pid) and not _looks_like_shim(pid):
+                self._remember({row.session: start_time(row.session) or 0.0})
+
+    def _remember(self, sessions: dict[int, float]) -> None:
+        """Sessions stay known after the shim is gone, also to the next supervisor."""
+        own = os.getsid(0)
+        new = {s: leader for s, leader in sessions.items() if s not in (0, own) and s not in self.sessions}
+        if not new:
+            return
+        self.sessions.update(new)
+        try:
+            with open(f"{self.place}/sessions", "a", encoding="ascii") as file:
+                file.write("".join(f"{session} {leader}\n" for session, leader in new.items()))
+        except OSError:
+            return  # they are known in this process; only a successor would miss them
+
+
+def descendants(shim: int, spare: frozenset[int]) -> dict[int, tuple[int, float, int]]:
+    """Below a shim: pid → session, start time, CPU ticks. Cheaper than a scan; Linux only.
+
+    A supervisor that was started from inside the run is not its member, nor is another run below that.
+    """
+    found: dict[int, tuple[int, float, int]] = {}
+    todo = [shim]
+    while todo:
+        pid = todo.pop()
+        for child in _children(pid):
+            row = stat_fields(child) if child not in spare else None
+            if row and int(row[3]) == child and _looks_like_shim(child):
+                continue
+            if row and child not in found:
+                found[child] = (int(row[3]), float(row[19]), int(row[11]) + int(row[12]))
+                todo.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                children += [int(word) for word in file.read().split()]
+    except OSError:
+        return children  # it ended while we looked
+    return children
+
+
+def become_subreaper() -> None:
+    """What a killed shim leaves behind comes to this process instead of init; Linux only."""
+    if LINUX:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def dead_orphans(started: set[int]) -> list[int]:
+    """Zombies that this process did not start but got: they are in sessions of their own."""
+    own, found = os.getsid(0), []
+    for pid in set(_children(os.getpid())) - started if LINUX else ():
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields and fields[0] == b"Z" and int(fields[3]) != own:
+            found.append(pid)
+    return found
+
+
+def _looks_like_shim(pid: int) -> bool:
+    """Also one that has not written its pid yet."""
+    return SHIM_NAME in read(pid, "cmdline").split(b"\0")
+
+
+def _leader_start(rows: dict[int, Process], session: int) -> float:
+    return rows[session].started if session in rows else 0.0
+
+
+def pauses(shim: int) -> dict[int, float]:
+    """The shim's own `sleep`, which would hold `life` for a second longer: pid and start time; Linux only."""
+    looks = (_PAUSE, read(shim, "cmdline"))  # it looks like the shim until it is exec'd
+    found = {pid: start_time(pid) for pid in _children(shim) if read(pid, "cmdline") in looks}
+    return {pid: started for pid, started in found.items() if started is not None}
