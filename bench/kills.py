@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from overhand.policy import config, trust
+from overhand.policy.actor import Actor
 from overhand.record import model
 from overhand.record.store import Store
 from overhand.runs import finish, run
@@ -49,7 +50,7 @@ def child(do: Callable[[], object]) -> int:
     return pid
 
 
-def accept(work: run.Work, title: str) -> str:
+def accept(work: Actor, title: str) -> str:
     """A queued task."""
     created = {"title": title, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
     created["seal"] = trust.seal(created)
@@ -57,7 +58,7 @@ def accept(work: run.Work, title: str) -> str:
     return work.store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0]["task_id"]
 
 
-def adopt(work: run.Work, task: str) -> None:
+def adopt(work: Actor, task: str) -> None:
     """What a supervisor does with a task, until it is judged."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -72,7 +73,7 @@ def adopt(work: run.Work, task: str) -> None:
         time.sleep(0.001)
 
 
-def shim_of(work: run.Work, task: str) -> int | None:
+def shim_of(work: Actor, task: str) -> int | None:
     """The shim, also before it has written its pid."""
     current = model.current_run(work.store.state(task))
     if current is None:
@@ -81,7 +82,7 @@ def shim_of(work: run.Work, task: str) -> int | None:
     return detached.shim_pid(work.store.run_folder(task, current["id"])) or next(marked, None)
 
 
-def one(work: run.Work, task: str, took: float, *, shim_too: bool) -> str:
+def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
     """One round; returns how the first run that was created ended, in a word."""
     starter = child(lambda: run.start(work, task))
     time.sleep(random.uniform(0.0, took * 2))
@@ -98,7 +99,7 @@ def one(work: run.Work, task: str, took: float, *, shim_too: bool) -> str:
     return "stuck" if state["status"] is None else str(state["runs"][-1]["cause"] if state["runs"] else state["status"])
 
 
-def time_of_a_start(work: run.Work) -> float:
+def time_of_a_start(work: Actor) -> float:
     """Seconds from the fork to the end of a start, so that kills hit all of it and the shim's first steps."""
     run.start(work, accept(work, "imports"))  # once in this process, else each fork would import by itself
     spent = 0.0
@@ -115,7 +116,7 @@ def attack(project: ProjectDir, kills: int) -> dict[str, object]:
     """All rounds in one project."""
     os.environ["XDG_CONFIG_HOME"] = str(project.config_home)
     root = str(project.path)
-    work = run.Work(Store(root), config.load(root), BY, project.environment())
+    work = Actor(Store(root), config.load(root), BY, project.environment())
     work.store.ensure()
     took = time_of_a_start(work)
     ends: dict[str, int] = {}

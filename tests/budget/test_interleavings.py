@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from overhand.errors import BudgetExceeded
 from overhand.policy import budget
+from overhand.policy.actor import Actor
 from overhand.policy.config import Budgets, Config
 from overhand.record import log, model
 from overhand.record.store import Store
@@ -40,7 +41,7 @@ class Tree(RuleBasedStateMachine):
         super().__init__()
         self.root = tempfile.mkdtemp(prefix="overhand-budget-")
         self.store = Store(self.root)
-        self.work = run.Work(self.store, Config(), BY, {})
+        self.work = Actor(self.store, Config(), BY, {})
         self.tasks: list[str] = []
         self.uncounted: set[str] = set()
         self.known: dict[str, tuple[int, State]] = {}  # by the size of the log, which only grows
@@ -56,7 +57,7 @@ class Tree(RuleBasedStateMachine):
         part=st.sampled_from([0.1, 0.25, 1.0]),
     )
     def plant(self, cap: str, own: str, part: float) -> None:
-        self.work = run.Work(self.store, Config(budget=Budgets(share=part)), BY, {})
+        self.work = Actor(self.store, Config(budget=Budgets(share=part)), BY, {})
         top = self.task("top", cap, None)
         self.begin(top)
         for number in range(CHILDREN):

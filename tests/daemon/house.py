@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from items.house import AT, REQUEST, House
-from overhand.record.log import Lock
 from overhand.supervisor import switch
+from overhand.system.lock import Lock
 from runtime.scene import until
 
 TYPED = REQUEST.replace("#needs-fix", "#delegated-fix")

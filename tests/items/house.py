@@ -14,9 +14,9 @@ from overhand.items import approve as approving
 from overhand.items import item as places
 from overhand.items import sync as items
 from overhand.policy import trust
+from overhand.policy.actor import Actor
 from overhand.policy.caller import Caller
 from overhand.policy.config import load
-from overhand.runs import run
 from overhand.system import detached
 from overhand.testing.project import ProjectDir
 from runtime.scene import QUICK, Scene, until
@@ -71,8 +71,8 @@ class House(Scene):
         os.write(GATES[self.path], b"\n")
 
     @property
-    def work(self) -> run.Work:
-        return run.Work(self.store, load(str(self.path)), BY)
+    def work(self) -> Actor:
+        return Actor(self.store, load(str(self.path)), BY)
 
     def write(self, path: str = AT, text: str = REQUEST) -> Path:
         file = self.path / path

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.items import approve, item, typed
 from overhand.policy import config
+from overhand.policy.actor import Actor
 from overhand.policy.caller import Caller
 from overhand.record import log, store
 from overhand.runs import finish, prepare, run
@@ -48,7 +49,7 @@ vars(store)["write_new"] = vars(run)["write_new"] = vars(prepare)["write_new"] =
 
 
 def main(root: str, step: str, word: str) -> None:
-    work = run.Work(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
+    work = Actor(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
     if step == "record":  # an approval that dies as soon as the record is made
         log.write = once(log.write)
         step = "approve"

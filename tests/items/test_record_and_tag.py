@@ -14,6 +14,7 @@ from overhand.items import approve, item, sync, typed
 from overhand.policy.caller import Caller
 from overhand.record import log
 from overhand.runs import finish, run
+from overhand.system import lock
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def ended(house: House, task: str, told: Callable[[State], None] = lambda _: Non
 def test_a_verdict_is_told_before_the_tag_can_show_it(house: House, claimed: str) -> None:
     """Whoever waits for the tag looks into the daemon's log next; who holds the task keeps everybody from the tag."""
     path, told = f"{house.store.folder(claimed)}/{log.LOG}", list[object]()
-    ended(house, claimed, lambda state: told.append((state["status"], house.tag(), log.is_held(path))))
+    ended(house, claimed, lambda state: told.append((state["status"], house.tag(), lock.is_held(path))))
     assert (told, house.tag()) == ([("failed", "#claimed-fix", True)], "#needs-fix")
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from mcp_server.test_door import READY, Line, hello
 from overhand.questions import blocked
-from overhand.record import log
 from overhand.record.store import Store
+from overhand.system import lock
 from overhand.testing.project import make_project
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     store = Store(str(house.path))
     (place,) = until(lambda: list(house.path.glob(".agent-workspaces/caller-*/runs/*")), "a run")
     task_id = place.parent.parent.name
-    locks = until(lambda: [one for one in place.glob("waiting/*") if log.is_held(str(one))], "its waiting")
+    locks = until(lambda: [one for one in place.glob("waiting/*") if lock.is_held(str(one))], "its waiting")
     assert blocked.waits_on(str(place))
     (house.path / "cancel").touch()
-    until(lambda: not any(one.exists() and log.is_held(str(one)) for one in locks), "the end of its waiting")
+    until(lambda: not any(one.exists() and lock.is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
         assert not blocked.asks(str(place), store.state(task_id))
     (house.path / "over").touch()

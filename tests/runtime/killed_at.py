@@ -16,6 +16,7 @@ from typing import Any
 
 from overhand import cli
 from overhand.policy import config
+from overhand.policy.actor import Actor
 from overhand.record import log, store
 from overhand.runs import control, finish, run
 from overhand.system import files
@@ -54,7 +55,7 @@ vars(store)["write_new"] = vars(run)["write_new"] = new  # both have it by its n
 
 
 def main(root: str, task: str, step: str) -> None:
-    work = run.Work(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
+    work = Actor(store.Store(root), config.load(root), {"kind": "overhand", "via": "test"})
     if step == "start":
         run.start(work, task)
     elif step == "settle":

@@ -16,7 +16,7 @@ from overhand.policy import trust
 from overhand.record import log, model
 from overhand.record.store import Store
 from overhand.supervisor import client
-from overhand.system import members
+from overhand.system import lock, members
 from overhand.system import processes as proc
 from overhand.testing import processes
 from overhand.testing.strays import SLEEP
@@ -184,7 +184,7 @@ class Scene:
         with self.store.locked(task, {"kind": "test"}):
             os.kill(pid, signal.SIGSTOP)
             threads = f"/proc/{pid}/task"
-            until(lambda: all(log.is_stopped(int(name)) for name in os.listdir(threads)), f"process {pid} stopped")
+            until(lambda: all(lock.is_stopped(int(name)) for name in os.listdir(threads)), f"process {pid} stopped")
         try:
             yield
         finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from overhand.policy.actor import Actor
 from overhand.policy.config import Config
 from overhand.runs import finish, run
 from overhand.system import members, processes
@@ -52,7 +53,7 @@ def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
     says(scene, EVERYTHING)
     scene.shell("worker", "until test -e go; do sleep 0.5; done; cat worker.said", control=True)  # there are many
     scene.project.config(f"[limits]\nmax_parallel = {POINTS}\n")
-    work = run.Work(scene.store, Config(), {"kind": "overhand", "via": "test"})
+    work = Actor(scene.store, Config(), {"kind": "overhand", "via": "test"})
     codes = []
     for number, task in enumerate(unheard(scene, POINTS // 2)):
         codes.append(step(scene, task, "hear", number * 2))  # behind one write is before the next one

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.record import log
-from overhand.system import processes
+from overhand.system import lock, processes
 from overhand.testing.project import make_project
 from runtime.scene import Scene, lines, until
 
@@ -187,7 +187,7 @@ def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         holder.send_signal(signal.SIGSTOP)
-        until(lambda: log.is_stopped(holder.pid), "it is stopped")
+        until(lambda: lock.is_stopped(holder.pid), "it is stopped")
         error = scene.json("run", task, code=3)["error"]
         assert error["code"] == "LOCK_BUSY"
         assert f"process {holder.pid}, which is stopped" in error["message"]
@@ -226,10 +226,10 @@ def test_a_lock_file_that_was_replaced_is_locked_anew(tmp_path: Path) -> None:
 
 def test_a_lock_is_not_inherited(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    with log.Lock(path, "x"):
+    with lock.Lock(path, "x"):
         sleeper = subprocess.Popen([shutil.which("sleep") or "sleep", "60"], close_fds=False)
     try:
-        with log.Lock(path, "x"):  # it waits: a child lets go of what it does not inherit a little after it began
+        with lock.Lock(path, "x"):  # it waits: a child lets go of what it does not inherit a little after it began
             pass
     finally:
         sleeper.kill()

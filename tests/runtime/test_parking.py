@@ -18,7 +18,7 @@ from overhand.questions import record
 from overhand.record import log, model
 from overhand.supervisor import watches as watching
 from overhand.system import bell as bells
-from overhand.system import files
+from overhand.system import files, lock
 from overhand.system.jsonline import dumps
 from overhand.verbs import ask
 from runtime.scene import QUICK, kill, lines, until
@@ -171,7 +171,7 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
 
 def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves its mark and lets go of its lock after somebody has looked into the folder and before the next look."""
-    call, really = record.Blocked(str(tmp_path), 1), log.is_held
+    call, really = record.Blocked(str(tmp_path), 1), lock.is_held
     call.__enter__()
 
     def meanwhile(path: str) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.policy import config
+from overhand.policy.actor import Actor
 from overhand.record import log, model
 from overhand.record.children import Children
 from overhand.runs import run
@@ -230,7 +231,7 @@ def test_queued_children_go_as_well(scene: Scene) -> None:
 def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_judged(scene: Scene) -> None:
     task, child = above_and_queued_below(scene)
     scene.kill_supervisor()
-    run.stop(run.Work(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
+    run.stop(Actor(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
     with scene.store.locked(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
         assert client.call(scene.store, [child])
         assert client.call(scene.store, [child])  # by now the queue was looked at once

@@ -13,6 +13,7 @@ from overhand import Project
 from overhand.errors import NotTrusted
 from overhand.policy import trust
 from overhand.record import log
+from overhand.system import lock
 from overhand.testing.project import make_project
 from runtime.scene import until
 from verbs.terminal import at_a_terminal
@@ -222,7 +223,7 @@ def test_show_on_a_terminal_marks_a_result_as_seen(overhand_project: ProjectDir)
     shown = overhand_project.run("show", "1", "--json").json
     assert shown["headline"] == "ready"
     judged = overhand_project.path / shown["folder"] / log.LOG
-    until(lambda: not log.is_held(str(judged)), "the verdict on the disk: `show` does not wait for a busy task")
+    until(lambda: not lock.is_held(str(judged)), "the verdict on the disk: `show` does not wait for a busy task")
     code, screen = at_a_terminal(overhand_project, "show", "1")
     assert (code, "UNVERIFIED" in screen) == (0, True)
     assert overhand_project.run("show", "1", "--json").json["headline"] == "done"

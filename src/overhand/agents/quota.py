@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from overhand.agents import Agent
     from overhand.agents.stream import Heard
+    from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Store
     from overhand.record.task import Event, Run, State
-    from overhand.runs.run import Work
 
 LIMIT = "limit"  # the status of a run that met it: no attempt is spent, the task is queued again
 _FIRST, _MOST = 60.0, 1800.0  # seconds to wait where nobody says how long; doubled each time
@@ -225,7 +225,7 @@ def stand_in(store: Store, state: State, config: Config) -> str | None:
         return None
 
 
-def hand_over(work: Work, task_id: str, agent: str, other: str) -> None:
+def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
     """A queued task whose agent is paused goes to another one."""
     with work.store.locked(task_id, work.by) as task:
         state = task.state

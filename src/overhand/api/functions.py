@@ -19,6 +19,7 @@ from overhand.documents import handoff as handoffs
 from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
 from overhand.policy import caller
 from overhand.policy import config as configs
+from overhand.policy.actor import Actor
 from overhand.questions import files, record
 from overhand.record import journal, log, model
 from overhand.record.store import new_run_id
@@ -28,7 +29,7 @@ from overhand.runs import result as paperwork
 from overhand.runs import resume as resuming
 from overhand.runs.judge import judge
 from overhand.supervisor import meter
-from overhand.system import detached
+from overhand.system import detached, git
 from overhand.system.files import write_file
 from overhand.verbs.delegate import draft, make, note_refusal, only_from_people
 from overhand.verbs.drafts import Drafted, alike
@@ -61,12 +62,12 @@ class Batch:
 
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
-        self.work = run.Work(session.store, config, who.by(session.via), sync_results=not shared)
+        self.work = Actor(session.store, config, who.by(session.via), sync_results=not shared)
         # with the HANDOFF, as text and as it is read; what is true later is read under the lock
         self.accepted: dict[str, tuple[State, str, handoffs.Handoff]] = {}
         self.results: dict[str, tuple[State, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
-        self.in_repository = worktree.repository(session.root) is not None
+        self.in_repository = git.repository(session.root) is not None
         self._fresh: list[Piece] = []  # accepted, and not brought to the disk yet
         self._kept = threading.Event()
         self._not_kept: BaseException | None = None

@@ -20,9 +20,10 @@ from overhand.plans import executor, results
 from overhand.plans import task as starting
 from overhand.plans.situations import situation
 from overhand.questions import wait
-from overhand.record import log, model
+from overhand.record import model
 from overhand.runs import finish, run
 from overhand.supervisor import client
+from overhand.system.lock import Lock
 from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ class Performance:
     def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> State:
         """Make the plan's task and its run, and carry it from now on."""
         options = {**given, "no_start": True}  # nobody else is to begin it
-        state = starting.make(self.batch.session, self.batch.who, plan, source, options, self.find)
+        state = starting.make(self.batch.work, self.batch.who, plan, source, options, self.find)
         self.go_on(state)
         return state
 
     def go_on(self, state: State) -> None:
         """A run of a plan that nobody carries."""
         task_id, work = state["task_id"], self.batch.work
-        lock = log.Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
+        lock = Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
             with self.store.locked(task_id, work.by) as task:
                 if model.current_run(task.state) is None and not task.state["queued"]:

@@ -20,7 +20,6 @@ from overhand.api import functions as inprocess
 from overhand.api import plans as performing
 from overhand.api.pool import Pool
 from overhand.errors import BadInput, TimedOut
-from overhand.plans import task as starting
 from overhand.plans.model import Plan
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
@@ -273,7 +272,7 @@ class Project:
             state = performance.begin(made, source, given)
             self._plans.append(performance.thread)
         else:
-            state = starting.accept(self.session, made, source, given)
+            state = planrun.submit(self.session, made, source, given)
         task = Task(self, state["task_id"], state["handle"])
         return task.wait() if wait else task
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from overhand.agents.function import Call, Inquiry
     from overhand.api.pool import Pool
+    from overhand.policy.actor import Actor
     from overhand.record.task import Question
-    from overhand.runs.run import Work
 
 
 class Attention:
     """One run of a function, seen by the clock: its deadline, and how many of its calls wait for an answer."""
 
     def __init__(
-        self, work: Work, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
+        self, work: Actor, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
     ) -> None:
         self.work, self.task_id, self.run_id, self.pool = work, task_id, run_id, pool
         self._past_deadline = past_deadline

@@ -16,8 +16,8 @@ from overhand.items import alerts, stages, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import routes, trust
 from overhand.policy.caller import Caller
-from overhand.record import log, model
-from overhand.runs import spending
+from overhand.record import model
+from overhand.system import lock
 from overhand.system.files import read_file
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def approve(
     """
     drafted = draft(store, config, place, by, stage=stage, how=how, who=who or Caller())
     store.ensure()
-    with log.Lock(f"{store.own}/items.lock", "The list of approvals"):
+    with lock.Lock(f"{store.own}/items.lock", "The list of approvals"):
         same = places.patiently(f"{store.root}/{place.path}", lambda: _same(store, place))
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise changed(store, place, same)
@@ -239,7 +239,7 @@ def draft(store: Store, config: Config, place: Place, by: Event, *, stage: str, 
             **{name: True for name, is_so in marks.items() if is_so},
             **({} if agent.can_delegate else {"can_delegate": False}),
         },
-        "budget": spending.default(store, config, None),
+        "budget": config.budget.task or None,
         "item": _item(config, place, route, stage=stage, how=how, asked=str(by.get("user") or by.get("kind") or "")),
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}

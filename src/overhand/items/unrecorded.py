@@ -10,8 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
-from overhand.record import log
-from overhand.system import machine
+from overhand.system import lock, machine
 from overhand.system.files import read_file, remove, write_file
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def _change(
     store: Store, known: float | None = None, park: dict[str, Any] | None = None, keep: set[str] | None = None
 ) -> None:
     store.ensure()
-    with log.Lock(f"{store.own}/sightings.lock", "The list of tags that wait"):
+    with lock.Lock(f"{store.own}/sightings.lock", "The list of tags that wait"):
         found = _load(store)
         waiting = dict(found.get("waiting") or {})
         if keep is not None:
@@ -104,4 +103,4 @@ def alive_since(store: Store, at: float, until: float | None = None, margin: flo
 
 def _left_somebody(store: Store, state: State, run: Run) -> bool:
     """Whether a process of an ended run is still there: its shim waits for it, and holds the run's lock."""
-    return bool(run["leftovers"]) and log.is_held(f"{store.run_folder(state['task_id'], run['id'])}/life")
+    return bool(run["leftovers"]) and lock.is_held(f"{store.run_folder(state['task_id'], run['id'])}/life")

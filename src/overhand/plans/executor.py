@@ -22,14 +22,15 @@ from overhand.plans.situations import NEWS, attempt_of, is_unbegun, situation, w
 from overhand.questions import record
 from overhand.record import log, model
 from overhand.runs import checkpoints, prepare
+from overhand.system.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from overhand.agents import Agent
     from overhand.plans.model import Plan
+    from overhand.policy.actor import Actor
     from overhand.record.task import State
-    from overhand.runs.run import Work
 
 EVENTS = "plan.jsonl"
 LOCK = "plan.lock"
@@ -49,13 +50,13 @@ _STOPPED = {
 class Carrying:
     """One plan in the hands of the only process that carries it."""
 
-    work: Work
+    work: Actor
     task_id: str
     run_id: str
     plan: Plan
     state: progress.State
     ground: node_task.Ground
-    lock: log.Lock
+    lock: Lock
     file: int
     size: int
     cap: int  # nodes at the same time, 0 for as many as there are
@@ -340,7 +341,7 @@ _DO: dict[str, Callable[[Carrying, Command], list[Event]]] = {
 
 
 def open_plan(
-    work: Work,
+    work: Actor,
     task_id: str,
     run_id: str,
     *,
@@ -348,14 +349,14 @@ def open_plan(
     find: Callable[[str], Agent] | None = None,
     call: Callable[[str], None] = lambda _: None,
     cap: int | None = None,
-    lock: log.Lock | None = None,
+    lock: Lock | None = None,
 ) -> Carrying:
     """Take a plan over as it stands; raises Busy while another process carries it."""
     folder = work.store.folder(task_id)
     state = task.at_home(work, task_id, run_id)
     plan = results.read_plan(work.store, state)
     base = task.ground(work, plan, state, run_id, find)  # what may fail comes before the lock
-    held = log.Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
+    held = Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
     if lock is None:
         held.__enter__()
     else:
@@ -393,6 +394,6 @@ def open_plan(
     return carried
 
 
-def _cap(work: Work, plan: Plan) -> int:
+def _cap(work: Actor, plan: Plan) -> int:
     """The project's cap is kept by its supervisor; a few nodes more may wait there."""
     return work.config.max_parallel + _AHEAD if work.config.max_parallel and not plan.max_parallel else 0

@@ -17,10 +17,9 @@ from overhand.plans import node_task, record, refs, results
 from overhand.plans.progress import Event
 from overhand.plans.situations import attempt_of, is_unbegun, situation
 from overhand.plans.strategy import score
-from overhand.policy import caller, trust
+from overhand.policy import trust
 from overhand.record import journal, model
 from overhand.runs import messages, prepare, run, spending
-from overhand.supervisor import client
 from overhand.system import machine
 from overhand.system.files import write_file
 from overhand.system.jsonline import dumps
@@ -31,12 +30,11 @@ if TYPE_CHECKING:
     from overhand.plans.executor import Carrying
     from overhand.plans.model import Node, Plan
     from overhand.plans.progress import Command
+    from overhand.policy.actor import Actor
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Draft, Locked, Piece
+    from overhand.record.store import Draft, Locked, Piece, Store
     from overhand.record.task import State
-    from overhand.runs.run import Work
-    from overhand.verbs import Session
 
 AGENT = Agent(model.PLAN, model.PLAN)
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
@@ -45,53 +43,41 @@ _GIVEN_UP = "its plan cannot go on"
 _SHOWN = 50  # nodes that the plan's own HANDOFF.md names
 
 
-def accept(session: Session, plan: Plan, source: str, options: Mapping[str, Any] | None = None) -> State:
-    """Make the plan's task, under the guards of any delegation, and hand it to the supervisor.
-
-    Options: `after`, `budget`, `settings`, `no_start`, `trusted`: somebody vouches for its commands.
-    """
-    given = dict(options or {})
-    who = caller.caller(session.store)
-    state = make(session, who, plan, source, given)
-    if not given.get("no_start") and not client.call(session.store, [state["task_id"]]):
-        session.tell(
-            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
-        )
-    return state
-
-
 def make(
-    session: Session,
+    actor: Actor,
     who: Caller,
     plan: Plan,
     source: str,
     given: Mapping[str, Any],
     find: Callable[[str], Agent] | None = None,
 ) -> State:
-    """The plan's task, once nothing speaks against any of its nodes."""
-    config = trust.settings(session.root)
+    """The plan's task, once nothing speaks against any of its nodes.
+
+    Given: `after`, `budget`, `settings`, `no_start`, `trusted` (a person vouches for its commands).
+    """
+    root = actor.store.root
     if not given.get("trusted"):
         _only_from_people(who, plan)
-    _look_at_agents(session, who, plan, find or (lambda name: files.find(session.root, name, config)))
-    drafted = draft(session, who, plan, source, given)
-    _look_at_nodes(session, plan, drafted, find)
-    (state,) = session.store.new_tasks([drafted], who.by(session.via), start=not given.get("no_start"))
+    _look_at_agents(root, who, plan, find or (lambda name: files.find(root, name, actor.config)))
+    drafted = draft(actor.store, who, plan, source, given)
+    _look_at_nodes(actor, plan, drafted, find)
+    (state,) = actor.store.new_tasks([drafted], actor.by, start=not given.get("no_start"))
     return state
 
 
-def _look_at_agents(session: Session, who: Caller, plan: Plan, find: Callable[[str], Agent]) -> None:
+def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Agent]) -> None:
     """Every agent exists, is trusted and may be delegated to by whoever runs the plan."""
     names = {node.agent for node in plan.nodes.values()} | {plan.failure.fallback} - {"", "partial"}
     for name in sorted(names):
         agent = find(name)
-        trust.require(session.root, agent.trusted_with)
+        trust.require(root, agent.trusted_with)
         guards.check_delegation(who, agent)
 
 
-def _look_at_nodes(session: Session, plan: Plan, drafted: Draft, find: Callable[[str], Agent] | None) -> None:
+def _look_at_nodes(actor: Actor, plan: Plan, drafted: Draft, find: Callable[[str], Agent] | None) -> None:
     """What any guard has against any node is told now, all of it, and nothing is spawned."""
     like = model.fold("plan", [{"e": "created", **drafted[2], "agent": model.PLAN}])
-    base = node_task.ground(session.store, trust.settings(session.root), plan, like, "", find=find)
+    base = node_task.ground(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
         raise Refused(
             " ".join(problem.message for problem in refused[:20]),
@@ -114,7 +100,7 @@ def _only_from_people(who: Caller, plan: Plan) -> None:
             )
 
 
-def draft(session: Session, who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Draft:
+def draft(store: Store, who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Draft:
     """The plan as a task: what it was read from, and what was read."""
     raw = dumps(record.dump(plan)).encode("utf-8", "replace")
     handoff = handoffs.filled(handoffs.Handoff(task=plan.task.strip() or "A plan", context=_told(plan)), None)
@@ -127,7 +113,7 @@ def draft(session: Session, who: Caller, plan: Plan, source: str, given: Mapping
         "path": [*who.path, model.PLAN],
         "timeout": plan.timeout or 0.0,
         "level": who.level,
-        "after": session.store.resolve(str(after)) if after else None,
+        "after": store.resolve(str(after)) if after else None,
         "settings": {**dict(given.get("settings") or {}), model.PLAN: hashlib.sha256(raw).hexdigest()},
         "budget": str(budget) if budget else None,
     }
@@ -148,7 +134,7 @@ def _told(plan: Plan) -> str:
 # its run
 
 
-def begin(work: Work, task_id: str) -> str | None:
+def begin(work: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if somebody else began it or it is no longer wanted."""
     state = work.store.state(task_id)
     try:
@@ -176,7 +162,7 @@ def move_in(task: Locked, run_id: str) -> None:
     task.append({"e": "run.started", "run": run_id})
 
 
-def at_home(work: Work, task_id: str, run_id: str) -> State:
+def at_home(work: Actor, task_id: str, run_id: str) -> State:
     """A plan's task, whose run has begun for good: a kill may have come before that."""
     state = work.store.state(task_id)
     if state["runs"][-1]["state"] == "starting":
@@ -192,7 +178,7 @@ def began(state: State) -> float:
     return machine.epoch(state["runs"][-1]["created"])
 
 
-def made(work: Work, plan_id: str) -> list[State]:
+def made(work: Actor, plan_id: str) -> list[State]:
     """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
     states = [s for s in work.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == plan_id]
     return sorted(states, key=lambda state: (state["judged"] is None, state["judged"] or "", state["task_id"]))
@@ -207,7 +193,7 @@ def found(children: Sequence[State], plan: Plan) -> list[Event]:
     ]
 
 
-def give_up(work: Work, task_id: str, run_id: str, why: str) -> list[str]:
+def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
     with work.store.locked(task_id, work.by) as task:
         current = model.current_run(task.state)
@@ -223,14 +209,14 @@ def give_up(work: Work, task_id: str, run_id: str, why: str) -> list[str]:
 
 
 def ground(
-    work: Work, plan: Plan, state: State, run_id: str, find: Callable[[str], Agent] | None = None
+    work: Actor, plan: Plan, state: State, run_id: str, find: Callable[[str], Agent] | None = None
 ) -> node_task.Ground:
     """What the nodes stand on."""
     made = node_task.ground(work.store, _settings(work, state), plan, state, run_id, find=find, hint=score(plan).level)
     return with_messages(work, made, state)
 
 
-def _settings(work: Work, state: State) -> Config:
+def _settings(work: Actor, state: State) -> Config:
     """The plan's own settings count for as long as the project's can be read; what it began with goes on without."""
     try:
         return work.config_of(state)
@@ -238,7 +224,7 @@ def _settings(work: Work, state: State) -> Config:
         return work.config
 
 
-def with_messages(work: Work, made: node_task.Ground, state: State) -> node_task.Ground:
+def with_messages(work: Actor, made: node_task.Ground, state: State) -> node_task.Ground:
     """What was sent to the plan is for all nodes that begin later."""
     if not state["messages"]:
         return made
@@ -363,7 +349,7 @@ def go_on(carried: Carrying, command: Command, task_id: str) -> None:
         task.append(accepted, sync=True)
 
 
-def stop(work: Work, task_id: str, how: str, why: str) -> State:
+def stop(work: Actor, task_id: str, how: str, why: str) -> State:
     """A queued node is taken out, a live one is asked; its task after that."""
     with work.store.locked(task_id, work.by) as task:
         current = model.current_run(task.state)

@@ -6,8 +6,8 @@ import os
 from contextvars import ContextVar
 
 from overhand.errors import NotAllowed, OverhandError
-from overhand.record import log, model
-from overhand.system import processes
+from overhand.record import model
+from overhand.system import lock, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ _process_signs: dict[tuple[int, str], list[tuple[str, str]]] = {}
 
 def _signs_of_process(store: Store) -> list[tuple[str, str]]:
     chain = processes.ancestors(os.getpid())
-    supervisor = log.holder(f"{store.own}/lock")
+    supervisor = lock.holder(f"{store.own}/lock")
     if supervisor in chain:  # what is above it is whoever happened to start it
         chain = chain[: chain.index(supervisor)]
     found = [sign for pid in chain if (sign := run_of_place(store, processes.shim_place(pid)))]
@@ -158,7 +158,7 @@ def _from_run(store: Store, state: State, run: Run) -> Caller:
         depth=state["depth"],
         path=tuple(state["path"]),
         left=left,
-        live=run["state"] != "ended" and log.is_held(f"{place}/life"),
+        live=run["state"] != "ended" and lock.is_held(f"{place}/life"),
         can_delegate=bool(state["settings"].get("can_delegate", True)),
         level=state["level"],
     )

@@ -6,8 +6,8 @@ import os
 
 from overhand.errors import OverhandError
 from overhand.policy import config
-from overhand.record import log
 from overhand.system.files import read_file, write_file
+from overhand.system.lock import Lock
 
 _MAX = 1 << 20
 
@@ -61,5 +61,5 @@ def _forget(gone: set[str]) -> None:
         return
 
 
-def _locked() -> log.Lock:
-    return log.Lock(place(), "The list of projects", 0.5, signed=False)
+def _locked() -> Lock:
+    return Lock(place(), "The list of projects", 0.5, signed=False)

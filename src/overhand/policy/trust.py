@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotTrusted, StorageFailed, storage_failed
 from overhand.policy import config
-from overhand.record import log
+from overhand.system import lock
 from overhand.system.files import MAX_PLAN, read_file, write_file
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def _below(folder: str) -> list[str]:
 
 def _is_untracked(root: str, name: str) -> bool:
     """Whether this file cannot have come with the repository."""
-    from overhand.runs import worktree
+    from overhand.system import git
 
-    return worktree.is_untracked(root, name)
+    return git.is_untracked(root, name)
 
 
 def place() -> str:
@@ -108,14 +108,14 @@ def vouches(root: str, name: str, raw: bytes) -> bool:
     return _known(root).get(name) == hashlib.sha256(raw).hexdigest()
 
 
-def _own_folder() -> log.Lock:
+def _own_folder() -> lock.Lock:
     """The user's folder, for one writer at a time."""
     folder = config.user_folder()
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise storage_failed(error, "Cannot remember what is trusted") from error
-    return log.Lock(f"{folder}/trust.lock", "The list of trusted files")
+    return lock.Lock(f"{folder}/trust.lock", "The list of trusted files")
 
 
 def marks(root: str, names: Iterable[str]) -> dict[str, str]:

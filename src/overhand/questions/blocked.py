@@ -12,12 +12,13 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import files
-from overhand.record import log, model
+from overhand.record import model
+from overhand.system import lock
 from overhand.system.files import read_file
 
 if TYPE_CHECKING:
+    from overhand.policy.actor import Actor
     from overhand.record.task import Run, State
-    from overhand.runs.run import Work
 
 AGAIN = 30.0  # seconds within which an agent that was told to call again should do so
 QUIET = 5.0  # seconds without a sign of life after which a question in a file is taken to be waited for
@@ -26,7 +27,7 @@ QUIET = 5.0  # seconds without a sign of life after which a question in a file i
 def asks(place: str, state: State) -> bool:
     """Whether one of its processes waits in `ask`, or was told a moment ago to call again."""
     folder = f"{place}/waiting"
-    if any(name.startswith("ask-") and log.is_held(f"{folder}/{name}") for name in _names(folder)):
+    if any(name.startswith("ask-") and lock.is_held(f"{folder}/{name}") for name in _names(folder)):
         return True
     # only now: a call leaves its mark before it lets go of its lock
     marks = [name for name in _names(folder) if name.startswith("again-")]
@@ -36,13 +37,13 @@ def asks(place: str, state: State) -> bool:
 def waits_on(place: str) -> bool:
     """Whether one of its processes still waits for an answer or a task: a look that costs next to nothing."""
     folder = f"{place}/waiting"
-    return any(not name.startswith("again-") and log.is_held(f"{folder}/{name}") for name in _names(folder))
+    return any(not name.startswith("again-") and lock.is_held(f"{folder}/{name}") for name in _names(folder))
 
 
 def waits_for_task(place: str) -> bool:
     """Whether one of its processes waits for a task that it delegated."""
     folder = f"{place}/waiting"
-    return any(name[0].isdigit() and log.is_held(f"{folder}/{name}") for name in _names(folder))
+    return any(name[0].isdigit() and lock.is_held(f"{folder}/{name}") for name in _names(folder))
 
 
 def has_file_question(state: State, run: Run) -> bool:
@@ -50,7 +51,7 @@ def has_file_question(state: State, run: Run) -> bool:
     return any(q["via"] == "file" and q["run"] == run["id"] for q in model.open_questions(state))
 
 
-def attend(work: Work, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
+def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take up what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
     state, unsettled = files.take(work.store, work.store.state(task_id), work.by)
     files.ring_again(work.store, state)
@@ -66,7 +67,7 @@ def attend(work: Work, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     return unsettled
 
 
-def is_blocked(work: Work, state: State, run: Run, *, quiet: bool, child_waits: bool) -> bool:
+def is_blocked(work: Actor, state: State, run: Run, *, quiet: bool, child_waits: bool) -> bool:
     """Known to be blocked, by any of the signs."""
     place = work.store.run_folder(state["task_id"], run["id"])
     if asks(place, state):
@@ -76,7 +77,7 @@ def is_blocked(work: Work, state: State, run: Run, *, quiet: bool, child_waits: 
     return quiet and has_file_question(state, run)
 
 
-def may_park(work: Work, task_id: str) -> bool:
+def may_park(work: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
     state = work.store.state(task_id)
     run = model.current_run(state)

@@ -306,10 +306,10 @@ def has_leftovers(store: Store, state: State) -> bool:
     last = state["runs"][-1] if state["runs"] else None
     if last is None or not last["leftovers"]:
         return False
-    from overhand.record import log
     from overhand.system import detached as handles
+    from overhand.system import lock
 
-    spare = frozenset(filter(None, [log.holder(f"{store.own}/lock")]))
+    spare = frozenset(filter(None, [lock.holder(f"{store.own}/lock")]))
     return bool(handles.leftovers(store.run_folder(state["task_id"], last["id"]), f"OVERHAND_RUN={last['id']}", spare))
 
 

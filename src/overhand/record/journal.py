@@ -13,6 +13,7 @@ from overhand.errors import OverhandError, storage_failed
 from overhand.record import log
 from overhand.system import machine
 from overhand.system.jsonline import loads
+from overhand.system.lock import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def _begin_afresh(own: str, workspaces: str, size: int) -> None:
             os.ftruncate(lock.fd, 0)
 
 
-def _locked(own: str) -> log.Lock:
-    return log.Lock(f"{own}/{NAME}", "The journal of batches", signed=False)
+def _locked(own: str) -> Lock:
+    return Lock(f"{own}/{NAME}", "The journal of batches", signed=False)
 
 
 def _entry(workspaces: str, task_id: str, start: int, text: bytes | None) -> bytes:
@@ -126,7 +127,7 @@ def _mend(folder: str, pieces: Iterable[tuple[int, bytes]]) -> None:
     """A log that lost its end, or all of it, gets it back; a folder that is gone was cleaned away."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return
-    with log.Lock(f"{folder}/{log.LOG}", f"Task {os.path.basename(folder)}", signed=False) as lock:
+    with Lock(f"{folder}/{log.LOG}", f"Task {os.path.basename(folder)}", signed=False) as lock:
         found = os.pread(lock.fd, lock.size, 0)
         wanted = kept = found.rstrip(b"\0")  # some file systems keep the length and lose the content
         for start, text in pieces:

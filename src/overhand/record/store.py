@@ -8,6 +8,7 @@ import time
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
 from overhand.record import log, model
 from overhand.system.files import is_there, random_text, read_file, remove, write_file, write_new
+from overhand.system.lock import PATIENCE, Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class Store:
     def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
         path = f"{self.own}/handles"
         lost = [] if os.path.exists(path) else [s for s in self.states() if s["handle"]]
-        with log.Lock(path, "The list of handles") as lock:
+        with Lock(path, "The list of handles") as lock:
             size = os.fstat(lock.fd).st_size
             tail = os.pread(lock.fd, 300, max(0, size - 300)).decode("utf-8", "replace")
             # the first line is the lock's signature: a lone number; a crash may have left a torn last line
@@ -309,7 +310,7 @@ class Store:
                 (number,) = self._take_handles([task_id])
                 task.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
 
-    def locked(self, task_id: str, by: Event, patience: float = log.PATIENCE, known: State | None = None) -> Locked:
+    def locked(self, task_id: str, by: Event, patience: float = PATIENCE, known: State | None = None) -> Locked:
         """Hold a task's lock: the state inside is the truth until it is released.
 
         A state that is known already is taken for it if nothing was appended since.

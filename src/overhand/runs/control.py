@@ -22,9 +22,9 @@ from overhand.record import model
 from overhand.runs import checkpoints, prompt
 
 if TYPE_CHECKING:
+    from overhand.policy.actor import Actor
     from overhand.record.store import Store
     from overhand.record.task import Event, State
-    from overhand.runs.run import Work
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
@@ -88,7 +88,7 @@ class Hearing:
         self.place, self.listener, self.rest, self.speaking = 0, Listener(), b"", False
 
 
-def hear(work: Work, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
+def hear(work: Actor, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
     """Carry out what was heard; whether there was anything."""
     commands = hearing.heard(last=last)
     try:
@@ -100,7 +100,7 @@ def hear(work: Work, task_id: str, hearing: Hearing, *, last: bool = False) -> b
     return bool(commands)
 
 
-def drain(work: Work, state: State) -> State:
+def drain(work: Actor, state: State) -> State:
     """Hear the whole stream of the run that has ended, before it is judged."""
     ended = state["runs"][-1]
     if ended["control"]:
@@ -110,7 +110,7 @@ def drain(work: Work, state: State) -> State:
     return state
 
 
-def carry_out(work: Work, task_id: str, run_id: str, command: Command) -> None:
+def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
     state = work.store.state(task_id)
@@ -142,7 +142,7 @@ def _plain(text: str, most: int) -> str:
     return record.shorten(shown.strip(), most)
 
 
-def _note(work: Work, task_id: str, event: Event) -> None:
+def _note(work: Actor, task_id: str, event: Event) -> None:
     with work.store.locked(task_id, work.by) as task:
         if any(known.get("at") == event["at"] for known in task.state["controls"]):
             return
@@ -156,7 +156,7 @@ def _note(work: Work, task_id: str, event: Event) -> None:
                 task.append({"e": "notice", "text": event["error"]})
 
 
-def _pause(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _pause(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
     if record.has_unread(work.store, state):  # perhaps this very question, from before a crash: then it is the same
         files.take(work.store, state, work.by)
@@ -164,7 +164,7 @@ def _pause(work: Work, state: State, run_id: str, command: Command, cause: str) 
     return {"seq": asked["seq"]}
 
 
-def _checkpoint(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _checkpoint(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
     reason = command.reason or command.paragraph
     made = checkpoints.create(
         work.store, state["task_id"], work.by, run=run_id, reason=reason, why="control", cause=cause
@@ -172,7 +172,7 @@ def _checkpoint(work: Work, state: State, run_id: str, command: Command, cause: 
     return {"checkpoint": made}
 
 
-def _escalate(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _escalate(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
     """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
 
     A checkpoint that cannot be saved keeps nobody from calling for a person.
@@ -185,14 +185,14 @@ def _escalate(work: Work, state: State, run_id: str, command: Command, cause: st
         return {"error": _plain(f"Nothing was saved: {error}", 500)}
 
 
-def _resume(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _resume(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
     found = checkpoints.find(state, command.target)
     text = checkpoints.text_of(work.store, state["task_id"], found)
     seq = hand_over(work, state["task_id"], run_id, f"CONTROL: RESUME {found}", text, cause)
     return {"checkpoint": found, "seq": seq}
 
 
-def _delegate(work: Work, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _delegate(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
     """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
     if (made := child_of(work.store, cause)) is not None:
         return {"child": made["task_id"]}
@@ -260,7 +260,7 @@ def _told(out: str, code: int) -> Event:
 _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUME": _resume, "DELEGATE": _delegate}
 
 
-def hand_over(work: Work, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
+def hand_over(work: Actor, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
     """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
     with work.store.locked(task_id, work.by) as task:
         if cause in task.state["causes"]:
@@ -298,7 +298,7 @@ def owes_report(store: Store, child: State) -> bool:
         return False  # it was removed
 
 
-def report_to_parent(work: Work, child: State) -> str | None:
+def report_to_parent(work: Actor, child: State) -> str | None:
     """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on.
 
     The result and the next run are one write: a crash between them would leave a parent that waits for ever.

@@ -27,17 +27,19 @@ from overhand.system.files import read_file, write_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from overhand.policy.actor import Actor
     from overhand.record.store import Store
     from overhand.record.task import Event, Run, State
     from overhand.runs.evidence import Returned
-    from overhand.runs.run import Work
 
 MAX_REPAIRS = 2
 _COARSE = 2.0  # seconds that the times of files may be behind
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebody who may write can mend
 
 
-def finish(work: Work, task_id: str, *, patient: bool = False, told: Callable[[State], None] = lambda _: None) -> State:
+def finish(
+    work: Actor, task_id: str, *, patient: bool = False, told: Callable[[State], None] = lambda _: None
+) -> State:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient.
 
     `told` hears of a verdict of ours while the task is locked: before anybody can have the tag of an item show it. Of
@@ -61,7 +63,7 @@ def finish(work: Work, task_id: str, *, patient: bool = False, told: Callable[[S
     return state
 
 
-def _finish(work: Work, task_id: str, patient: bool, told: Callable[[State], None]) -> State:
+def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[State], None]) -> State:
     state = work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
@@ -176,7 +178,7 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
 
 
 def gather(
-    work: Work,
+    work: Actor,
     state: State,
     ended: Run,
     place: str,
@@ -232,14 +234,14 @@ def gather(
     return Case(work, state, ended, place, returned, found, look_at)
 
 
-def checks_after(work: Work, state: State, folder: str) -> list[CheckFact]:
+def checks_after(work: Actor, state: State, folder: str) -> list[CheckFact]:
     """The checks on the result, beside what they said on the base."""
     base = f"{work.store.folder(state['task_id'])}/checks/before"
     before = prepare.run_checks(work, state, base) if os.path.isdir(base) else []
     return prepare.run_checks(work, state, folder, before)
 
 
-def _changes(work: Work, state: State, ended: Run, place: str) -> tuple[list[str] | None, bool]:
+def _changes(work: Actor, state: State, ended: Run, place: str) -> tuple[list[str] | None, bool]:
     """Files that changed since the run began, or the one that it repairs, and whether nobody else was at work then."""
     first = ended
     for earlier in reversed([run_ for run_ in state["runs"] if run_["id"] != ended["id"]]):
@@ -324,7 +326,7 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
     return spec.get("level") != "read" or not all(p.code.startswith(_OF_WRITERS) for p in verdict.errors)
 
 
-def _send_back(work: Work, task_id: str, run_id: str, place: str, verdict: Verdict) -> State:
+def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> State:
     write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
     with work.store.locked(task_id, work.by) as task:
         if unjudged(task.state):

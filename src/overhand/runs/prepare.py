@@ -22,9 +22,9 @@ from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from overhand.documents.handoff import Handoff
+    from overhand.policy.actor import Actor
     from overhand.record.store import Locked, Store
     from overhand.record.task import Amount, Run, State
-    from overhand.runs.run import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Prepared:
     allowance: Amount | None = None  # what it may use
 
 
-def prepare(work: Work, state: State) -> Prepared:
+def prepare(work: Actor, state: State) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
     trust.require_seal(state)
     agent = files.find(work.store.root, state["agent"], work.config_of(state))
@@ -70,7 +70,7 @@ def take_baseline(store: Store, state: State, handoff: Handoff) -> None:
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
-def run_checks(work: Work, state: State, folder: str, before: list[Any] | None = None) -> list[Any]:
+def run_checks(work: Actor, state: State, folder: str, before: list[Any] | None = None) -> list[Any]:
     """The task's checks in the tree, with the evidence in `folder`."""
     return checks.run_all(
         state["checks"],
@@ -89,7 +89,7 @@ def is_unwanted(store: Store, task_id: str) -> bool:
     return now["stop"] is not None or now["status"] == "cancelled"
 
 
-def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+def lay_out(work: Actor, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     state, store = task.state, work.store
     place = store.run_folder(task.task_id, run_id)
@@ -138,7 +138,7 @@ def lay_out(work: Work, task: Locked, run_id: str, prepared: Prepared) -> tuple[
     return job, spec
 
 
-def _spec(work: Work, task: Locked, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
+def _spec(work: Actor, task: Locked, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
     """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
     state, limits = task.state, work.config_of(task.state)
     return {

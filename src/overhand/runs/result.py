@@ -12,25 +12,25 @@ from overhand.documents import returns
 from overhand.documents.layout import Section
 from overhand.errors import OverhandError
 from overhand.policy import budget
-from overhand.record import log
 from overhand.runs import context, report, worktree
+from overhand.system import lock
 from overhand.system.files import put_file, read_file, second_name, write_file
 from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from overhand.policy.actor import Actor
     from overhand.record.task import Event, Run, State
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
-    from overhand.runs.run import Work
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A run that has ended, with everything found about it: what is judged, and what the receipt is made of."""
 
-    work: Work
+    work: Actor
     state: State
     ended: Run
     place: str
@@ -177,14 +177,14 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
     return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
 
 
-def collect_decisions(work: Work, state: State, decisions: list[dict[str, str]]) -> None:
+def collect_decisions(work: Actor, state: State, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
     place = work.config_of(state).decisions
     path = os.path.join(work.store.root, place)
     if worktree.inside(work.store.root, place) is None:
         raise OverhandError(f"decisions = {place!r} is outside the project.")
     link = os.path.relpath(work.store.folder(state["task_id"]), os.path.dirname(path))
-    with log.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
+    with lock.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)
         text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
         known = set(text.splitlines())

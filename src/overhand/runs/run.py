@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from overhand.agents import driver
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.items import sync
-from overhand.policy import config as configs
+from overhand.policy.actor import Actor
 from overhand.record import model
 from overhand.record.children import Children
 from overhand.record.store import Locked, Store, new_run_id, open_states
@@ -18,31 +18,11 @@ from overhand.system import detached, machine
 from overhand.system.files import read_file, write_file, write_new
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from overhand.agents import Agent
-    from overhand.policy.config import Config
     from overhand.record.task import Event, Run, State
 
 MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What every step needs: where, under which settings, in whose name, with which environment."""
-
-    store: Store
-    config: Config
-    by: Event
-    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    sync_results: bool = True  # False in a batch, which brings its results to the disk together
-    spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
-    children: Children | None = None  # what is known of who delegated whom, where much is stopped
-
-    def config_of(self, state: State) -> Config:
-        """The settings in force for this task."""
-        return configs.of_task(self.store.root, self.config, state["settings"])
 
 
 def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
@@ -75,7 +55,7 @@ def created(run_id: str, agent: str, driver_name: str, timeout: float, *, contro
     }
 
 
-def start(work: Work, task_id: str) -> bool:
+def start(work: Actor, task_id: str) -> bool:
     """Start a queued task's next run, detached; False if somebody else did or it is no longer wanted."""
     state = work.store.state(task_id)
     try:
@@ -140,7 +120,7 @@ def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) 
     task.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
 
 
-def settle(work: Work, task_id: str, *, cause: str | None = None) -> State:
+def settle(work: Actor, task_id: str, *, cause: str | None = None) -> State:
     """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
     with work.store.locked(task_id, work.by) as task:
         run = model.current_run(task.state)
@@ -205,7 +185,7 @@ def living_members(store: Store, state: State, spare: frozenset[int] = frozenset
     return found
 
 
-def stop_children(work: Work, state: State) -> list[str]:
+def stop_children(work: Actor, state: State) -> list[str]:
     """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
     ended = state["runs"][-1] if state["runs"] else None
     if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state, ended):
@@ -238,7 +218,7 @@ def same_pid_world(run: Run) -> bool:
     return run["boot"] == machine.boot() and run["pidns"] in ("", machine.pid_namespace())
 
 
-def stop(work: Work, task_id: str, cause: str, grace: float) -> State:
+def stop(work: Actor, task_id: str, cause: str, grace: float) -> State:
     """End a live run's processes, then record its end."""
     state = work.store.state(task_id)
     run = model.current_run(state)
@@ -259,7 +239,7 @@ def stop(work: Work, task_id: str, cause: str, grace: float) -> State:
     return state
 
 
-def _disown(work: Work, task_id: str, run_id: str, cause: str) -> State:
+def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> State:
     """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
     with work.store.locked(task_id, work.by) as task:
         run = model.find_run(task.state, run_id)
@@ -268,7 +248,7 @@ def _disown(work: Work, task_id: str, run_id: str, cause: str) -> State:
         return task.state
 
 
-def reject(work: Work, task_id: str, error: OverhandError) -> None:
+def reject(work: Actor, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
     with work.store.locked(task_id, work.by) as task:
         waiting = task.state["status"] is None and not task.state["runs"]  # a function is not queued before it begins
@@ -280,7 +260,7 @@ def reject(work: Work, task_id: str, error: OverhandError) -> None:
             )
 
 
-def cancel_queued(work: Work, task_id: str, why: str, status: str = "cancelled") -> bool:
+def cancel_queued(work: Actor, task_id: str, why: str, status: str = "cancelled") -> bool:
     """Take a task that has no run yet out of the queue."""
     with work.store.locked(task_id, work.by) as task:
         if not task.state["queued"]:

@@ -24,10 +24,10 @@ from overhand.system import machine
 from overhand.system.files import is_there, read_file
 
 if TYPE_CHECKING:
+    from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Locked, Store
     from overhand.record.task import Amount, Event, Run, State, Usage
-    from overhand.runs.run import Work
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
@@ -99,7 +99,7 @@ def capped_above(store: Store, state: State) -> list[State]:
 # holding and settling
 
 
-def reserve(work: Work, state: State) -> Amount | None:
+def reserve(work: Actor, state: State) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
     cap, above = budget.explicit(state), capped_above(work.store, state)
     if not above and not budget.is_cap(cap):
@@ -127,7 +127,7 @@ def _require_unspent(store: Store, owner: State) -> None:
         raise _used_up(owner, committed(store, owner), cap)
 
 
-def hold(work: Work, child: State, above: list[State], room: int = budget.STOP) -> Amount:
+def hold(work: Actor, child: State, above: list[State], room: int = budget.STOP) -> Amount:
     """See that a child holds something of the nearest budget above, of which less than `room` per cent is used.
 
     Where nothing is left, an open hold stays as it is; without one, BudgetExceeded.
@@ -143,7 +143,7 @@ def hold(work: Work, child: State, above: list[State], room: int = budget.STOP) 
     return mine
 
 
-def _hold(work: Work, task: Locked, child_id: str, cap: Amount, room: int) -> Amount:
+def _hold(work: Actor, task: Locked, child_id: str, cap: Amount, room: int) -> Amount:
     """The same, under the ancestor's lock, of a budget that is `cap` there."""
     store = work.store
     _mend(store, task, but=child_id)
@@ -190,7 +190,7 @@ def say(spent: Amount, cap: Amount) -> str:
     return ", ".join(filter(None, (tokens, budget.say_usd(spent["usd"]) if cap["usd"] else "")))
 
 
-def settle(work: Work, state: State) -> None:
+def settle(work: Actor, state: State) -> None:
     """A task may have come to rest: what it used takes the place of what it held, and so on upwards."""
     try:
         for above in capped_above(work.store, state):
@@ -203,7 +203,7 @@ def settle(work: Work, state: State) -> None:
         return  # somebody holds it: whoever reserves there next mends it
 
 
-def mend(work: Work, states: list[State]) -> None:
+def mend(work: Actor, states: list[State]) -> None:
     """Settle whatever a crash kept from being settled, from the leaves upwards."""
     for state in sorted(states, key=lambda state: -state["depth"]):
         try:
@@ -241,7 +241,7 @@ def default(store: Store, config: Config, parent: str | None) -> str | None:
 # one run
 
 
-def close_run(work: Work, state: State, ended: Run) -> State:
+def close_run(work: Actor, state: State, ended: Run) -> State:
     """Record what an ended run used: its reports, else an estimate."""
     usage = final(work.store.run_folder(state["task_id"], ended["id"]), ended) if not real(ended) else None
     usage = usage or _native(work.store, state, ended)

@@ -6,10 +6,10 @@ import glob
 import hashlib
 import os
 import stat
-import subprocess
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from overhand.runs.judge import FileFact
+from overhand.system.git import git, repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from overhand.documents.handoff import Deliverable
 
 Print = list[Any]  # [sha256, ctime_ns, inode]
-_GIT_PATIENCE = 30
 _SENSITIVE = (
     "test",
     "spec",
@@ -144,22 +143,11 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
     return facts
 
 
-def repository(root: str) -> str | None:
-    """The top of the git work tree around a folder, if there is one."""
-    folder = root
-    while not os.access(f"{folder}/.git", os.F_OK):  # a no costs less than an exception
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
-    return folder
-
-
 def snapshot(root: str) -> dict[str, Any] | None:
     """HEAD and the files that differ from it, each with a mark of its state; None where git cannot tell."""
     top = repository(root)
     listing = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", ".")
-    status = _git(root, *listing) if top else None
+    status = git(root, *listing) if top else None
     if top is None or status is None:
         return None
     head = ""
@@ -199,7 +187,7 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     changed = {path for path, mark in after["dirty"].items() if before["dirty"].get(path) != mark}
     changed |= {path for path in before["dirty"] if path not in after["dirty"]}
     if before["head"] != after["head"] and before["head"] and after["head"]:
-        names = _git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
+        names = git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
         committed = {name for name in names.split("\0") if name}
         # what was dirty before and is committed unchanged now is no change of this run; git cannot say, so list it
         changed |= committed
@@ -207,54 +195,6 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])
 
 
-class Tree(NamedTuple):
-    """A git worktree: where, on which branch, and whether its folder is gone."""
-
-    path: str
-    branch: str = ""
-    gone: bool = False
-
-
-def worktrees(root: str) -> list[Tree]:
-    """The further worktrees of the repository, without the main one; none where git cannot tell."""
-    listing = _git(root, "worktree", "list", "--porcelain", "-z") if repository(root) else None
-    found = []
-    for entry in (listing or "").split("\0\0")[1:]:
-        facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
-        if "worktree" in facts:
-            found.append(Tree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
-    return found
-
-
-def tag(root: str, name: str, message: str) -> str | None:
-    """Put a tag on the current commit; None where git cannot."""
-    nobody = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # where git does not know who you are
-    for who in ((), nobody):
-        if _git(root, *who, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
-            return name
-    return None
-
-
-def is_untracked(root: str, path: str) -> bool:
-    """Whether git knows this checkout, and not this file."""
-    return _git(root, "ls-files", "-z", "--", path) == ""
-
-
 def sensitive(paths: Iterable[str]) -> list[str]:
     """Changes a person should look at first: tests, checks, CI, settings."""
     return [path for path in paths if any(word in path.lower() for word in _SENSITIVE)]
-
-
-def _git(root: str, *args: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root, *args],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_GIT_PATIENCE,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

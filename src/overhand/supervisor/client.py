@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError, Refused, storage_failed
-from overhand.record import log, model
-from overhand.system import machine
+from overhand.record import model
+from overhand.system import lock, machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,8 +27,8 @@ def call(store: Store, tasks: Iterable[str]) -> bool:
     line = (json.dumps(message) + "\n").encode()
     if _send(store, line):
         return True
-    if (holder := running(store)) and log.is_stopped(holder):
-        raise log.busy(f"{store.own}/lock", "The supervisor's lock")
+    if (holder := running(store)) and lock.is_stopped(holder):
+        raise lock.busy(f"{store.own}/lock", "The supervisor's lock")
     if not may_start(store):
         return False
     store.ensure()
@@ -54,7 +54,7 @@ def remind(store: Store, tasks: Iterable[str]) -> bool:
 def running(store: Store) -> int | None:
     """The pid of the supervisor that holds the project's lock, if there is one."""
     path = f"{store.own}/lock"
-    return log.holder(path) if log.is_held(path) else None
+    return lock.holder(path) if lock.is_held(path) else None
 
 
 def may_start(store: Store) -> bool:
@@ -147,7 +147,7 @@ def _say(store: Store, line: bytes) -> bytes | None:
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     folder = own_folder(store)
     try:
-        peer.settimeout(log.PATIENCE)
+        peer.settimeout(lock.PATIENCE)
         peer.connect(address(store, folder))
         view = memoryview(line)
         while view:

@@ -22,7 +22,8 @@ from overhand.items import recovery, sync
 from overhand.plans import task
 from overhand.policy import config as configs
 from overhand.policy import projects, trust
-from overhand.record import log, model
+from overhand.policy.actor import Actor
+from overhand.record import model
 from overhand.record.children import Children
 from overhand.record.store import Store, open_states
 from overhand.runs import control, finish, run, spending
@@ -34,7 +35,7 @@ from overhand.supervisor.queue import fits, in_order, leaves_its_place, waits_fo
 from overhand.supervisor.socket import Desk
 from overhand.supervisor.tag_daemon import Dispatch
 from overhand.supervisor.watches import Watches, size_of
-from overhand.system import detached, machine, members
+from overhand.system import detached, lock, machine, members
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -191,12 +192,12 @@ class Supervisor:
 
     # jobs
 
-    def work(self, task_id: str) -> run.Work:
+    def work(self, task_id: str) -> Actor:
         """What a job needs."""
         by = {"kind": "overhand", "via": "supervisor"}
         env = self.envs.get(task_id, self.env)
         spare = frozenset({os.getpid()})
-        return run.Work(self.store, self.config, by, env, spare=spare, children=self.children)
+        return Actor(self.store, self.config, by, env, spare=spare, children=self.children)
 
     def after_jobs(self) -> None:
         """Look at each task again whose job is done; who has left its place makes room at once."""
@@ -368,7 +369,7 @@ def main(argv: list[str]) -> int:
     store.ensure()
     members.become_subreaper()
     try:
-        with log.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
+        with lock.Lock(f"{store.own}/lock", "The supervisor's lock", patience=0.0):
             if size_of(f"{store.own}/log") > 1_000_000:
                 os.truncate(f"{store.own}/log", 0)
             projects.remember(store.root)

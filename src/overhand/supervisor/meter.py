@@ -27,10 +27,10 @@ from overhand.system.jsonline import loads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Store
     from overhand.record.task import Amount, Run, State, Usage
-    from overhand.runs.run import Work
     from overhand.runs.spending import Day
     from overhand.supervisor.loop import Supervisor
     from overhand.supervisor.watches import Watch
@@ -56,7 +56,7 @@ class Counted:
     again: list[str] = field(default_factory=list)  # tasks that are to be counted again
 
 
-def count(work: Work, task_id: str, *, note: bool = True, day: Day | None = None) -> Counted:
+def count(work: Actor, task_id: str, *, note: bool = True, day: Day | None = None) -> Counted:
     """Compare what a live run and everything around it have used with every limit, and act on what is new."""
     state = work.store.state(task_id)
     current = model.current_run(state)
@@ -77,14 +77,14 @@ def count(work: Work, task_id: str, *, note: bool = True, day: Day | None = None
     return counted
 
 
-def _note(work: Work, task_id: str, current: Run, usage: Usage) -> None:
+def _note(work: Actor, task_id: str, current: Run, usage: Usage) -> None:
     with work.store.locked(task_id, work.by) as task:
         now = model.find_run(task.state, current["id"])
         if now is not None and now["state"] != "ended" and now["usage"] != usage:
             task.append(spending.event(current["id"], usage))
 
 
-def _spent(work: Work, state: State, day: Day | None) -> list[Reached]:
+def _spent(work: Actor, state: State, day: Day | None) -> list[Reached]:
     """Levels of every budget that this task draws on."""
     store, found = work.store, []
     above = spending.capped_above(store, state)
@@ -105,7 +105,7 @@ def _spent(work: Work, state: State, day: Day | None) -> list[Reached]:
     return found
 
 
-def _share(work: Work, state: State, above: list[State]) -> int:
+def _share(work: Actor, state: State, above: list[State]) -> int:
     """The level of what it holds of the nearest budget above, after asking for more."""
 
     def level(held: Amount | None) -> int:
@@ -131,7 +131,7 @@ def _compacts(place: str) -> bool:
     return bool(spec.get("agent", {}).get("compacts"))
 
 
-def _act(work: Work, one: Reached) -> bool:
+def _act(work: Actor, one: Reached) -> bool:
     """Record a level, once, and make the checkpoint that belongs to it; whether it was us."""
     owner = one.owner["task_id"]
     with work.store.locked(owner, work.by) as task:
@@ -148,7 +148,7 @@ def _act(work: Work, one: Reached) -> bool:
     return True
 
 
-def _save(work: Work, task_id: str, run_id: str, key: str) -> None:
+def _save(work: Actor, task_id: str, run_id: str, key: str) -> None:
     """A checkpoint of its own accord; one that cannot be made keeps nobody from going on."""
     try:
         cause = f"{run_id}/limit@{key}"
@@ -158,7 +158,7 @@ def _save(work: Work, task_id: str, run_id: str, key: str) -> None:
             task.append({"e": "notice", "text": f"No checkpoint could be made at {key}: {error.message}"[:1000]})
 
 
-def in_process(work: Work, task_id: str) -> Callable[[], None]:
+def in_process(work: Actor, task_id: str) -> Callable[[], None]:
     """The meter of a function inside somebody's process, which nobody can stop: it is told by an exception."""
     noted = [0.0]
 

@@ -14,7 +14,8 @@ from overhand.documents.contracts import validate_data
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
 from overhand.plans import task
 from overhand.plans.executor import LOCK, Carrying, open_plan
-from overhand.record import log, model
+from overhand.record import model
+from overhand.system import lock
 
 if TYPE_CHECKING:
     from overhand.record.task import State
@@ -43,7 +44,7 @@ def look(boss: Supervisor, state: State) -> None:
 
 def _is_elsewhere(boss: Supervisor, state: State) -> bool:
     """Whether a Python process carries it itself, with functions that only it has."""
-    return log.is_held(f"{boss.store.folder(state['task_id'])}/{LOCK}")
+    return lock.is_held(f"{boss.store.folder(state['task_id'])}/{LOCK}")
 
 
 def _carry(boss: Supervisor, task_id: str, run_id: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from overhand.errors import OverhandError
-from overhand.record import log, model
+from overhand.record import model
+from overhand.system import lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,4 +92,4 @@ def waits_for_child(store: Store, state: State) -> bool:
         names = os.listdir(folder)
     except OSError:
         return False
-    return any(log.is_held(f"{folder}/{name}") for name in names)
+    return any(lock.is_held(f"{folder}/{name}") for name in names)

@@ -16,8 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.record import log
-from overhand.system import members, processes
+from overhand.system import lock, members, processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -169,7 +168,7 @@ def _number(path: str) -> int | None:
 
 def lives(place: str) -> bool:
     """Whether the kernel still holds the run's lock for somebody."""
-    return log.is_held(f"{place}/life")
+    return lock.is_held(f"{place}/life")
 
 
 def probe(place: str) -> Probe:

@@ -7,7 +7,8 @@ import time
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, TimedOut
 from overhand.policy.caller import caller
 from overhand.questions import record
-from overhand.record import log, model
+from overhand.record import model
+from overhand.system import lock
 from overhand.system.jsonline import loads
 from overhand.verbs import Answer, Session
 
@@ -147,7 +148,7 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         handle = state["handle"] or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
-    if resumed or model.is_plan(state) or not log.is_held(f"{session.store.own}/lock"):
+    if resumed or model.is_plan(state) or not lock.is_held(f"{session.store.own}/lock"):
         _carry_on(session, state)
     return {
         "schema": "overhand.answer/1",

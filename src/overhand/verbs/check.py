@@ -16,8 +16,8 @@ from overhand.documents.text import decode
 from overhand.errors import BadInput, Refused
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
+from overhand.policy.actor import Actor
 from overhand.record import model
-from overhand.runs import run
 from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs import Answer, Session
 
@@ -170,7 +170,7 @@ def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
     from overhand.runs.result import checks_as_json
 
     who = caller.caller(session.store)
-    work = run.Work(session.store, config, who.by(session.via))
+    work = Actor(session.store, config, who.by(session.via))
     place = session.store.run_folder(state["task_id"], state["judged_run"] or "")
     facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
     promises, unverified = _promises(session, state)

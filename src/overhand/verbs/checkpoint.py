@@ -8,7 +8,8 @@ from overhand.documents.quick import count
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
 from overhand.policy.caller import caller
 from overhand.record import model
-from overhand.runs import checkpoints, worktree
+from overhand.runs import checkpoints
+from overhand.system import git
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _create(
         name=name,
     )
     text = checkpoints.text_of(session.store, task_id, made)
-    tag = worktree.tag(session.root, made, reason or made) if git_tag else None
+    tag = git.tag(session.root, made, reason or made) if git_tag else None
     if git_tag and tag is None:
         session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
     words, tokens = count(text)

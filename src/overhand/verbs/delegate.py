@@ -13,9 +13,10 @@ from overhand.errors import BadInput, OverhandError, Refused
 from overhand.items import alerts
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
-from overhand.record import log, model
+from overhand.record import model
 from overhand.runs import spending
 from overhand.supervisor import client
+from overhand.system import lock
 from overhand.verbs import Answer, Session
 from overhand.verbs.request import (
     Request,
@@ -178,7 +179,7 @@ def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[State | No
         return
     from overhand.runs.control import child_of
 
-    with log.Lock(f"{session.store.own}/control.lock", "The lock of delegations by CONTROL lines"):
+    with lock.Lock(f"{session.store.own}/control.lock", "The lock of delegations by CONTROL lines"):
         yield child_of(session.store, cause)
 
 

@@ -13,10 +13,10 @@ from overhand.items import sync
 from overhand.plans.situations import situation
 from overhand.policy import config as configs
 from overhand.policy import trust
-from overhand.record import log, model
-from overhand.runs import run, worktree
+from overhand.record import model
+from overhand.runs import run
 from overhand.supervisor import client
-from overhand.system import machine
+from overhand.system import git, lock, machine
 from overhand.system.files import read_file
 from overhand.verbs.reconcile import looks_dead, needs_supervisor
 
@@ -226,7 +226,7 @@ def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
     store = session.store
     pid = client.running(store) if os.path.isdir(store.own) else None
     waiting = [state for state in states if needs_supervisor(state)]
-    if pid is not None and log.is_stopped(pid):
+    if pid is not None and lock.is_stopped(pid):
         why = "Nothing is started, judged or stopped until it goes on."
         yield Finding("supervisor-stopped", f"The supervisor (process {pid}) is stopped.", why, f"kill -CONT {pid}")
     elif pid is None and waiting:
@@ -293,7 +293,7 @@ def _handle(state: State) -> str:
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
     """Worktrees without a task, files of killed writers, and how much room all of it takes."""
     ours = session.store.workspaces
-    for tree in worktree.worktrees(session.root):
+    for tree in git.worktrees(session.root):
         inside = tree.path.startswith(f"{ours}/") and tree.path[len(ours) + 1 :].split("/")[0] not in known
         if inside or tree.gone:
             what = (

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import BadInput, Refused
 from overhand.policy.caller import caller
 from overhand.questions import wait
-from overhand.record import log, model
+from overhand.record import model
 from overhand.supervisor import client
+from overhand.system import lock
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.look import progress
@@ -101,7 +102,7 @@ class _Sign:
 
     def __init__(self, ipc: str) -> None:
         self._ipc = ipc
-        self._lock = log.Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
+        self._lock = lock.Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
 
     def put_up(self) -> None:
         """Sign, if nobody else has."""

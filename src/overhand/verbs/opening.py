@@ -12,6 +12,7 @@ from overhand.agents import files, programs, sessions
 from overhand.errors import BadInput, Refused, storage_failed
 from overhand.policy import config as configs
 from overhand.policy import trust
+from overhand.policy.actor import Actor
 from overhand.policy.caller import caller, require_person
 from overhand.record import model
 from overhand.record.store import new_run_id
@@ -49,7 +50,7 @@ def open_session(session: Session, id: str) -> Answer:
     agent, native = _session(session, state, config)
     trust.require(session.root, agent.trusted_with)
     trust.require_seal(state)
-    work = run.Work(session.store, config, who.by(session.via), dict(os.environ))
+    work = Actor(session.store, config, who.by(session.via), dict(os.environ))
     argv = programs.opened(agent, native)
     opened = _begin(session, work, state["task_id"], agent)
     try:
@@ -77,7 +78,7 @@ def _instead(state: State) -> str:
     return f"overhand send {handle} TEXT" if state["status"] == "completed" else f"overhand resume {handle}"
 
 
-def _begin(session: Session, work: run.Work, task_id: str, agent: Agent) -> Opened:
+def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     text, handoff = prepare.read_handoff(session.store, task_id)
     prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
@@ -95,7 +96,7 @@ def _begin(session: Session, work: run.Work, task_id: str, agent: Agent) -> Open
         return Opened(run_id, place, life, before)
 
 
-def _foreground(argv: list[str], work: run.Work, state: State, opened: Opened) -> int:
+def _foreground(argv: list[str], work: Actor, state: State, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
     env = {**checks.clean_environment(work.env), **prompt.environment(work.store, state, opened.run_id)}
     kept = {number: signal.signal(number, _not_ours) for number in (signal.SIGINT, signal.SIGQUIT)}
@@ -113,7 +114,7 @@ def _not_ours(_number: int, _frame: object) -> None:
     """A handler, not «ignore»: what is ignored here would be ignored in the program too."""
 
 
-def _end(work: run.Work, task_id: str, opened: Opened, code: int) -> None:
+def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
     """Record its end; a session that returned nothing leaves the earlier return to be judged again."""
     output = f"{opened.place}/OUTPUT.md"
     earlier = read_file(f"{work.store.run_folder(task_id, opened.before)}/OUTPUT.md")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import BadInput, NotTrusted, Refused
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
+from overhand.policy.actor import Actor
 from overhand.record import model
 from overhand.verbs import Answer, Session
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from overhand.plans.model import Plan
     from overhand.policy.caller import Caller
     from overhand.record.task import State
@@ -81,15 +84,28 @@ def accept(
 def _hand_over(
     session: Session, given: Source, plan: Plan, vouched: bool, budget: str | None, settings: dict[str, Any]
 ) -> State:
-    from overhand.plans import task
-
     options = {
         "name": os.path.basename(given.path) or "plan.yaml",
         "budget": budget,
         "settings": settings,
         "trusted": vouched,
     }
-    return task.accept(session, plan, given.raw.decode("utf-8", "replace"), options)
+    return submit(session, plan, given.raw.decode("utf-8", "replace"), options)
+
+
+def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> State:
+    """Make the plan's task, under the guards of any delegation, and hand it to the supervisor."""
+    from overhand.plans import task
+    from overhand.supervisor import client
+
+    who = caller.caller(session.store)
+    actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
+    state = task.make(actor, who, plan, source, options)
+    if not options.get("no_start") and not client.call(session.store, [state["task_id"]]):
+        session.tell(
+            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
+        )
+    return state
 
 
 def limited(

@@ -6,8 +6,8 @@ import os
 
 from overhand.errors import Refused
 from overhand.questions import record
-from overhand.record import log, model
-from overhand.system import machine
+from overhand.record import model
+from overhand.system import lock, machine
 from overhand.verbs import PATIENCE
 
 TYPE_CHECKING = False
@@ -91,7 +91,7 @@ def _is_carried(session: Session, state: State) -> bool:
     """Whether a process carries this plan already: it need not be the supervisor."""
     if state["queued"] or not model.is_plan(state):
         return False
-    return log.is_held(f"{session.store.folder(state['task_id'])}/plan.lock")
+    return lock.is_held(f"{session.store.folder(state['task_id'])}/plan.lock")
 
 
 def _settle(session: Session, state: State) -> State:
@@ -101,10 +101,11 @@ def _settle(session: Session, state: State) -> State:
     if client.running(session.store) is not None:
         return _settled_by_supervisor(session, state)
     from overhand.policy import config
+    from overhand.policy.actor import Actor
     from overhand.policy.caller import caller
     from overhand.runs import control, finish, run
 
-    work = run.Work(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
+    work = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
     state = run.settle(work, state["task_id"])
     if children := run.stop_children(work, state):
         client.call(session.store, children)

@@ -6,9 +6,9 @@ import os
 import time
 
 from overhand.errors import OverhandError, storage_failed
-from overhand.record import log, model
+from overhand.record import model
 from overhand.record.overview import Overview
-from overhand.system import machine
+from overhand.system import lock, machine
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.listing import queue, row, why_held
@@ -133,7 +133,7 @@ class Project:
         """The truth about tasks that are not at rest; whom a supervisor watches is only a moment behind."""
         states, store = self.overview.states, self.session.store
         moving = [state for state in states.values() if needs_supervisor(state)]
-        supervised = bool(moving) and log.is_held(f"{store.own}/lock")
+        supervised = bool(moving) and lock.is_held(f"{store.own}/lock")
         for state in moving:
             if supervised and self._goes_on(state):
                 continue
@@ -148,7 +148,7 @@ class Project:
         if run is None or run["machine"] not in ("", machine.machine()):
             return True
         place = self.session.store.run_folder(state["task_id"], run["id"])
-        return run["state"] != "ended" and not os.path.exists(f"{place}/exit") and log.is_held(f"{place}/life")
+        return run["state"] != "ended" and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
 
     def _places(self, live: list[State]) -> dict[str, dict[str, Any]]:
         places = queue(live)

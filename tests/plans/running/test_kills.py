@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.plans import task as starting
+from overhand.policy import trust
+from overhand.policy.actor import Actor
 from overhand.policy.caller import caller
 from overhand.system import processes
 from overhand.verbs import Session
@@ -53,7 +55,9 @@ def accepted(stage: Stage, nodes: dict[str, Any], **keys: Any) -> str:
     session = Session(str(stage.path))
     found = plans.look_over(session, plans.source(stage.write(nodes, **keys)))
     assert found.plan is not None
-    return starting.make(session, caller(session.store), found.plan, "", {"trusted": True})["task_id"]
+    who = caller(session.store)
+    actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
+    return starting.make(actor, who, found.plan, "", {"trusted": True})["task_id"]
 
 
 def is_as_if_nothing_had_happened(stage: Stage, task: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from overhand.plans import task as starting
 from overhand.plans.executor import Carrying, open_plan
 from overhand.policy import config
+from overhand.policy.actor import Actor
 from overhand.policy.caller import caller
-from overhand.runs import run
 from overhand.supervisor import plans as conducting
 from overhand.verbs import Session
 from overhand.verbs import plan as plans
@@ -54,8 +54,8 @@ def test_it_counts_before_anything_is_started(stage: Stage) -> None:
     found = plans.look_over(session, plans.source(stage.write({"a": node()}, timeout="1h")))
     assert found.plan is not None
     who = caller(session.store)
-    task = starting.make(session, who, found.plan, "", {"trusted": True})["task_id"]
-    work = run.Work(session.store, config.load(session.root), who.by("test"))
+    work = Actor(session.store, config.load(session.root), who.by("test"))
+    task = starting.make(work, who, found.plan, "", {"trusted": True})["task_id"]
     seen: list[str] = []
 
     def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:

@@ -15,6 +15,8 @@ import yaml
 from overhand.plans import progress
 from overhand.plans import task as starting
 from overhand.plans.reader import read
+from overhand.policy import trust
+from overhand.policy.actor import Actor
 from overhand.policy.caller import caller
 from overhand.questions import record
 from overhand.system import jsonline
@@ -124,7 +126,8 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     found = plans.look_over(session, plans.Source("the plan", "", text.encode()))
     assert found.plan is not None
     who = caller(session.store)
-    task = starting.make(session, who, found.plan, text, {"no_start": True})["task_id"]
+    actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
+    task = starting.make(actor, who, found.plan, text, {"no_start": True})["task_id"]
     view = planview.View(session, task)
     begun = progress.Event("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
     Path(session.store.folder(task), planview.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")

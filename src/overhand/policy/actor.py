@@ -1,0 +1,34 @@
+"""Who acts, where, and under which settings: the first argument of everything that acts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from overhand.policy import config as configs
+from overhand.record.children import Children
+from overhand.record.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from overhand.policy.config import Config
+    from overhand.record.task import Event, State
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The store, the settings, the name that goes into the log, and the environment of what is started."""
+
+    store: Store
+    config: Config
+    by: Event
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    sync_results: bool = True  # False in a batch, which brings its results to the disk together
+    spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
+    children: Children | None = None  # what is known of who delegated whom, where much is stopped
+
+    def config_of(self, state: State) -> Config:
+        """The settings in force for this task."""
+        return configs.of_task(self.store.root, self.config, state["settings"])

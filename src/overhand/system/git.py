@@ -1,0 +1,69 @@
+"""Git, asked without hooks, locks or a terminal: the only module that runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import NamedTuple
+
+_PATIENCE = 30  # seconds
+
+
+def repository(root: str) -> str | None:
+    """The top of the git work tree around a folder, if there is one."""
+    folder = root
+    while not os.access(f"{folder}/.git", os.F_OK):  # a no costs less than an exception
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return folder
+
+
+class Tree(NamedTuple):
+    """A git worktree: where, on which branch, and whether its folder is gone."""
+
+    path: str
+    branch: str = ""
+    gone: bool = False
+
+
+def worktrees(root: str) -> list[Tree]:
+    """The further worktrees of the repository, without the main one; none where git cannot tell."""
+    listing = git(root, "worktree", "list", "--porcelain", "-z") if repository(root) else None
+    found = []
+    for entry in (listing or "").split("\0\0")[1:]:
+        facts = dict(line.partition(" ")[::2] for line in entry.split("\0") if line)
+        if "worktree" in facts:
+            found.append(Tree(facts["worktree"], facts.get("branch", ""), "prunable" in facts))
+    return found
+
+
+def tag(root: str, name: str, message: str) -> str | None:
+    """Put a tag on the current commit; None where git cannot."""
+    fallback = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # for a git without an identity
+    for identity in ((), fallback):
+        if git(root, *identity, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
+            return name
+    return None
+
+
+def is_untracked(root: str, path: str) -> bool:
+    """Whether git knows this checkout, and not this file."""
+    return git(root, "ls-files", "-z", "--", path) == ""
+
+
+def git(root: str, *args: str) -> str | None:
+    """What a git command prints; None where it fails, is missing or takes too long."""
+    try:
+        done = subprocess.run(
+            ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root, *args],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
