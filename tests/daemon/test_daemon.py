@@ -17,7 +17,7 @@ import pytest
 from daemon.house import TYPED
 from items.house import AT, INLINE, NOTES, REQUEST
 from overhand.items import unrecorded
-from overhand.supervisor import client, index_client, switch
+from overhand.supervisor import client, switch
 from overhand.supervisor.tag_daemon import DEBOUNCE
 from overhand.system import machine
 from overhand.system.jsonline import dumps
@@ -91,7 +91,7 @@ def test_several_that_a_person_types_are_all_taken(house: Watched) -> None:
 
 def test_what_it_had_no_time_to_hear_of_is_still_a_persons(house: Watched) -> None:
     """Stalled between two looks at what changed: it looks once more before it starts anybody."""
-    with supervised(house, "from overhand import dispatch; dispatch._DEAF = 10.0"):
+    with supervised(house, "from overhand.supervisor import tag_daemon; tag_daemon._DEAF = 10.0"):
         with house.undecided():
             house.write("requests/a.md", TYPED)
             house.seen("requests/a.md")
@@ -108,14 +108,14 @@ def test_what_a_run_writes_while_everything_is_read_again_waits_for_a_person(hou
     house.trusted()
     wait = f"""
 import os
-from overhand import tagindex
+from overhand.items import index
 
-def begin(self, *args, begin=tagindex.Index.__init__):
+def begin(self, *args, begin=index.Index.__init__):
     if os.path.exists({str(gate)!r}):
         open({str(gate)!r}).close()
     begin(self, *args)
 
-tagindex.Index.__init__ = begin
+index.Index.__init__ = begin
 """
     with supervised(house, wait):
         with house.undecided():
@@ -205,14 +205,15 @@ def test_who_was_not_heard_at_once_stops_it_all_the_same(house: Watched) -> None
     house.begin()
     script = """
 import sys
-from overhand import summon
+from overhand.supervisor import client
 from overhand.cli import main
 
-def dawdle(store, line, send=summon._send):
-    summon._send = send
-    return send(store, b"")
+unsaid = ["", ""]  # sent in place of the first message and of its repetition
 
-summon._send = dawdle
+def late(message, dumps=client.dumps):
+    return unsaid.pop() if unsaid else dumps(message)
+
+client.dumps = late
 sys.exit(main(sys.argv[1:]))
 """
     stopped = subprocess.run(
@@ -230,8 +231,8 @@ def test_who_was_not_heard_at_once_asks_again(house: Watched, monkeypatch: pytes
     """That it sent us away does not mean that it is off."""
     house.begin()
     words = iter(["", dumps({"ask": "daemon"})])
-    monkeypatch.setattr(index_client, "dumps", lambda _: next(words))
-    told = index_client.ask(house.store, {"ask": "daemon"})
+    monkeypatch.setattr(client, "dumps", lambda _: next(words))
+    told = client.ask(house.store, {"ask": "daemon"})
     assert told is not None
     assert json.loads(told)["watches"] is True
 
@@ -324,15 +325,16 @@ def test_settings_are_read_again_when_they_change(house: Watched) -> None:
 def test_settings_that_change_before_it_can_hear_of_them_count_as_well(house: Watched) -> None:
     """Changed between the reading of the settings and the first watch."""
     change = f"""
-from overhand import tagindex, trust
+from overhand.items import index
+from overhand.policy import trust
 
-def begin(self, *args, begin=tagindex.Index.__init__):
+def begin(self, *args, begin=index.Index.__init__):
     with open({str(house.path / ".overhand/config.toml")!r}, "w") as file:
         file.write('approval = "record"')
     trust.remember({str(house.path)!r}, trust.marks({str(house.path)!r}, trust.files({str(house.path)!r})))
     begin(self, *args)
 
-tagindex.Index.__init__ = begin
+index.Index.__init__ = begin
 """
     with supervised(house, change):
         house.write(AT, TYPED)
@@ -343,7 +345,7 @@ tagindex.Index.__init__ = begin
 def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> None:
     """As on a system without inotify: a real supervisor, which is given none."""
     with supervised(
-        house, "from overhand import inotify; inotify.Inotify.__init__ = lambda self: setattr(self, 'fd', -1)"
+        house, "from overhand.system import inotify; inotify.Inotify.__init__ = lambda self: setattr(self, 'fd', -1)"
     ):
         assert house.status()["complete"] is False
         house.write(AT, TYPED)
@@ -354,7 +356,7 @@ def test_where_folders_cannot_be_watched_they_are_looked_at(house: Watched) -> N
 @contextmanager
 def supervised(house: Watched, first: str) -> Iterator[None]:
     """A real supervisor that watches tags, and in which something is done first."""
-    script = f"{first}\nimport sys; from overhand import supervisor; sys.exit(supervisor.main(sys.argv[1:]))"
+    script = f"{first}\nimport sys; from overhand.supervisor import loop; sys.exit(loop.main(sys.argv[1:]))"
     switch.turn_on(house.store)
     argv = [sys.executable, "-P", "-c", script, str(house.path), "-m", "overhand.supervisor"]
     boss = subprocess.Popen(argv, env=house.project.environment(), start_new_session=True)

@@ -19,5 +19,5 @@ between = Countdown(int(sys.argv[3])).between
 os.rename = between(os.rename)
 log.write = between(log.write)
 bell.ring = between(bell.ring)
-client.call = between(client.call)
+client.hand_over = between(client.hand_over)
 sys.exit(cli.main(["--project", sys.argv[1], "answer", sys.argv[2], "killed"]))

@@ -172,7 +172,7 @@ def test_a_read_only_folder_is_told_and_can_be_read(small_disk: Scene) -> None:
 
 HOLDER = """
 import sys, time
-from overhand import log, members
+from overhand.record import log
 with log.Log(sys.argv[1], "x"):
     print("held", flush=True)
     sys.stdin.read()
@@ -201,7 +201,7 @@ def test_a_stopped_lock_holder_is_named(scene: Scene) -> None:
 
 REPLACED = """
 import fcntl, os, sys
-from overhand import log, members
+from overhand.system.lock import Lock
 path = sys.argv[1]
 flock, times = fcntl.flock, [0]
 def late(fd, how):
@@ -213,7 +213,7 @@ def late(fd, how):
         os.close(other)
     flock(fd, how)
 fcntl.flock = late
-with log.Lock(path, "x") as lock:
+with Lock(path, "x") as lock:
     here, there = os.fstat(lock.fd), os.stat(path)
     print(times[0], here.st_ino == there.st_ino)
 """

@@ -81,10 +81,10 @@ def test_what_the_supervisor_started_itself_is_nobodys_orphan(tmp_path: Path) ->
 
 STALLS = """
 import itertools, sys, time
-from overhand import handles
+from overhand.system import detached
 clock = itertools.count(0, 10)
 time.monotonic = lambda: next(clock)  # ten seconds pass between any two looks at it
-print(handles.stop(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
+print(detached.stop(sys.argv[1], "OVERHAND_RUN=x", grace=0.0))
 """
 
 

@@ -157,7 +157,9 @@ def test_random_kills() -> None:
 def test_a_look_at_the_wrong_moment_does_not_prevent_a_start(tmp_path: Path) -> None:
     """Verbs test `life` without the task's lock; the starter must never lose it to one of them."""
     place = str(tmp_path)
-    prober = f"from overhand import handles\nopen({place!r} + '/up', 'w')\nwhile True: handles.lives({place!r})"
+    prober = (
+        f"from overhand.system import detached\nopen({place!r} + '/up', 'w')\nwhile True: detached.lives({place!r})"
+    )
     with subprocess.Popen([sys.executable, "-c", prober]) as process:
         try:
             until((tmp_path / "up").exists, "the prober")

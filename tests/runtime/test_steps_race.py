@@ -151,7 +151,7 @@ def test_eight_processes_mark_eight_steps(scene: Scene, tmp_path: Path) -> None:
 def test_killed_at_any_moment_leaves_a_whole_file(path: Path) -> None:
     whole = path.read_bytes()
     loop = (
-        "import sys; from overhand import steps; path = sys.argv[1]; print(flush=True)\n"
+        "import sys; from overhand.runs import steps; path = sys.argv[1]; print(flush=True)\n"
         "while True:\n"
         "    steps.mark(path, '3', '!', steps.because('it broke badly'))\n"
         "    steps.mark(path, '3', ' ')\n"

@@ -56,7 +56,7 @@ def its_time_is_over(scene: Scene, task: str) -> None:
     with scene.store.locked(task, BY) as locked, open(f"{locked.folder}/{log.LOG}", "r+b") as file:
         file.seek(file.read().rindex(b'"timeout":600.0'))
         file.write(b'"timeout":0.001')  # one write of the same length: nobody sees half a log
-    client.remind(scene.store, [task])
+    client.wake(scene.store, [task])
 
 
 @pytest.mark.parametrize("shim", ["shim lives", "shim killed first"])
@@ -233,8 +233,8 @@ def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_j
     scene.kill_supervisor()
     run.stop(Actor(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
     with scene.store.locked(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
-        assert client.call(scene.store, [child])
-        assert client.call(scene.store, [child])  # by now the queue was looked at once
+        assert client.hand_over(scene.store, [child])
+        assert client.hand_over(scene.store, [child])  # by now the queue was looked at once
     assert scene.judged(child)["status"] == "cancelled"
     assert (scene.judged(task)["status"], scene.starts(child)) == ("cancelled", 0)
 

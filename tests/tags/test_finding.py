@@ -186,8 +186,9 @@ def test_what_cannot_be_read_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch
         (root / "secret.md").chmod(0)
         (root / "closed").chmod(0)
         code = (
-            "import os, select; from overhand import finding, ignoring, quickly, ripgrep; os.setuid(65534); said = []; "
-            "print([hit[0] for hit in finding.search('.', '#needs-*', warn=said.append)], sorted(said))"
+            "import os, select; from overhand.items import find, gitignore, ripgrep; from overhand.documents import quickly\n"
+            "os.setuid(65534); said = []; "
+            "print([hit[0] for hit in find.search('.', '#needs-*', warn=said.append)], sorted(said))"
         )
         told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
         monkeypatch.chdir(tree)

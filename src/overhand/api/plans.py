@@ -185,7 +185,7 @@ class Performance:
             if situation(state) == "ended":
                 self.outside.pop(task_id, None)
             elif state["queued"]:
-                client.call(self.store, [task_id])
+                client.hand_over(self.store, [task_id])
 
 
 def source_of(given: str | os.PathLike[str]) -> tuple[str, bool]:

@@ -94,7 +94,7 @@ class Attention:
         """The supervisor tells people what waits for them; without one the question is seen by whoever looks."""
         with self.pool.calling:  # one of many who ask at once starts it, the others find it there
             try:
-                client.call(self.work.store, [self.task_id])
+                client.hand_over(self.work.store, [self.task_id])
             except OverhandError:
                 pass  # the question is on record
         return True

@@ -1,54 +1,44 @@
-"""Reaching the project's supervisor, and starting it where none runs."""
+"""The client of the project's supervisor, which starts one where none runs."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError, Refused, storage_failed
 from overhand.record import model
 from overhand.system import lock, machine
+from overhand.system.jsonline import dumps
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from overhand.record.store import Store
 
+PROTOCOL = 1  # stands in the first line of every reply; a supervisor that names none is older than that
 _PATIENCE = 10.0
-_ON_ITS_WAY = 50.0  # seconds more for one that lives and has yet to listen: a machine with much to do starts it slowly
+_STARTING = 50.0  # seconds more for a supervisor that is alive and not listening yet: a busy machine starts it slowly
 
 
-def call(store: Store, tasks: Iterable[str]) -> bool:
-    """Hand tasks to the supervisor; it is started if need be. False where none may be started from here."""
-    message = {"tasks": list(tasks), "env": {k: v for k, v in os.environ.items() if not k.startswith("OVERHAND_")}}
-    line = (json.dumps(message) + "\n").encode()
-    if _send(store, line):
-        return True
-    if (holder := running(store)) and lock.is_stopped(holder):
-        raise lock.busy(f"{store.own}/lock", "The supervisor's lock")
-    if not may_start(store):
-        return False
-    store.ensure()
-    deadline = time.monotonic() + _PATIENCE
-    pid = _spawn(store)
-    pause = 0.005
-    while not _send(store, line):
-        comes = not _has_ended(pid) or running(store) is not None
-        if time.monotonic() >= deadline + (_ON_ITS_WAY if comes else 0.0):
-            raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
-        if not comes:
-            pid = _spawn(store)  # it found the lock held by one that was about to leave
-        time.sleep(pause)
-        pause = min(pause * 1.3, 0.1)
-    return True
+def hand_over(store: Store, tasks: Iterable[str]) -> bool:
+    """Hand tasks to the supervisor, starting one if needed. False where none may be started from here."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
+    return _deliver(store, {"tasks": list(tasks), "env": env}, start=True)
 
 
-def remind(store: Store, tasks: Iterable[str]) -> bool:
-    """Have the supervisor look at tasks it may not know of, without a word about their environment."""
-    return _send(store, (json.dumps({"tasks": list(tasks), "env": None}) + "\n").encode())
+def wake(store: Store, tasks: Iterable[str]) -> bool:
+    """Have a running supervisor read these tasks again, in the environment that it knows for them."""
+    return _deliver(store, {"tasks": list(tasks), "env": None}, start=False)
+
+
+def ask(store: Store, question: Mapping[str, object]) -> bytes | None:
+    """The supervisor's answer; None if none runs, it is of another version, or it doesn't know."""
+    found = _exchange(store, question)
+    if found is None or found[:2] != ("yes", PROTOCOL) or not found[2].endswith(b"\0"):
+        return None
+    return found[2][:-1]
 
 
 def running(store: Store) -> int | None:
@@ -132,27 +122,93 @@ def own_folder(store: Store) -> int:
     return os.open(store.own, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
 
 
-def _send(store: Store, line: bytes) -> bool:
-    """Whether a supervisor took the message over: it says so. It drops who dawdles, and is told once more then."""
-    said = _say(store, line)
-    return (_say(store, line) if said == b"" else said) == b"ok\n"
+def _deliver(store: Store, message: Mapping[str, object], *, start: bool) -> bool:
+    """Whether a supervisor of this version acknowledged the message."""
+    if found := _exchange(store, message):
+        if found[:2] == ("ok", PROTOCOL):
+            return True
+        if found[1] > PROTOCOL:
+            raise Refused(
+                "The supervisor of this project belongs to a newer version of Overhand.",
+                "Use that version here, or try again once its tasks have ended.",
+            )
+        if not may_start(store):
+            return found[0] == "ok"
+        _end_older(store)
+        start = True
+    if not start:
+        return False
+    if (holder := running(store)) and lock.is_stopped(holder):
+        raise lock.busy(f"{store.own}/lock", "The supervisor's lock")
+    if not may_start(store):
+        return False
+    store.ensure()
+    deadline = time.monotonic() + _PATIENCE
+    pid = _spawn(store)
+    pause = 0.005
+    while (found := _exchange(store, message)) is None or found[:2] != ("ok", PROTOCOL):
+        alive = not _has_ended(pid) or running(store) is not None
+        if time.monotonic() >= deadline + (_STARTING if alive else 0.0):
+            raise Refused("The supervisor does not answer.", f"Look at {store.own}/log, then try again.")
+        if not alive:
+            pid = _spawn(store)  # it found the lock held by one that was about to leave
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.1)
+    return True
 
 
-def _say(store: Store, line: bytes) -> bytes | None:
-    """What it says to a message: nothing if it dropped us; None if nobody listens, or says anything."""
+def _end_older(store: Store) -> None:
+    """End a supervisor of an older version, which speaks another protocol; the next one adopts its runs."""
+    import select
+    import signal
+
+    pid = running(store)
+    try:
+        process = os.pidfd_open(pid) if pid else -1
+    except OSError:
+        return  # it has ended
+    try:
+        if process >= 0 and running(store) == pid:  # the descriptor is the lock holder's, not a successor's
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+            select.select([process], [], [], _PATIENCE)
+    finally:
+        if process >= 0:
+            os.close(process)
+
+
+def _exchange(store: Store, message: Mapping[str, object]) -> tuple[str, int, bytes] | None:
+    """One message and its reply: the first word, the protocol's number (0 if it names none), and what follows.
+
+    None if no supervisor listens. It drops clients that are slow to speak; such a call is repeated once.
+    """
+    said = _say(store, message)
+    if said == b"":
+        said = _say(store, message)
+    if not said:
+        return None
+    line, _, rest = said.partition(b"\n")
+    word, _, number = line.decode("ascii", "replace").partition(" ")
+    return word, int(number) if number.isdigit() else 0, rest
+
+
+def _say(store: Store, message: Mapping[str, object]) -> bytes | None:
+    """The whole reply: empty if the supervisor dropped us; None if none listens or it does not reply."""
     import _socket
 
     if not os.path.exists(f"{store.own}/sock"):
         return None
+    view = memoryview(dumps(message).encode("utf-8", "surrogatepass") + b"\n")
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     folder = own_folder(store)
     try:
         peer.settimeout(lock.PATIENCE)
         peer.connect(address(store, folder))
-        view = memoryview(line)
         while view:
             view = view[peer.send(view) :]
-        return peer.recv(3)
+        parts = []
+        while part := peer.recv(1 << 20):
+            parts.append(part)
+        return b"".join(parts)
     except (BrokenPipeError, ConnectionResetError):
         return b""
     except OSError:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 
-from overhand.system.jsonline import dumps
+from overhand.supervisor.client import ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.record.store import Store
-
-_PATIENCE = 5.0
-_FOLDER = "/proc/self/fd/{}/sock"  # a long path goes through the open folder: the kernel takes 107 bytes
 
 
 def find(store: Store, where: str, pattern: str, *, tags_only: bool, form: str) -> str | None:
@@ -27,41 +24,3 @@ def find(store: Store, where: str, pattern: str, *, tags_only: bool, form: str) 
         {"ask": "find", "where": real, "shown": shown, "pattern": pattern, "tags_only": tags_only, "form": form},
     )
     return None if told is None else told.decode("utf-8", "surrogateescape")
-
-
-def ask(store: Store, question: dict[str, object]) -> bytes | None:
-    """The daemon's answer; None if nobody is there, or it does not know."""
-    told = _heard(store, question)
-    if told == b"":  # it sends away who dawdles: that is no answer
-        told = _heard(store, question)
-    return told[4:-1] if told and told.startswith(b"yes\n") and told.endswith(b"\0") else None
-
-
-def _heard(store: Store, question: dict[str, object]) -> bytes | None:
-    """All that it said."""
-    import _socket
-
-    place = f"{store.own}/sock"
-    peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    folder = -1
-    try:
-        if len(os.fsencode(place)) >= 100:
-            folder = os.open(store.own, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-            place = _FOLDER.format(folder)
-        peer.settimeout(_PATIENCE)
-        peer.connect(place)
-        view = memoryview(dumps(question).encode("utf-8", "surrogatepass") + b"\n")
-        while view:
-            view = view[peer.send(view) :]
-        parts = []
-        while part := peer.recv(1 << 20):
-            parts.append(part)
-    except (BrokenPipeError, ConnectionResetError):
-        return b""
-    except OSError:
-        return None
-    finally:
-        peer.close()
-        if folder >= 0:
-            os.close(folder)
-    return b"".join(parts)

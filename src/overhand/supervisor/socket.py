@@ -8,6 +8,8 @@ import select
 import socket
 from typing import TYPE_CHECKING, Any
 
+from overhand.supervisor.client import PROTOCOL
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
@@ -112,15 +114,15 @@ def _handed(message: dict[str, Any]) -> tuple[list[str], dict[str, str] | None]:
 
 
 def _reply(peer: socket.socket, told: bytes | None) -> None:
-    """`yes`, the answer and a NUL, so that half an answer is none; or `no`."""
+    """`yes`, the protocol's number, the answer and a NUL, so that half an answer is none; or `no`."""
     try:
-        peer.sendall(b"no\n" if told is None else b"yes\n" + told + b"\0")
+        peer.sendall(b"no %d\n" % PROTOCOL if told is None else b"yes %d\n%b\0" % (PROTOCOL, told))
     except OSError:
         return  # whoever asked has gone, or does not listen
 
 
 def _acknowledge(peer: socket.socket) -> None:
     try:
-        peer.sendall(b"ok\n")
+        peer.sendall(b"ok %d\n" % PROTOCOL)
     except OSError:
         return  # the task is on disk and in our tables: it need not hear of it

@@ -185,14 +185,14 @@ def _try(session: Session, request: Any) -> State:
 
     state, agent, _ = accept(session, request)
     task_id = state["task_id"]
-    client.call(session.store, [task_id])
+    client.hand_over(session.store, [task_id])
     until = wait.deadline(_PATIENCE + 20)
     began = time.monotonic()
     with wait.bell(session.store, [task_id]) as bell:
         while not at_rest(state := refresh(session, session.store.state(task_id))):
             if time.monotonic() >= until or (state["queued"] and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
-                client.call(session.store, [task_id])
+                client.hand_over(session.store, [task_id])
                 break
             doing = lately(session, state)
             session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")

@@ -177,7 +177,7 @@ def _carry_on(session: Session, state: State) -> None:
 
     if needs_supervisor(state):
         try:
-            client.call(session.store, [state["task_id"]])
+            client.hand_over(session.store, [state["task_id"]])
         except Refused as error:  # the answer is recorded all the same, and the next verb sees to it
             session.tell(f"{error.message} {error.hint}")
 

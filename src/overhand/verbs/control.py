@@ -41,8 +41,8 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
     said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in said.items() if what == "asked"]
     if unbegun := [t for t, what in said.items() if what == "queued" and session.store.state(t)["cause"]]:
-        client.call(session.store, unbegun)  # whoever delegated it is told
-    if asked and not client.call(session.store, asked):
+        client.hand_over(session.store, unbegun)  # whoever delegated it is told
+    if asked and not client.hand_over(session.store, asked):
         raise Refused(
             "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
         )
@@ -192,7 +192,7 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, ve
             accepted["resume"].setdefault("run", task.state["runs"][-1]["id"])
         task.append(accepted, sync=True)
         state = task.state
-    client.call(session.store, [task_id])
+    client.hand_over(session.store, [task_id])
     if wait:
         from overhand.verbs.look import wait_for
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, Refused
 from overhand.policy import caller
-from overhand.supervisor import client, index_client, switch
+from overhand.supervisor import client, switch
 from overhand.system import machine
 from overhand.system.inotify import CREATE, MODIFY, MOVED_TO, Inotify
 from overhand.verbs import Answer, Session
@@ -55,7 +55,7 @@ def status(session: Session) -> Row:
     """As far as one can see from here, and as the supervisor tells."""
     store = session.store
     wanted = switch.state(store) if store.exists() else None
-    told = index_client.ask(store, {"ask": "daemon"}) if store.exists() else None
+    told = client.ask(store, {"ask": "daemon"}) if store.exists() else None
     known: Row = json.loads(told) if told is not None else {}
     running = bool(known.get("watches"))
     return {
@@ -102,15 +102,15 @@ def _stop(session: Session) -> Answer:
     store = session.store
     was_on = switch.turn_off(store) if store.exists() else False
     if store.exists():
-        client.remind(store, [])
+        client.wake(store, [])
     deadline = time.monotonic() + _PATIENCE
     while (now := status(session))["running"] and not now["switched"] and time.monotonic() < deadline:
-        client.remind(store, [])  # we dawdled, and it did not wait for us
+        client.wake(store, [])  # we dawdled, and it did not wait for us
     return Answer({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
 
 
 def _call(session: Session) -> None:
-    if not client.call(session.store, []):
+    if not client.hand_over(session.store, []):
         raise Refused(
             "No supervisor may be started from inside this sandbox: live runs are outside of it.",
             "Type the same outside.",
@@ -185,7 +185,7 @@ def _look_on(session: Session) -> Iterator[Row]:
     finally:
         if ours and _is_ours(session):
             switch.turn_off(store)
-            client.remind(store, [])
+            client.wake(store, [])
         signal.signal(signal.SIGTERM, handler)
 
 

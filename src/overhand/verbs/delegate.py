@@ -44,7 +44,7 @@ def delegate(session: Session, /, **given: Any) -> Answer:
     """Accept a task; a supervisor carries on."""
     request = request_of(given)
     state, agent, problems = accept(session, request)
-    if not request.no_start and not client.call(session.store, [state["task_id"]]):
+    if not request.no_start and not client.hand_over(session.store, [state["task_id"]]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )

@@ -75,7 +75,7 @@ def _settle(session: Session, one: Finding) -> None:
 
 
 def _supervise(session: Session, _one: Finding) -> None:
-    client.call(session.store, [state["task_id"] for state in session.store.states() if needs_supervisor(state)])
+    client.hand_over(session.store, [state["task_id"] for state in session.store.states() if needs_supervisor(state)])
 
 
 def _ignore(session: Session, _one: Finding) -> None:

@@ -253,7 +253,7 @@ def approved_row(desk: Desk, state: State) -> Row:
 
 def hand_over(desk: Desk, tasks: list[str]) -> None:
     """The supervisor starts what was approved."""
-    if tasks and not client.call(desk.store, tasks):
+    if tasks and not client.hand_over(desk.store, tasks):
         desk.session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )

@@ -263,7 +263,7 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
             if not who.is_person:
                 from overhand.supervisor import client
 
-                client.call(session.store, task_ids)  # our slot is free now
+                client.hand_over(session.store, task_ids)  # our slot is free now
             while True:
                 states = [refresh(session, session.store.state(task_id)) for task_id in left]
                 left = [s["task_id"] for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]

@@ -50,7 +50,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
         wait.without_slot(session.store, who.task, who.run),
     ):
         if not who.is_person:
-            client.call(session.store, [task_id])  # our slot is free now
+            client.hand_over(session.store, [task_id])  # our slot is free now
         while True:
             sign.put_up()
             state = refresh(session, session.store.state(task_id))

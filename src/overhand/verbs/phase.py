@@ -68,5 +68,5 @@ def _carry_out(session: Session, who: Caller, state: State, moved: phases.Move) 
                 {"e": "control", "command": "ESCALATE", "arg": "", "run": run_id, "reason": reason, "ok": True},
                 {"e": "notice", "text": f"It calls for a person: {reason}"},
             )
-        client.call(session.store, [state["task_id"]])
+        client.hand_over(session.store, [state["task_id"]])
     return saved

@@ -201,7 +201,7 @@ def _slotless(session: Session, task_id: str) -> Iterator[None]:
     who = caller(session.store)
     with wait.without_slot(session.store, who.task, who.run):
         if not who.is_person:
-            client.call(session.store, [task_id])  # our slot is free now
+            client.hand_over(session.store, [task_id])  # our slot is free now
         yield
 
 

@@ -101,7 +101,7 @@ def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]
     who = caller.caller(session.store)
     actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
     state = task.make(actor, who, plan, source, options)
-    if not options.get("no_start") and not client.call(session.store, [state["task_id"]]):
+    if not options.get("no_start") and not client.hand_over(session.store, [state["task_id"]]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )

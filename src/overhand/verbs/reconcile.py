@@ -44,10 +44,10 @@ def refresh(session: Session, state: State) -> State:
         from overhand.supervisor import client
 
         if client.running(session.store) is None:
-            client.call(session.store, [state["task_id"]])
+            client.hand_over(session.store, [state["task_id"]])
         elif state["resume"] if state["queued"] else model.is_plan(state):
             # whoever answered may have died before it said so; and so may the program that carried a plan of its own
-            client.remind(session.store, [state["task_id"]])
+            client.wake(session.store, [state["task_id"]])
     return state
 
 
@@ -108,13 +108,13 @@ def _settle(session: Session, state: State) -> State:
     work = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
     state = run.settle(work, state["task_id"])
     if children := run.stop_children(work, state):
-        client.call(session.store, children)
+        client.hand_over(session.store, children)
     if finish.unjudged(state) and not state["checks"]:
         state = finish.finish(work, state["task_id"])
         if children := run.stop_children(work, state):  # its last words may have called for a person
-            client.call(session.store, children)
+            client.hand_over(session.store, children)
         if parent := control.report_to_parent(work, state):
-            client.call(session.store, [parent])
+            client.hand_over(session.store, [parent])
     return state
 
 
@@ -127,7 +127,7 @@ def _settled_by_supervisor(session: Session, state: State) -> State:
 
     task_id = state["task_id"]
     with wait.bell(session.store, [task_id]) as bell:
-        client.call(session.store, [task_id])
+        client.hand_over(session.store, [task_id])
         until = wait.deadline(session.patience)
         while looks_dead(session, state := session.store.state(task_id)):
             run = model.current_run(state)

@@ -51,7 +51,7 @@ def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bo
     if how == "into its run":
         record.deliver(session.store, task_id, state["questions"][-1], said)
     if state["queued"] or model.current_run(state):
-        client.call(session.store, [task_id])
+        client.hand_over(session.store, [task_id])
     handle = state["handle"] or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
     return {
@@ -79,7 +79,7 @@ def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
     with session.store.locked(task_id, who.by(session.via)) as task:
         task.append({**messages.event(task.folder, said), "run": current["id"] if current else None}, sync=True)
         state = task.state
-    client.call(session.store, [task_id])
+    client.hand_over(session.store, [task_id])
     nodes = [s for s in session.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == task_id]
     told = [one for s in nodes if s["status"] is None and (one := _to_node(session, who, s["task_id"], said))]
     handle = state["handle"] or task_id

@@ -62,7 +62,7 @@ class House:
         drafted = node_task.draft(self.ground(plan), node, inputs or {})
         (state,) = self.store.new_tasks([drafted], BY, start=start)
         if start:
-            client.call(self.store, [state["task_id"]])
+            client.hand_over(self.store, [state["task_id"]])
         return state
 
     def done(self, state: State, code: int | None = None) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def test_a_plan_without_functions_is_the_supervisors(stage: Stage, project: Proj
 
 PROGRAM = """
 import sys, time
-from overhand.api import Project
+from overhand import Project
 project = Project(sys.argv[1])
 @project.agent("mine")
 def mine(call):
