@@ -61,7 +61,7 @@ def watched(place: Path, worker: str = _WORKER) -> Iterator[tuple[Store, dict[st
 
 def status(store: Store) -> dict[str, object]:
     """What the daemon says about itself."""
-    told: dict[str, object] = json.loads(index_client.ask(store, {"ask": "daemon"}) or b"{}")
+    told: dict[str, object] = json.loads(client.ask(store, {"ask": "daemon"}) or b"{}")
     return told
 
 

@@ -23,7 +23,7 @@ def table(rows: Sequence[Row], machine: dict[str, str]) -> str:
     lines += ["", "| what | measured | bar | aim | meets |", "|---|---|---|---|---|"]
     lines += [_line(row) for row in rows]
     notes = [f"- {row.what}: {row.note}." for row in rows if row.note]
-    missed = [f"{row.what} ({row.measured}, bar {row.bar})" for row in rows if not row.meets_bar]
+    missed = [f"{row.what} ({row.measured or row.verdict}, bar {row.bar})" for row in rows if not row.meets_bar]
     return "\n".join([*lines, "", *notes, "", "Below the bar: " + ("; ".join(missed) or "nothing") + "."])
 
 

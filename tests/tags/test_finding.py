@@ -186,7 +186,8 @@ def test_what_cannot_be_read_is_told(tree: Path, monkeypatch: pytest.MonkeyPatch
         (root / "secret.md").chmod(0)
         (root / "closed").chmod(0)
         code = (
-            "import os, select; from overhand.items import find, gitignore, ripgrep; from overhand.documents import quickly\n"
+            "import os, select; from overhand.items import find, gitignore, ripgrep\n"
+            "from overhand.documents import quickly\n"
             "os.setuid(65534); said = []; "
             "print([hit[0] for hit in find.search('.', '#needs-*', warn=said.append)], sorted(said))"
         )
