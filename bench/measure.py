@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overhand.supervisor.channels import SCREEN
+from overhand.supervisor.notify.channels import SCREEN
 from overhand.testing import processes
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from overhand.errors import BadInput
 from overhand.policy import config
-from overhand.policy.notes import KINDS, Note, note_of
+from overhand.policy.settings import NOTE_KINDS
 from overhand.record import model
+from overhand.supervisor.notify.notes import Note, note_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +137,7 @@ def test_whatever_happens_a_thing_is_told_once_and_without_the_agents_words(even
         note = note_of(before, after, "/p")
         assert note_of(after, after, "/p") is None
         if note:
-            assert note.kind in KINDS
+            assert note.kind in NOTE_KINDS
             assert note.headline in model.HEADLINES
             assert "what the agent says" not in repr(note)
             keys.append(note.key)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.policy.config import Config, Notify
-from overhand.supervisor.notify import Note, Notifier
+from overhand.policy.config import Notify
+from overhand.supervisor.notify.notes import Note
+from overhand.supervisor.notify.notifications import Notifications
 from overhand.system import processes
 from runtime.scene import until
 
@@ -97,14 +98,22 @@ class Desk:
         path.chmod(0o755)
         return str(path)
 
-    def notifier(self, *, seconds: float = LONG, memory: str | None = None, **settings: Any) -> Notifier:
-        config = Config(notify=Notify(**{"desktop": False, **settings}))
-        return Notifier(config, self.env, self.lines.append, seconds=seconds, pause=0.01, memory=memory)
+    def notifier(
+        self,
+        env: dict[str, str] | None = None,
+        *,
+        seconds: float = LONG,
+        memory: str | None = None,
+        **settings: Any,
+    ) -> Notifications:
+        made = Notifications("/planets", self.lines.append, seconds=seconds, pause=0.01, memory=memory)
+        made.use(Notify(**{"desktop": False, **settings}), {**self.env, **(env or {})})
+        return made
 
     def tell(self, note: Note = NOTE, **settings: Any) -> list[str]:
         """Tell one note to its end; the lines of the log."""
         notifier = self.notifier(**settings)
-        notifier.tell(note)
+        notifier.send(note)
         notifier.close(LONG)
         assert all("\n" not in line and SECRET not in line for line in self.lines)
         return self.lines
@@ -194,9 +203,8 @@ def test_a_command_gets_the_note_on_stdin_and_in_variables(desk: Desk) -> None:
 )
 def test_the_desktop_is_told_where_there_is_one(desk: Desk, wanted: object, more: dict[str, str], told: bool) -> None:
     desk.program("notify-send", f'printf "%s\\n" "$@" >>{desk.folder}/shown')
-    notifier = desk.notifier(desktop=wanted)
-    notifier.use(notifier.config, {**desk.env, **more})
-    notifier.tell(replace(NOTE, text="a\\nb <b>"))
+    notifier = desk.notifier(more, desktop=wanted)
+    notifier.send(replace(NOTE, text="a\\nb <b>"))
     notifier.close(LONG)
     shown = desk.folder / "shown"
     assert shown.exists() == told
@@ -209,12 +217,13 @@ def test_the_desktop_is_told_where_there_is_one(desk: Desk, wanted: object, more
 
 def test_an_address_may_stand_in_a_variable(desk: Desk) -> None:
     with serving() as server:
+        wanted = Notify(desktop=False, webhook="env:MY_HOOK")
         notifier = desk.notifier(webhook="env:MY_HOOK")
-        notifier.tell(NOTE)
-        notifier.use(notifier.config, {**desk.env, "MY_HOOK": "file:///etc/passwd"})
-        notifier.tell(replace(NOTE, key="2"))
-        notifier.use(notifier.config, {**desk.env, "MY_HOOK": f"{server.url}/x"})
-        notifier.tell(replace(NOTE, key="3"))
+        notifier.send(NOTE)
+        notifier.use(wanted, {**desk.env, "MY_HOOK": "file:///etc/passwd"})
+        notifier.send(replace(NOTE, key="2"))
+        notifier.use(wanted, {**desk.env, "MY_HOOK": f"{server.url}/x"})
+        notifier.send(replace(NOTE, key="3"))
         notifier.close(LONG)
         assert [path for path, _, _ in server.seen] == ["/x"]
     assert desk.lines == [
@@ -367,10 +376,10 @@ def test_close_waits_no_longer_than_it_was_told_and_leaves_nobody(desk: Desk) ->
     program = desk.program("sleeper", SLEEPER)
     notifier = desk.notifier(command=(program, str(desk.folder / "pids")))
     for key in "abc":
-        notifier.tell(replace(NOTE, key=key))
+        notifier.send(replace(NOTE, key=key))
     left = pids(desk.folder / "pids")
     notifier.close(0.01)
-    notifier.tell(replace(NOTE, key="late"))
+    notifier.send(replace(NOTE, key="late"))
     for pid in left:
         until(lambda p=pid: processes.start_time(p) is None, f"the end of {pid}")  # type: ignore[misc] # bound now
     until(lambda: len(desk.lines) >= 2, "both lines")
@@ -384,9 +393,8 @@ def test_one_channel_does_not_wait_for_another(desk: Desk) -> None:
     program = desk.program("sleeper", SLEEPER)
     with serving() as server:
         notifier = desk.notifier(command=(program, str(desk.folder / "pids")), webhook=server.url)
-        for key in "abc":
-            notifier.tell(replace(NOTE, key=key))
-        until(lambda: len(server.seen) == 3, "three requests beside a program that hangs")
+        notifier.send(NOTE)
+        until(lambda: len(server.seen) == 1, "a request beside a program that hangs")
         notifier.close(0.01)
 
 
@@ -394,7 +402,7 @@ def test_too_many_at_once_are_counted_not_kept(desk: Desk) -> None:
     program = desk.program("gate", f'while ! [ -e {desk.folder}/go ]; do sleep 0.02; done; echo x >>"{desk.folder}/n"')
     notifier = desk.notifier(command=(program,))
     for number in range(130):
-        notifier.tell(replace(NOTE, key=str(number)))
+        notifier.send(replace(NOTE, key=str(number)))
     (desk.folder / "go").touch()
     notifier.close(LONG)
     told = len((desk.folder / "n").read_text().split())
@@ -405,8 +413,7 @@ def test_too_many_at_once_are_counted_not_kept(desk: Desk) -> None:
 def test_importing_is_light() -> None:
     import subprocess
 
-    code = (
-        "import sys, overhand.supervisor.notify; print({'urllib.request', 'ssl', 'http.client'} & sys.modules.keys())"
-    )
+    heavy = "{'urllib.request', 'ssl', 'http.client'}"
+    code = f"import sys, overhand.supervisor.notify.notifications; print({heavy} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"

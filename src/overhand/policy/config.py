@@ -9,9 +9,10 @@ from typing import Any
 
 from overhand.errors import BadInput
 from overhand.policy import budget as budgets
-from overhand.policy import kinds, notes
+from overhand.policy import kinds
 from overhand.policy.routes import Route, read_routes
 from overhand.policy.settings import (
+    NOTE_KINDS,
     SETTINGS,
     a_budget,
     a_choice_of_notes,
@@ -63,7 +64,7 @@ class Notify:
     webhook: str = ""
     ntfy: str = ""
     slack: str = ""
-    on: tuple[str, ...] = notes.KINDS
+    on: tuple[str, ...] = NOTE_KINDS
 
 
 @dataclass(frozen=True, slots=True)

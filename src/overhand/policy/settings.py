@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from overhand.policy import budget as budgets
-from overhand.policy import notes
 from overhand.record import model
 from overhand.record.task import Amount
 
+NOTE_KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
 # every setting: its default and one line for the reference page
 SETTINGS: dict[str, tuple[Any, str]] = {
     "default_agent": ("", "the agent of a `delegate` without `--agent`"),
@@ -54,7 +54,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "notify.webhook": ("", "an http(s) address that each note is sent to as JSON, or `env:NAME`"),
     "notify.ntfy": ("", "the address of an ntfy topic, or `env:NAME`"),
     "notify.slack": ("", "the address of a Slack incoming webhook, or `env:NAME`"),
-    "notify.on": (list(notes.KINDS), "what is told"),
+    "notify.on": (list(NOTE_KINDS), "what is told"),
 }
 
 
@@ -193,8 +193,8 @@ def an_address(value: Any) -> str:
 
 def a_choice_of_notes(value: Any) -> tuple[str, ...]:
     """What is told."""
-    if not isinstance(value, list) or any(word not in notes.KINDS for word in value):
-        raise ValueError(f"a list of {', '.join(notes.KINDS)} was needed")
+    if not isinstance(value, list) or any(word not in NOTE_KINDS for word in value):
+        raise ValueError(f"a list of {', '.join(NOTE_KINDS)} was needed")
     return tuple(value)
 
 

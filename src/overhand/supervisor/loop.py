@@ -30,7 +30,7 @@ from overhand.runs import control, finish, run, spending
 from overhand.supervisor import client, live_runs, meter
 from overhand.supervisor import plans as conducting
 from overhand.supervisor.jobs import Jobs
-from overhand.supervisor.notify import Notifier, note_of
+from overhand.supervisor.notify.notifications import Notifications
 from overhand.supervisor.queue import fits, in_order, leaves_its_place, waits_for, waits_for_child
 from overhand.supervisor.socket import Desk
 from overhand.supervisor.tag_daemon import Dispatch
@@ -66,8 +66,7 @@ class Supervisor:
     left: deque[str] = field(default_factory=deque)  # ended, being judged, and no longer in their slot
     poll: select.poll = field(default_factory=select.poll)
     watches: Watches = field(init=False)
-    notifier: Notifier = field(init=False)
-    seen: dict[str, State] = field(default_factory=dict)  # each task as it was last looked at
+    notifications: Notifications = field(init=False)
     config: configs.Config = field(default_factory=configs.Config)
     day: spending.Day = field(default_factory=spending.Day)
     held: bool = False  # the day's budget is used up
@@ -81,7 +80,7 @@ class Supervisor:
         self.watches = Watches(self.poll)
         self.daemon = Dispatch(self)
         self.children = Children(self.store)
-        self.notifier = Notifier(self.config, self.env, say, memory=f"{self.store.own}/told")
+        self.notifications = Notifications(self.store.root, say, memory=f"{self.store.own}/told")
 
     def serve(self) -> None:
         """Until there has been nothing to do for a while."""
@@ -115,7 +114,7 @@ class Supervisor:
             self.tick()
             self.daemon.tick()
             self.fill()
-        self.notifier.close(10.0)
+        self.notifications.close(10.0)
 
     def receive(self) -> None:
         """Tasks that a verb hands over, to be run in that verb's environment; or a verb turned the daemon's switch."""
@@ -141,7 +140,7 @@ class Supervisor:
         except OverhandError:
             conducting.gone(self, task_id)
             return
-        self.tell(state)
+        self.notifications.task_changed(state)
         conducting.told(self, state)
         current = model.current_run(state)
         if state["queued"]:
@@ -176,19 +175,13 @@ class Supervisor:
             self.slots[task_id] = state
             live_runs.watch(self, state)
 
-    def tell(self, state: State) -> None:
-        """A person hears of what is new and matters."""
-        note = note_of(self.seen.get(state["task_id"]), state, self.store.root)
-        self.seen[state["task_id"]] = state
-        if note is not None:
-            self.notifier.tell(note)
-
     def forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
         conducting.drop(self, task_id)
         self.watches.drop(task_id)
-        for table in (self.queue, self.slots, self.later, self.envs, self.seen):
+        for table in (self.queue, self.slots, self.later, self.envs):
             table.pop(task_id, None)
+        self.notifications.forget(task_id)
 
     # jobs
 
@@ -305,7 +298,7 @@ class Supervisor:
             self.config = trust.settings(self.store.root)
         except OverhandError as error:
             say(str(error))
-        self.notifier.use(self.config, self.env)
+        self.notifications.use(self.config.notify, self.env)
 
     def fill(self) -> None:
         """Start what the caps allow, the most urgent first."""

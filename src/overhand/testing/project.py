@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.supervisor.channels import SCREEN
+from overhand.supervisor.notify.channels import SCREEN
 from overhand.testing import processes
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from overhand.policy.notes import NEEDS, Note
-from overhand.supervisor import post
+from overhand.supervisor.notify import post
+from overhand.supervisor.notify.notes import NEEDS, Note
 from overhand.system import jsonline
 from overhand.system.secrets import address, mask
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from overhand.policy.config import Notify
 
 SCREEN = ("TERM_PROGRAM",) if sys.platform == "darwin" else ("DISPLAY", "WAYLAND_DISPLAY")  # set where a person looks
-_LONGEST = 300
 _TAGS = {
     "question": "question", "parked": "question", "blocked": "no_entry", "ready": "white_check_mark",
     "stopped": "x", "notice": "warning", "budget": "moneybag",
@@ -40,11 +39,13 @@ class Delivery:
     posts: bool = False  # it is our own program, whose last words may be repeated
 
 
-def deliveries(note: Note, wanted: Notify, env: Mapping[str, str], seconds: float) -> tuple[list[Delivery], list[str]]:
+def deliveries(
+    note: Note, wanted: Notify, env: Mapping[str, str], seconds: float, pause: float
+) -> tuple[list[Delivery], list[str]]:
     """A delivery for every channel, and what is wrong with the settings of the others."""
     posts = {"webhook": wanted.webhook, "ntfy": wanted.ntfy, "slack": wanted.slack}
     named = [value.removeprefix("env:") for value in posts.values() if value.startswith("env:")]
-    note = shown(note, env, named)
+    note = _safe(note, env, named)
     clean = {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
     home = clean.get("HOME", "")
     cwd = home if os.path.isdir(home) else "/"  # never the project: what lies there may be nobody's trusted program
@@ -53,14 +54,16 @@ def deliveries(note: Note, wanted: Notify, env: Mapping[str, str], seconds: floa
         found.append(Delivery("desktop", f"desktop {argv[0]}", argv, b"", clean, cwd))
     if wanted.command:
         label = f"command {os.path.basename(wanted.command[0])}"
-        stdin = (jsonline.dumps(as_json(note)) + "\n").encode()
+        stdin = (jsonline.dumps(_as_json(note)) + "\n").encode()
         found.append(Delivery("command", label, wanted.command, stdin, {**clean, **_variables(note)}, cwd))
     for name, value in posts.items():
         url = env.get(value.removeprefix("env:"), "") if value.startswith("env:") else value
         if url and post.is_address(url):
-            order = post.order(url, *_FORMS[name](note), seconds)
-            argv = (sys.executable, "-P", "-m", "overhand.supervisor.post")
-            found.append(Delivery(name, f"{name} {address(url)}", argv, order, clean, cwd, posts=True))
+            headers, body = _FORMS[name](note)
+            order = {"url": url, "headers": headers, "body": body, "seconds": seconds, "pause": pause}
+            stdin = jsonline.dumps(order).encode("utf-8", "replace")
+            argv = (sys.executable, "-P", "-m", post.__name__)
+            found.append(Delivery(name, f"{name} {address(url)}", argv, stdin, clean, cwd, posts=True))
         elif value:
             where = f"${value.removeprefix('env:')}" if value.startswith("env:") else f"notify.{name}"
             state = "holds no http or https address" if url else "is not set"
@@ -68,7 +71,7 @@ def deliveries(note: Note, wanted: Notify, env: Mapping[str, str], seconds: floa
     return found, problems
 
 
-def shown(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
+def _safe(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
     """The note as it may leave: without secrets and control characters, and not too long."""
     both = {**os.environ, **env}
 
@@ -79,10 +82,10 @@ def shown(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
         text = "".join(c if c.isprintable() else " " for c in text)
         return text if len(text) <= longest else text[: longest - 1] + "…"
 
-    return replace(note, title=safe(note.title, 120), text=safe(note.text, _LONGEST), project=safe(note.project, 60))
+    return replace(note, title=safe(note.title, 120), text=safe(note.text, 300), project=safe(note.project, 60))
 
 
-def as_json(note: Note) -> dict[str, object]:
+def _as_json(note: Note) -> dict[str, object]:
     """What a command and a webhook are given."""
     keys = ("kind", "task_id", "handle", "title", "agent", "headline", "text", "command", "project")
     return {"schema": "overhand.notify/1", **{key: getattr(note, key) for key in keys}}
@@ -93,13 +96,13 @@ def _variables(note: Note) -> dict[str, str]:
         "OVERHAND_NOTIFY_KIND": note.kind,
         "OVERHAND_NOTIFY_TASK": note.task_id,
         "OVERHAND_NOTIFY_HEADLINE": note.headline,
-        "OVERHAND_NOTIFY_TITLE": subject(note),
+        "OVERHAND_NOTIFY_TITLE": _subject(note),
         "OVERHAND_NOTIFY_TEXT": note.text,
         "OVERHAND_NOTIFY_COMMAND": note.command,
     }
 
 
-def subject(note: Note) -> str:
+def _subject(note: Note) -> str:
     """One line: what is the matter, with which task."""
     return f"{note.headline}: {note.handle or note.task_id} {note.title}"
 
@@ -114,17 +117,17 @@ def _escaped(text: str) -> str:
 
 
 def _webhook(note: Note) -> tuple[dict[str, str], str]:
-    return {"Content-Type": "application/json"}, jsonline.dumps(as_json(note))
+    return {"Content-Type": "application/json"}, jsonline.dumps(_as_json(note))
 
 
 def _slack(note: Note) -> tuple[dict[str, str], str]:
     """Escaped: a question must not be able to call a whole channel."""
-    text = f"*{_escaped(subject(note))}*\n{_escaped(_body(note))}"
+    text = f"*{_escaped(_subject(note))}*\n{_escaped(_body(note))}"
     return {"Content-Type": "application/json"}, jsonline.dumps({"text": text})
 
 
 def _ntfy(note: Note) -> tuple[dict[str, str], str]:
-    title = subject(note)
+    title = _subject(note)
     if not title.isascii():  # a header is ASCII; ntfy reads encoded words
         import base64
 
@@ -148,7 +151,7 @@ def _desktop(note: Note, wanted: bool | str, env: Mapping[str, str]) -> tuple[st
         if far or not any(map(env.get, SCREEN)) or not shutil.which(program, path=env.get("PATH")):
             return ()
     if mac:
-        return (program, *(word for line in _OSASCRIPT for word in ("-e", line)), subject(note), _body(note))
+        return (program, *(word for line in _OSASCRIPT for word in ("-e", line)), _subject(note), _body(note))
     urgency = "critical" if note.kind in NEEDS else "normal"
     body = _escaped(_body(note)).replace("\\", "\\\\")  # it reads markup and backslashes
-    return (program, "--app-name=Overhand", f"--urgency={urgency}", "--", subject(note), body)
+    return (program, "--app-name=Overhand", f"--urgency={urgency}", "--", _subject(note), body)

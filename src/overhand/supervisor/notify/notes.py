@@ -13,7 +13,6 @@ from overhand.record import model
 if TYPE_CHECKING:
     from overhand.record.task import Question, State
 
-KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
 NEEDS = ("question", "parked", "blocked")  # somebody has to do something before the task can go on
 _OF_STATUS = {
     "completed": "ready",
@@ -38,8 +37,8 @@ class Note:
     headline: str
     text: str
     command: str
-    project: str = ""
-    key: str = ""  # the same thing has the same key: it is told once
+    project: str
+    key: str  # the same thing has the same key: it is told once
 
 
 def note_of(before: State | None, after: State, root: str) -> Note | None:

@@ -1,0 +1,1 @@
+"""Notifications: what is worth a person's attention, and the ways to send it."""

@@ -1,0 +1,226 @@
+"""Notifications for a person who isn't looking: desktop, any command, webhook, ntfy, Slack.
+
+Every channel is a program that gets one note and is ended after ten seconds; a POST is one too (post.py). So nothing
+that a channel does can hold or hurt the supervisor. Notes wait in one queue. Its sender, a thread that lives while
+there is something to send, starts the programs of a note side by side; each failure is one line in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from overhand.policy.config import Notify
+from overhand.supervisor.notify.channels import Delivery, deliveries
+from overhand.supervisor.notify.notes import note_of
+from overhand.system.files import read_file, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from overhand.record.task import State
+    from overhand.supervisor.notify.notes import Note
+
+_MOST = 100  # notes that may wait
+_MEMORY = 1_000_000  # bytes of marks that are kept
+
+
+class Notifications:
+    """Sends each note once, through every channel that the settings name; it never raises and never blocks."""
+
+    def __init__(
+        self,
+        root: str,
+        say: Callable[[str], None],
+        *,
+        memory: str | None = None,
+        seconds: float = 10.0,
+        pause: float = 2.0,
+    ) -> None:
+        """`say` writes one line of the supervisor's log; `memory` is a file that remembers what was sent.
+
+        The programs of a note get `seconds` to end; a POST that fails is tried once more after `pause`.
+        """
+        self._root, self._say, self._memory, self._seconds, self._pause = root, say, memory, seconds, pause
+        self._wanted, self._env = Notify(), dict[str, str]()
+        self._seen: dict[str, State] = {}  # each task as it was last seen
+        self._waiting: deque[list[Delivery]] = deque()
+        self._lost: Counter[str] = Counter()  # by channel
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._sender: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._given_up = threading.Event()
+        self._sent = _read_memory(memory)
+
+    def use(self, wanted: Notify, env: Mapping[str, str]) -> None:
+        """Settings and environment for the notes that come."""
+        self._wanted, self._env = wanted, dict(env)
+
+    def task_changed(self, task: State) -> None:
+        """Send what is new about the task and matters to a person."""
+        note = note_of(self._seen.get(task["task_id"]), task, self._root)
+        self._seen[task["task_id"]] = task
+        if note is not None:
+            self.send(note)
+
+    def forget(self, task_id: str) -> None:
+        """No more changes of this task are expected."""
+        self._seen.pop(task_id, None)
+
+    def send(self, note: Note) -> None:
+        """Put a note into the queue, unless the same one was sent before or isn't wanted; returns at once."""
+        mark = hashlib.sha256(note.key.encode("utf-8", "replace")).hexdigest()[:20]
+        if self._closed or note.kind not in self._wanted.on or mark in self._sent:
+            return
+        try:
+            found, problems = deliveries(note, self._wanted, self._env, self._seconds, self._pause)
+            for problem in problems:
+                self._report(problem)
+            if found:
+                self._remember(mark)
+                self._put(found)
+        except Exception as error:  # noqa: BLE001 -- a note that cannot be sent is a line in the log, never more
+            self._report(f"{type(error).__name__} while telling of {note.task_id}")
+
+    def close(self, timeout: float) -> None:
+        """Wait for what is under way, at most this long; then end it. Nothing is sent afterwards."""
+        self._closed = True
+        with self._lock:
+            sender = self._sender
+        if sender is None:
+            return
+        sender.join(timeout)
+        with self._lock:
+            self._given_up.set()
+            for lost in self._waiting:
+                self._lost.update(delivery.channel for delivery in lost)
+            self._waiting.clear()
+            running = list(self._running)
+        for process in running:
+            _kill(process)
+        sender.join(1.0)
+
+    # the queue and its sender
+
+    def _put(self, found: list[Delivery]) -> None:
+        with self._lock:
+            if len(self._waiting) >= _MOST:
+                self._lost.update(delivery.channel for delivery in found)
+                return
+            self._waiting.append(found)
+            if self._sender is None:
+                self._sender = threading.Thread(target=self._send_all, name="notify", daemon=True)
+                self._sender.start()
+
+    def _send_all(self) -> None:
+        while found := self._next():
+            try:
+                deadline = time.monotonic() + self._seconds
+                for delivery, process in [(one, self._start(one)) for one in found]:
+                    if problem := process if isinstance(process, str) else self._end(process, deadline):
+                        self._report(f"{delivery.label}: {problem}")
+            except Exception as error:  # noqa: BLE001 -- its text may hold an address; its name does not
+                self._report(type(error).__name__)
+
+    def _next(self) -> list[Delivery] | None:
+        """The deliveries of the next note; None if there are no more, and the sender ends."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            why = "the supervisor ended" if self._given_up.is_set() else "there were too many at once"
+            for channel, count in self._lost.items():
+                self._say(f"notify {channel}: {count} not sent, {why}")
+            self._lost.clear()
+            self._sender = None
+            return None
+
+    def _start(self, delivery: Delivery) -> subprocess.Popen[bytes] | str:
+        """The program with the note on its standard input, or what went wrong."""
+        if self._given_up.is_set():
+            return "not sent, the supervisor ended"
+        try:
+            process = subprocess.Popen(
+                delivery.argv,
+                cwd=delivery.cwd,
+                env=delivery.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if delivery.posts else subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,  # ended with all it started; not a session, for the supervisor buries those
+            )
+        except OSError as error:
+            return f"cannot be started: {error.strerror}"
+        with self._lock:
+            self._running.append(process)
+        if self._given_up.is_set():  # `close` may have looked a moment too early
+            _kill(process)
+        if process.stdin:
+            try:
+                with process.stdin as pipe:
+                    pipe.write(delivery.stdin)  # a few kilobytes, which the pipe holds: this doesn't block
+            except OSError:
+                return process  # a program need not read
+        return process
+
+    def _end(self, process: subprocess.Popen[bytes], deadline: float) -> str:
+        """Wait for a program; what went wrong, or nothing."""
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+            problem = ""
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            problem = f"no end within {self._seconds:g}s; it was ended"
+        with self._lock:
+            self._running.remove(process)
+        said = b""
+        if process.stdout:  # only our own program has one, and may be quoted
+            with process.stdout as pipe:
+                said = pipe.read()
+        if problem or process.returncode == 0:
+            return problem
+        if self._given_up.is_set():
+            return "not finished when the supervisor ended; it was ended"
+        return said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
+
+    # what was sent, and what went wrong
+
+    def _remember(self, mark: str) -> None:
+        self._sent.add(mark)
+        if self._memory:
+            try:
+                with open(self._memory, "a", encoding="ascii") as file:
+                    file.write(mark + "\n")
+            except OSError as error:
+                self._report(f"what was told cannot be kept: {error.strerror}")
+
+    def _report(self, text: str) -> None:
+        with self._lock:
+            self._say("notify " + " ".join(text.split()))
+
+
+def _read_memory(path: str | None) -> set[str]:
+    """The marks of what was sent before; a file that has grown too long is begun again, with its newer half."""
+    if path is None or not (raw := read_file(path)):
+        return set()
+    marks = raw.decode("ascii", "replace").split()
+    if len(raw) > _MEMORY:
+        marks = marks[len(marks) // 2 :]
+        write_file(path, "\n".join(marks) + "\n")
+    return set(marks)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a program and its group, if it has not ended by itself."""
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(1.0)
+        except (ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
+            return  # gone, or in the kernel's hands
