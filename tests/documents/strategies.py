@@ -11,10 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from overhand.documents.alert import Alert
-from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation
+from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation, Full
 from overhand.documents.context import Context
 from overhand.documents.contracts import CONTRACTS, SEVERITIES, ContractBlock
-from overhand.documents.full import Full
 from overhand.documents.handoff import Deliverable, Handoff, KeyFile, Step
 from overhand.documents.ipc import Answer, Question
 from overhand.documents.layout import Section

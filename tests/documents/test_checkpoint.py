@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 from documents import strategies as make
 from documents.strategies import light
 from overhand.documents import checkpoint, schemas
-from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation, is_checkpoint_id
-from overhand.documents.full import lint_full, parse_full
+from overhand.documents.checkpoint import (
+    Budget,
+    Checkpoint,
+    Command,
+    Delegation,
+    full_of,
+    lint_full,
+    parse_full,
+    render_full,
+)
 from overhand.documents.problems import has_errors
 from overhand.documents.quick import count
+from overhand.record.model import is_checkpoint_id
 
 GOOD: dict[str, Any] = {
     "checkpoint_id": "ckpt_tiles",
@@ -43,7 +52,7 @@ def test_round_trip(value: Checkpoint) -> None:
 @light
 @given(make.checkpoints)
 def test_the_document_says_the_same(value: Checkpoint) -> None:
-    text = checkpoint.markdown(value)
+    text = render_full(full_of(value))
     found = parse_full(text)[0]
     assert (found.checkpoint_id, found.created) == (value.checkpoint_id, value.created_at)
     assert tuple(one.path for one in found.related_files) == value.changed_files
@@ -62,8 +71,8 @@ def test_the_least_that_is_needed() -> None:
         workflow_state="SOLVE",
         token_budget=Budget(136000, 160000),
     )
-    assert "**Context Usage:** 85 % (136000 tokens)" in checkpoint.markdown(found)
-    assert count(checkpoint.markdown(found)).words < 100
+    assert "**Context Usage:** 85 % (136000 tokens)" in render_full(full_of(found))
+    assert count(render_full(full_of(found))).words < 100
 
 
 def test_all_problems_at_once() -> None:

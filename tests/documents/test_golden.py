@@ -20,9 +20,7 @@ from overhand.documents import (
     checkpoint,
     context,
     contracts,
-    full,
     handoff,
-    ipc,
     output,
     quick,
     request,
@@ -32,6 +30,7 @@ from overhand.documents.jsontext import dump
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
 from overhand.documents.problems import CODES, Problem
+from overhand.questions import record
 from overhand.system.edits import together
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ CHECKPOINT = checkpoint.Checkpoint(
     changed_files=("src/tiles.py", "src/atlas.py"),
     created_at="2026-11-15T19:40:00Z",
 )
-FULL = full.Full(
+FULL = checkpoint.Full(
     title="Tiles",
     status="2 of 5 steps",
     context_usage="85 % (136000 tokens)",
@@ -249,16 +248,16 @@ RENDERED: dict[str, str] = {
     "FIX_REQUEST_THE_MAP_PAUSES.md": request.render(REQUEST),
     "FIX_REQUEST_ANSWERED.md": answered(),
     "quick.md": quick.render_quick(QUICK),
-    "full.md": full.render_full(FULL),
+    "full.md": checkpoint.render_full(FULL),
     "ckpt_tiles_2.json": checkpoint.render(CHECKPOINT),
-    "ckpt_tiles_2.md": checkpoint.markdown(CHECKPOINT),
+    "ckpt_tiles_2.md": checkpoint.render_full(checkpoint.full_of(CHECKPOINT)),
     "HANDOFF.md": handoff.render(HANDOFF),
     "OUTPUT.md": output.render(OUTPUT),
     "CONTEXT.md": context.render(CONTEXT),
-    "001.question": ipc.render_question(
-        ipc.Question(1, "2026-11-15T19:20:00Z", "Which eviction rule?", ("LRU", "FIFO"), "Choose the eviction rule")
+    "001.question": record.question_text(
+        1, "2026-11-15T19:20:00Z", "Which eviction rule?", ("LRU", "FIFO"), "Choose the eviction rule"
     ),
-    "001.answer": ipc.render_answer(ipc.Answer(1, "2026-11-15T19:22:00Z", "LRU, as the docs say")),
+    "001.answer": record.answer_text(1, "2026-11-15T19:22:00Z", "LRU, as the docs say"),
     "result.json": dump(RETURN.as_json()) + "\n",
     **{
         f"{name}.txt": contracts.render_block(contracts.ContractBlock(name, data)) + "\n"

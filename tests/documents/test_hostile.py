@@ -86,13 +86,13 @@ def test_any_bytes_are_read(raw: bytes, name: str) -> None:
 def test_any_text_is_read_by_every_parser(text: str) -> None:
     output.parse(text)
     handoff.lint(text, exists=lambda _: False)
-    context.lint(text)
+    context.parse(text)
     agentfile.parse(f"---\nname: a\n{text}\n---\n")
     ipc.parse_question(text)
     contracts.parse_block(f"=== REVIEW OUTPUT ===\n{text}")
     returns.find_return(text)
     request.lint(text)
-    alert.lint(text)
+    alert.parse(text)
 
 
 def test_encodings() -> None:

@@ -8,22 +8,22 @@ from hypothesis import strategies as st
 
 from documents import strategies as make
 from documents.strategies import light
-from overhand.documents.full import Full, lint_full, parse_full, render_full
+from overhand.documents.checkpoint import Full, lint_full, parse_full, render_full
 from overhand.documents.layout import Section
 from overhand.documents.lists import FileNote
+from overhand.documents.problems import strict
 from overhand.documents.quick import (
     Quick,
+    Reference,
+    check_references,
     count,
-    done,
-    is_done,
     lint_quick,
     parse_quick,
     quick_text,
     read_quick,
+    references,
     render_quick,
-    upcoming,
 )
-from overhand.documents.references import Reference, check_references, references
 
 HEAD = "## Quick Handoff\n**Session:** tiles\n**Status:** 2 of 4\n**Next:** src/tiles.py:40\n\n"
 
@@ -74,7 +74,6 @@ def test_a_handoff_as_people_write_it() -> None:
         (Section("Thanks", "Bye."),),
     )
     assert [one.code for one in problems] == ["heading-level"]
-    assert [is_done(one) for one in found.state] == [True, False]
 
 
 def test_lists_may_be_sections_and_fields_may_come_last() -> None:
@@ -92,15 +91,6 @@ def test_a_handoff_without_anything(text: str) -> None:
     assert len([one for one in lint_quick(text) if one.code == "handoff-field-missing"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "mark"),
-    [(done("x"), True), (upcoming("x"), False), ("[X] x", True), ("[ ] x", False), ("Done: x", True),
-     ("TODO: x", False), ("✔️ x", True), ("x", None), ("", None)],
-)  # fmt: skip
-def test_marks(text: str, mark: bool | None) -> None:
-    assert is_done(text) is mark
-
-
 def test_words_and_tokens() -> None:
     assert count("") == (0, 0)
     assert count("two words") == (2, 3)
@@ -114,7 +104,7 @@ def test_words_and_tokens() -> None:
 def test_length(words: int, codes: list[str]) -> None:
     found = lint_quick(HEAD + "word " * words)
     assert [one.code for one in found] == codes
-    assert [one.code for one in lint_quick(HEAD + "word " * words, strict=True) if one.level == "error"] == codes
+    assert [one.code for one in strict(found) if one.level == "error"] == codes
     assert [one.code for one in found if one.level == "error"] == [one for one in codes if "too" in one]
 
 

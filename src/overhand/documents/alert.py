@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 
 from overhand.documents.appendix import with_tags
-from overhand.documents.layout import Section, contain, read_sheet, section
+from overhand.documents.layout import Section, contain, read_sheet, render_sections
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.problems import strict as as_strict
 from overhand.documents.tags import scan
 from overhand.documents.text import unix
 
@@ -63,11 +62,8 @@ def file_name(title: str) -> str:
 
 def render(alert: Alert) -> str:
     """The file for an alert; `parse` reads it back."""
-    bodies = {name: contain(getattr(alert, name)) for name in _TITLES}
-    out = [contain(one.body) + "\n\n" for one in alert.extra if not one.title]
-    out += [section(_TITLES[name], body) for name, body in bodies.items() if body]
-    out += [section(one.title, contain(one.body)) for one in alert.extra if one.title]
-    return with_tags(f"Alert: {alert.title}", alert.tags, out)
+    bodies = {title: contain(getattr(alert, name)) for name, title in _TITLES.items()}
+    return with_tags(f"Alert: {alert.title}", alert.tags, render_sections(bodies, alert.extra))
 
 
 def parse(text: str) -> tuple[Alert, list[Problem]]:
@@ -81,7 +77,7 @@ def parse(text: str) -> tuple[Alert, list[Problem]]:
         title=match.group(1).strip() if match else sheet.title or "",
         **{name: sheet.body(name) for name in _TITLES},
         tags=tags,
-        extra=tuple([Section("", preamble), *sheet.extra] if preamble else sheet.extra),
+        extra=sheet.unknown(preamble),
     )
     problems = [*sheet.problems]
     if not found.title:
@@ -94,9 +90,3 @@ def parse(text: str) -> tuple[Alert, list[Problem]]:
             message, fix = f"“{_TITLES[name]}” is missing or empty.", f"Add `## {_TITLES[name]}`."
             problems.append(warning("alert-section-missing", message, sheet.lines.get(name), fix))
     return found, by_line(problems)
-
-
-def lint(text: str, *, strict: bool = False) -> list[Problem]:
-    """Everything that is wrong with an alert."""
-    problems = parse(text)[1]
-    return as_strict(problems) if strict else problems

@@ -74,10 +74,10 @@ def hushed(raw: bytes, start: int, end: int) -> bytes:
     return raw[start:end]
 
 
-def with_tags(title: str, tags: Iterable[str], parts: Iterable[str]) -> str:
-    """A whole document: a heading, its Tags line, and parts in which no tag is live."""
+def with_tags(title: str, tags: Iterable[str], text: str) -> str:
+    """A whole document: a heading, its Tags line, and a text in which no tag is live."""
     head = f"{inert(heading(title, 1))}\n**Tags**: {' '.join(tags)}\n\n".encode("utf-8", "replace")
-    body = (inert("".join(parts)).rstrip("\n") + "\n").encode("utf-8", "replace")
+    body = (inert(text).rstrip("\n") + "\n").encode("utf-8", "replace")
     return (head + hushed(head + body, len(head), len(head) + len(body))).decode()
 
 

@@ -1,31 +1,73 @@
-"""A checkpoint: where a task stood, as JSON for programs and as Markdown for people and agents."""
+"""A checkpoint: where a task stood, as JSON for programs and as a full Markdown document for people and agents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.documents.full import Full, render_full
-from overhand.documents.ipc import is_timestamp
-from overhand.documents.jsontext import dump, load
-from overhand.documents.layout import Section
-from overhand.documents.lists import FileNote
-from overhand.documents.problems import Problem, has_errors, warning, wrong
-from overhand.documents.quick import Quick, done, list_lines, upcoming
-from overhand.documents.text import one_line
+from overhand.documents.jsontext import (
+    FILLED,
+    TIMESTAMP,
+    dump,
+    is_filled,
+    is_texts,
+    is_timestamp,
+    is_whole,
+    load_object,
+    missing,
+    mistyped,
+    unknown,
+)
+from overhand.documents.layout import Section, contain, heading, read_sheet, render_sections
+from overhand.documents.lists import FileNote, file_notes, note_lines
+from overhand.documents.problems import Problem, by_line, has_errors, warning, wrong
+from overhand.documents.quick import (
+    DONE,
+    NEXT,
+    Fields,
+    Quick,
+    done,
+    fields_missing,
+    head_lines,
+    lint_text,
+    list_lines,
+    plain_name,
+    quick_text,
+    read_quick,
+    texts_of,
+    upcoming,
+)
+from overhand.documents.text import one_line, unix
 from overhand.record.model import is_checkpoint_id
-
-__all__ = ["Budget", "Checkpoint", "Command", "Delegation", "is_checkpoint_id", "markdown", "parse", "read", "render"]
 
 _TEXTS = ("run_id", "workflow_state", "next_action", "resume_instructions", "commit")
 _LISTS = ("control_commands_issued", "delegation_chain")
-_KNOWN = frozenset(
-    ("checkpoint_id", "task_id", "token_budget", "iteration", "changed_files", "created_at", *_TEXTS, *_LISTS)
-)
 _MOST = 10**15
 _TOLERANCE = 1.0
 """Percentages are rounded by those who write them."""
+_KNOWN = {
+    "quick handoff": "quick",
+    **dict.fromkeys(("completed", "done"), "completed"),
+    **dict.fromkeys(("remaining", "to do", "todo"), "remaining"),
+    "mental model": "mental_model",
+    "gotchas": "gotchas",
+    "token budget": "token_budget",
+    "related files": "related_files",
+}
+_FIELDS = Fields(
+    {
+        "status": "status",
+        "context usage": "context_usage",
+        "next session": "next",
+        "next": "next",
+        "created": "created",
+        "checkpoint id": "checkpoint_id",
+    },
+    labels=False,
+)
+_TITLE = re.compile(r"(?:(?<!\s)\s*[-\u2013—:]\s*|(?<!\s)\s+|^)checkpoint$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +155,39 @@ def _filled(one: Command | Delegation) -> dict[str, str]:
 # ------------------------------------------------------------------------------------------------------- reading
 def parse(text: str) -> tuple[Checkpoint | None, list[Problem]]:
     """A checkpoint and everything that is wrong with its file."""
-    value, error = load(text)
-    if error:
-        fix = "Write one JSON object."
-        return None, [Problem("not-json", f"The file is not JSON: {error}.", of="substance", fix=fix)]
-    if not isinstance(value, dict):
-        return None, [Problem("not-an-object", "The file holds no JSON object.", fix="Write {…}.")]
-    return read(value)
+    value, problems = load_object(text)
+    return read(value) if value is not None else (None, problems)
 
 
 def read(value: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Problem]]:
     """A checkpoint from its object."""
-    problems = _head_problems(value)
-    problems += [_type(key, "a string") for key in _TEXTS if not _is_text(value.get(key))]
+    problems = missing(value, ("checkpoint_id", "task_id", *_LISTS, "created_at"))
+    problems += _mistyped(value, "checkpoint_id", "task_id", "created_at", *_TEXTS)
     problems += _entry_problems(value, "control_commands_issued", "command", Command)
     problems += _entry_problems(value, "delegation_chain", "to", Delegation)
     problems += _budget_problems(value.get("token_budget"))
-    iteration = value.get("iteration")
-    if iteration is not None and not _is_whole(iteration, 1):
-        problems.append(_type("iteration", "a whole number from 1"))
-    files = value.get("changed_files")
-    if files is not None and not (isinstance(files, list) and all(isinstance(one, str) for one in files)):
-        problems.append(_type("changed_files", "a list of strings"))
-    if extra := sorted(key for key in value if key not in _KNOWN):
-        problems.append(warning("field-unknown", f"Not part of the format, ignored: {', '.join(extra)}."))
+    problems += _mistyped(value, "iteration", "changed_files")
+    problems += unknown(value, Checkpoint.__dataclass_fields__)
     return (None if has_errors(problems) else _made(value)), problems
+
+
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "checkpoint_id": (
+        "ckpt_ and letters, digits, _ or -, at most 120 characters",
+        lambda name: isinstance(name, str) and is_checkpoint_id(name),
+    ),
+    "task_id": (FILLED, is_filled),
+    "created_at": (TIMESTAMP, is_timestamp),
+    **dict.fromkeys(_TEXTS, ("a string", lambda text: isinstance(text, str))),
+    "iteration": ("a whole number from 1", lambda number: is_whole(number, 1, _MOST)),
+    "changed_files": ("a list of strings", is_texts),
+}
+
+
+def _mistyped(value: Mapping[str, Any], *keys: str) -> list[Problem]:
+    """What is there under these keys and breaks their rules."""
+    there = [key for key in keys if value.get(key) is not None]
+    return [mistyped(key, _RULES[key][0]) for key in there if not _RULES[key][1](value[key])]
 
 
 def _made(value: Mapping[str, Any]) -> Checkpoint:
@@ -162,57 +212,36 @@ def _known(one: Mapping[str, Any], kind: type[Command] | type[Delegation]) -> di
     return {name: one[name] for name in kind.__dataclass_fields__ if one.get(name) is not None}
 
 
-def _head_problems(value: Mapping[str, Any]) -> list[Problem]:
-    needed = ("checkpoint_id", "task_id", *_LISTS, "created_at")
-    problems = [
-        Problem("field-missing", f"{key} is missing.", fix=f"Add {key}.") for key in needed if value.get(key) is None
-    ]
-    name, task, stamp = value.get("checkpoint_id"), value.get("task_id"), value.get("created_at")
-    if name is not None and not (isinstance(name, str) and is_checkpoint_id(name)):
-        problems.append(_type("checkpoint_id", "ckpt_ and letters, digits, _ or -, at most 120 characters"))
-    if task is not None and not _is_filled(task):
-        problems.append(_type("task_id", "a string that is not blank"))
-    if stamp is not None and not is_timestamp(stamp):
-        problems.append(_type("created_at", "a string like 2026-02-25T11:30:00Z"))
-    return problems
-
-
 def _entry_problems(
     value: Mapping[str, Any], key: str, needed: str, kind: type[Command] | type[Delegation]
 ) -> list[Problem]:
     """What is wrong with a list of objects, of which one key is required and all are strings."""
     found = value.get(key)
-    if found is None:
-        return []
     if not isinstance(found, list):
-        return [_type(key, "a list of objects")]
+        return [] if found is None else [mistyped(key, "a list of objects")]
     problems: list[Problem] = []
     for number, one in enumerate(found, 1):
         if not isinstance(one, dict):
-            problems.append(_type(f"Entry {number} of {key}", "an object"))
-        elif not _is_filled(one.get(needed)):
-            problems.append(_type(f"{needed} in entry {number} of {key}", "a string that is not blank"))
-        elif odd := next((name for name in kind.__dataclass_fields__ if not _is_text(one.get(name))), None):
-            problems.append(_type(f"{odd} in entry {number} of {key}", "a string"))
+            problems.append(mistyped(f"Entry {number} of {key}", "an object"))
+        elif not is_filled(one.get(needed)):
+            problems.append(mistyped(f"{needed} in entry {number} of {key}", FILLED))
+        elif odd := [name for name in kind.__dataclass_fields__ if not isinstance(one.get(name), str | None)]:
+            problems.append(mistyped(f"{odd[0]} in entry {number} of {key}", "a string"))
     return problems
 
 
 def _budget_problems(budget: object) -> list[Problem]:
-    if budget is None:
-        return []
     if not isinstance(budget, dict):
-        return [_type("token_budget", "an object with used, limit and percentage")]
+        return [] if budget is None else [mistyped("token_budget", "an object with used, limit and percentage")]
     used, limit, share = budget.get("used"), budget.get("limit"), budget.get("percentage")
     problems: list[Problem] = []
-    if not _is_whole(used, 0):
-        problems.append(_type("token_budget.used", "a whole number from 0"))
-    if limit is not None and not _is_whole(limit, 1):
-        problems.append(_type("token_budget.limit", "a whole number from 1, or null"))
+    if not is_whole(used, 0, _MOST):
+        problems.append(mistyped("token_budget.used", "a whole number from 0"))
+    if limit is not None and not is_whole(limit, 1, _MOST):
+        problems.append(mistyped("token_budget.limit", "a whole number from 1, or null"))
     if share is not None and not (isinstance(share, int | float) and not isinstance(share, bool) and share >= 0):
-        problems.append(_type("token_budget.percentage", "a number from 0, or null"))
-    if problems or limit is None:
-        return problems
-    return _sum_problems(int(budget["used"]), int(limit), share)
+        problems.append(mistyped("token_budget.percentage", "a number from 0, or null"))
+    return problems if problems or limit is None else _sum_problems(int(budget["used"]), int(limit), share)
 
 
 def _sum_problems(used: int, limit: int, share: float | None) -> list[Problem]:
@@ -227,31 +256,28 @@ def _sum_problems(used: int, limit: int, share: float | None) -> list[Problem]:
     return problems
 
 
-def _is_text(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_filled(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_whole(value: object, least: int) -> bool:
-    # 1.0 is an integer to JSON Schema, and to us.
-    whole = value.is_integer() if isinstance(value, float) else type(value) is int
-    return whole and least <= value <= _MOST  # type: ignore[operator] # it is a number by now
-
-
-def _type(key: str, needed: str) -> Problem:
-    return Problem("field-type", f"{key} must be {needed}.", fix=f"Write {key} as {needed}.")
-
-
 # ------------------------------------------------------------------------------------------------------ Markdown
-def markdown(checkpoint: Checkpoint) -> str:
-    """The checkpoint as a full document."""
-    return render_full(full(checkpoint))
+@dataclass(frozen=True, slots=True)
+class Full:
+    """A checkpoint as a document for people and agents."""
+
+    title: str = ""
+    status: str = ""
+    context_usage: str = ""
+    next: str = ""
+    created: str = ""
+    checkpoint_id: str = ""
+    quick: Quick = field(default_factory=Quick)
+    completed: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
+    mental_model: str = ""
+    gotchas: tuple[str, ...] = ()
+    token_budget: str = ""
+    related_files: tuple[FileNote, ...] = ()
+    extra: tuple[Section, ...] = ()
 
 
-def full(checkpoint: Checkpoint) -> Full:
+def full_of(checkpoint: Checkpoint) -> Full:
     """The checkpoint as a full document's value; what only its writer knows is added with `replace`."""
     status = ", ".join(filter(None, (checkpoint.workflow_state.strip(), f"iteration {checkpoint.iteration}")))
     following = one_line(checkpoint.next_action).strip() or "not said; begin with the plan in HANDOFF.md"
@@ -304,3 +330,63 @@ def _spent(budget: Budget | None) -> str:
         return f"- Used: {budget.used} tokens\n- No limit"
     left = max(0, budget.limit - budget.used)
     return f"- Used: {budget.used} of {budget.limit} tokens ({budget.percentage:g} %)\n- Left: {left} tokens"
+
+
+def render_full(full: Full) -> str:
+    """A full checkpoint document; `parse_full` reads it back."""
+    head = head_lines(
+        {
+            "Status": full.status,
+            "Context Usage": full.context_usage,
+            "Next Session": full.next,
+            "Created": full.created,
+            "Checkpoint ID": full.checkpoint_id,
+        }
+    )
+    untitled = "\n\n".join(one.body for one in full.extra if not one.title)
+    out = [heading(f"{full.title} - Checkpoint" if full.title else "Checkpoint", 1), "\n"]
+    out += [f"{part}\n\n" for part in (head, contain(_FIELDS.escape(untitled, bool(head)))) if part]
+    bodies = {
+        "Quick Handoff": contain(quick_text(full.quick)),
+        f"{DONE} COMPLETED": list_lines(full.completed),
+        f"{NEXT} REMAINING": list_lines(full.remaining),
+        "🧠 Mental Model": contain(full.mental_model),
+        "⚠️ Gotchas": list_lines(full.gotchas),
+        "📊 Token Budget": contain(full.token_budget),
+        "🔗 Related Files": note_lines(full.related_files).rstrip("\n"),
+    }
+    out.append(render_sections(bodies, [one for one in (*full.extra, *full.quick.extra) if one.title]))
+    return "".join(out).rstrip("\n") + "\n"
+
+
+def parse_full(text: str) -> tuple[Full, list[Problem]]:
+    """What a full checkpoint document says, and what it lacks."""
+    sheet = read_sheet(unix(text), _KNOWN, naming=plain_name)
+    values, regions, has_head = _FIELDS.read(sheet.preamble)
+    before = _FIELDS.unescape(regions["text"], has_head)
+    title = sheet.title or ""
+    short = title.removesuffix(" - Checkpoint")
+    found = Full(
+        title=short if short != title else _TITLE.sub("", title),
+        status=values.get("status", ""),
+        context_usage=values.get("context_usage", ""),
+        next=values.get("next", ""),
+        created=values.get("created", ""),
+        checkpoint_id=values.get("checkpoint_id", "").strip("`"),
+        quick=read_quick(sheet.body("quick")),
+        completed=texts_of(sheet.bodies.get("completed", "")),
+        remaining=texts_of(sheet.bodies.get("remaining", "")),
+        mental_model=sheet.body("mental_model"),
+        gotchas=texts_of(sheet.bodies.get("gotchas", "")),
+        token_budget=sheet.body("token_budget"),
+        related_files=file_notes(sheet.bodies.get("related_files", "")),
+        extra=sheet.unknown(before),
+    )
+    needed = {"Checkpoint ID": found.checkpoint_id, "Status": found.status, "Next Session": found.next}
+    return found, by_line([*sheet.problems, *fields_missing(needed, 1)])
+
+
+def lint_full(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
+    """Everything that is wrong with a full checkpoint document; `size_of` tells how many lines a file has."""
+    full, problems = parse_full(text)
+    return by_line(problems + lint_text(quick_text(full.quick), text, size_of))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.layout import Section, contain, heading, read_sheet, section
+from overhand.documents.layout import Section, contain, heading, read_sheet, render_sections
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import one_line, unix
 from overhand.record.model import CAUSES
 
@@ -58,21 +57,11 @@ class Context:
 
 def render(context: Context) -> str:
     """CONTEXT.md for `context`; `parse` reads it back."""
-    out = [heading("Worker Context Dump", 1), "\n"]
     head = (("Task ID", context.task_id), ("Dumped", context.dumped), ("Reason", context.reason))
-    out += [f"**{name}:** {one_line(value)}\n" for name, value in head if value]
-    out.append("\n")
-    out += [contain(one.body) + "\n\n" for one in context.extra if not one.title]
-    bodies = {
-        "progress": context.progress,
-        "state": context.state,
-        "blocking": context.blocking,
-        "resume": context.resume,
-        "handoff": context.handoff,
-    }
-    out += [section(_TITLES[name], contain(body)) for name, body in bodies.items() if body]
-    out += [section(one.title, contain(one.body)) for one in context.extra if one.title]
-    return "".join(out).rstrip("\n") + "\n"
+    fields = "".join(f"**{name}:** {one_line(value)}\n" for name, value in head if value)
+    bodies = {title: contain(getattr(context, name)) for name, title in _TITLES.items()}
+    text = f"{heading('Worker Context Dump', 1)}\n{fields}\n{render_sections(bodies, context.extra)}"
+    return text.rstrip("\n") + "\n"
 
 
 def parse(text: str) -> tuple[Context, list[Problem]]:
@@ -98,17 +87,12 @@ def parse(text: str) -> tuple[Context, list[Problem]]:
             message = f"“{_TITLES[field]}” is missing or empty."
             fix = f"Add `## {_TITLES[field]}`."
             problems.append(warning("context-section-missing", message, sheet.lines.get(field), fix))
-    preamble = "\n".join(rest).strip("\n")
     context = Context(
         task_id=fields.get("task_id", ""),
         dumped=fields.get("dumped", ""),
         reason=reason,
-        progress=sheet.body("progress"),
-        state=sheet.body("state"),
-        blocking=sheet.body("blocking"),
-        resume=sheet.body("resume"),
-        handoff=sheet.body("handoff"),
-        extra=tuple([Section("", preamble), *sheet.extra] if preamble else sheet.extra),
+        **{name: sheet.body(name) for name in _TITLES},
+        extra=sheet.unknown("\n".join(rest).strip("\n")),
     )
     return context, by_line(problems)
 
@@ -123,9 +107,3 @@ def _reason(raw: str, text: str, problems: list[Problem]) -> str:
     fix = f"Write one of {', '.join(CAUSES)}."
     problems.append(warning("reason-unknown", f"The reason “{raw[:40]}” is not known.", line, fix))
     return raw
-
-
-def lint(text: str, *, strict: bool = False) -> list[Problem]:
-    """Everything that is wrong with a CONTEXT.md."""
-    problems = parse(text)[1]
-    return as_strict(problems) if strict else problems

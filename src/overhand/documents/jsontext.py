@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from overhand.documents.problems import Problem, warning
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE = 100_000
+# The same pattern stands in the schemas: a date, a time, and Z or an offset.
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})"
+)
+TIMESTAMP = "a string like 2026-02-25T11:30:00Z"
+FILLED = "a string that is not blank"
 
 
 def load(text: str) -> tuple[object, str]:
@@ -40,3 +50,51 @@ def dump(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False, indent=2)
     # Half a character pair cannot be written as UTF-8; as an escape it can.
     return json.dumps(value, indent=2) if _SURROGATE.search(text) else text
+
+
+def load_object(text: str) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """The one JSON object that a file holds, or what is wrong with the file."""
+    value, error = load(text)
+    if error:
+        fix = "Write one JSON object."
+        return None, [Problem("not-json", f"The file is not JSON: {error}.", of="substance", fix=fix)]
+    if not isinstance(value, dict):
+        return None, [Problem("not-an-object", "The file holds no JSON object.", fix="Write {…}.")]
+    return value, []
+
+
+def missing(value: Mapping[str, Any], keys: Iterable[str]) -> list[Problem]:
+    """The keys that an object must have and lacks."""
+    return [Problem("field-missing", f"{key} is missing.", fix=f"Add {key}.") for key in keys if value.get(key) is None]
+
+
+def mistyped(key: str, needed: str) -> Problem:
+    """A value of another kind than the format has."""
+    return Problem("field-type", f"{key} must be {needed}.", fix=f"Write {key} as {needed}.")
+
+
+def unknown(value: Mapping[str, Any], known: Iterable[str]) -> list[Problem]:
+    """The keys that the format doesn't have."""
+    extra = sorted(value.keys() - set(known))
+    return [warning("field-unknown", f"Not part of the format, ignored: {', '.join(extra)}.")] if extra else []
+
+
+def is_timestamp(value: object) -> bool:
+    """Whether this is a moment in the form all documents use: `2026-02-25T11:30:00Z`."""
+    return isinstance(value, str) and bool(_TIMESTAMP.fullmatch(value))
+
+
+def is_filled(value: object) -> bool:
+    """Whether this is a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def is_texts(value: object) -> bool:
+    """Whether this is a list of texts."""
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def is_whole(value: object, least: int, most: float = float("inf")) -> bool:
+    """Whether this is a whole number in these bounds; 1.0 is one to JSON Schema, and to us."""
+    whole = value.is_integer() if isinstance(value, float) else type(value) is int
+    return whole and least <= value <= most  # type: ignore[operator] # it is a number by now

@@ -7,7 +7,7 @@ fence) is written with a backslash before each such line, and read without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from overhand.documents.markdown import Line, Part, lines, sections
@@ -47,6 +47,10 @@ class Sheet:
     def body(self, name: str) -> str:
         """The text of a known section, or nothing."""
         return tidy(self.bodies.get(name, ""))
+
+    def unknown(self, before: str) -> tuple[Section, ...]:
+        """The parts Overhand has no name for; `before` stands before all sections."""
+        return tuple([Section("", before), *self.extra] if before else self.extra)
 
 
 def name_of(title: str) -> str:
@@ -191,3 +195,12 @@ def heading(title: str, level: int = 2) -> str:
 def section(title: str, body: str) -> str:
     """A section with its heading, ready to be joined."""
     return f"{heading(title)}{body}\n\n" if body else f"{heading(title)}\n"
+
+
+def render_sections(bodies: Mapping[str, str], extra: Iterable[Section]) -> str:
+    """The sections that have a body, in this order, between the parts Overhand has no name for."""
+    extra = tuple(extra)
+    out = [contain(one.body) + "\n\n" for one in extra if not one.title]
+    out += [section(title, body) for title, body in bodies.items() if body]
+    out += [section(one.title, contain(one.body)) for one in extra if one.title]
+    return "".join(out)

@@ -126,11 +126,11 @@ def _check(
         case "context":
             from overhand.documents import context
 
-            return context.lint(text)
+            return context.parse(text)[1]
         case "request" | "alert":
             from overhand.documents import alert, request
 
-            return request.lint(text, name=base) if kind == "request" else alert.lint(text)
+            return request.lint(text, name=base) if kind == "request" else alert.parse(text)[1]
         case "quick" | "full" | "checkpoint":
             return _check_checkpoint(kind, text, size_of)
         case "question" | "answer":
@@ -150,14 +150,11 @@ def _check(
 
 
 def _check_checkpoint(kind: str, text: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
+    from overhand.documents import checkpoint, quick
+
     if kind == "checkpoint":
-        from overhand.documents import checkpoint
-
         return checkpoint.parse(text)[1]
-    from overhand.documents.full import lint_full
-    from overhand.documents.quick import lint_quick
-
-    return lint_quick(text, size_of=size_of) if kind == "quick" else lint_full(text, size_of=size_of)
+    return quick.lint_quick(text, size_of) if kind == "quick" else checkpoint.lint_full(text, size_of)
 
 
 def _check_ipc(kind: str, base: str, text: str) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from overhand.documents.layout import Section, Sheet, contain, fences, heading, read_sheet, section
+from overhand.documents.layout import Section, Sheet, contain, fences, heading, read_sheet, render_sections
 from overhand.documents.lists import (
     FileNote,
     bold_pair,
@@ -18,8 +18,8 @@ from overhand.documents.lists import (
 )
 from overhand.documents.markdown import lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.status import WORDS, read_status
 from overhand.documents.text import one_line, unix
+from overhand.record.model import STATUSES
 
 __all__ = ["Decision", "FileNote", "Output", "Section", "parse", "render"]
 
@@ -42,6 +42,14 @@ SENTENCES, TOKENS, CHARACTERS = 5, 100, 500
 _TITLE = re.compile(r"task\s+(?:complete(?:d)?|output|result|blocked|partial|failed)\s*(?::|—|-|$)\s*", re.IGNORECASE)
 _FIELD = re.compile(r"[ \t>*_-]*(status|duration|agent)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?](?=\s|$)")
+_WORDS = ", ".join(STATUSES)
+_SYNONYMS = {
+    **dict.fromkeys(("done", "complete", "success", "successful", "succeeded", "finished", "ok"), "completed"),
+    **dict.fromkeys(("error", "failure"), "failed"),
+    **dict.fromkeys(("partially-completed", "partially-complete", "incomplete"), "partial"),
+    **dict.fromkeys(("canceled", "aborted"), "cancelled"),
+    **dict.fromkeys(("input-needed", "needs-clarification", "waiting-for-input"), "needs-input"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +82,20 @@ class Output:
 
 def render(output: Output) -> str:
     """OUTPUT.md for `output`; `parse` reads it back."""
-    out = [heading(f"Task Complete: {output.title}" if output.title else "Task Complete", 1), "\n"]
+    title = heading(f"Task Complete: {output.title}" if output.title else "Task Complete", 1)
     head = (("Status", output.status), ("Duration", output.duration), ("Agent", output.agent))
-    out += [f"**{name}:** {one_line(value)}\n" for name, value in head if value]
-    out.append("\n")
-    out += [contain(one.body) + "\n\n" for one in output.extra if not one.title]
-    if output.summary:
-        out.append(section("Summary", contain(output.summary)))
-    if output.deliverables:
-        out.append(section("Deliverables", note_table(output.deliverables, "| File | Description |").rstrip("\n")))
-    if output.decisions:
-        made = "".join(entry(bold_pair(one.what, one.why)) for one in output.decisions)
-        out.append(section("Decisions Made", made.rstrip("\n")))
-    if output.for_primary:
-        out.append(section("For Primary", contain(output.for_primary)))
-    if output.files_modified:
-        out.append(section("Files Modified", note_lines(output.files_modified).rstrip("\n")))
-    if output.data is not None:
-        out.append(section("Data", _data_text(output)))
-    out += [section(one.title, contain(one.body)) for one in output.extra if one.title]
-    return "".join(out).rstrip("\n") + "\n"
+    fields = "".join(f"**{name}:** {one_line(value)}\n" for name, value in head if value)
+    bodies = {
+        "Summary": contain(output.summary),
+        "Deliverables": note_table(output.deliverables, "| File | Description |").rstrip("\n")
+        if output.deliverables
+        else "",
+        "Decisions Made": "".join(entry(bold_pair(one.what, one.why)) for one in output.decisions).rstrip("\n"),
+        "For Primary": contain(output.for_primary),
+        "Files Modified": note_lines(output.files_modified).rstrip("\n"),
+        "Data": "" if output.data is None else _data_text(output),
+    }
+    return f"{title}\n{fields}\n{render_sections(bodies, output.extra)}".rstrip("\n") + "\n"
 
 
 def _data_text(output: Output) -> str:
@@ -140,7 +142,7 @@ def parse(text: str) -> tuple[Output, list[Problem]]:
         files_modified=file_notes(sheet.bodies.get("files_modified", "")),
         data=data,
         contract=contract,
-        extra=tuple([Section("", rest), *sheet.extra] if rest else sheet.extra),
+        extra=sheet.unknown(rest),
     )
     return output, by_line(problems)
 
@@ -216,8 +218,45 @@ def _status(fields: dict[str, str], sheet: Sheet, contract: str | None, text: st
         return status, [replace(one, line=_status_line(text)) for one in odd]
     if contract:  # the block alone is a return, and that it was written says that the work is done
         return "completed", []
-    fix = f"Add `**Status:**` with one of {WORDS}."
+    fix = f"Add `**Status:**` with one of {_WORDS}."
     return None, [Problem("status-missing", "The output has no status.", line=_status_line(text), fix=fix)]
+
+
+def read_status(raw: str, line: int | None = None) -> tuple[str | None, list[Problem]]:
+    """The status that `raw` means, in the spelling of the specification, and what was odd about it."""
+    first, *others = raw.split("|")
+    word = _word(first)
+    problems: list[Problem] = []
+    if word in STATUSES:
+        status = word
+    elif word in _SYNONYMS:
+        status = _SYNONYMS[word]
+        message = f"The status “{first.strip()}” was read as {status}."
+        problems.append(warning("status-synonym", message, line, f"Write {status}."))
+    else:
+        message = f"The status “{raw.strip()[:40]}” is not known." if word else "The status is empty."
+        return None, [Problem("status-unknown", message, line=line, fix=f"Write one of {_WORDS}.")]
+    if any(_word(other) in STATUSES for other in others):
+        message = f"Several statuses are listed; {status} was taken."
+        problems.append(warning("status-several", message, line, "Leave only the one that holds."))
+    return status, problems
+
+
+def _word(text: str) -> str:
+    """`✅ **Needs_Input** (see below)` as `needs-input`."""
+    text = text.lower().replace("_", "-")
+    start = next((index for index, char in enumerate(text) if char.isascii() and char.isalpha()), len(text))
+    words: list[str] = []
+    for word in text[start:].split()[:3]:
+        bare = word.strip("*`.,;:!\u2013—-([{}])")
+        words.append(bare)
+        if bare != word.rstrip("*`") or not bare:
+            break
+    for count in range(len(words), 0, -1):
+        joined = "-".join(words[:count])
+        if joined in STATUSES or joined in _SYNONYMS:
+            return joined
+    return words[0] if words else ""
 
 
 def _status_line(text: str) -> int | None:

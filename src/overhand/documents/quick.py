@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from overhand.documents.layout import Section, contain, name_of, read_sheet, section
+from overhand.documents.layout import Section, contain, name_of, read_sheet, render_sections
 from overhand.documents.lists import entries, entry
 from overhand.documents.markdown import lines, sections
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.problems import strict as as_strict
-from overhand.documents.references import check_references, references
 from overhand.documents.text import one_line, unix
 
 DONE, NEXT = "✅", "🔜"
@@ -25,10 +23,6 @@ LONG, TOO_LONG = 300, 5000
 SAMPLE = 30
 """Lines of code that may stand ready to be copied, under Remaining only."""
 
-_MARKS = {
-    **dict.fromkeys((DONE, "✔", "☑", "[x]", "done:"), True),
-    **dict.fromkeys((NEXT, "⏭", "⏳", "☐", "[ ]", "next:", "todo:"), False),
-}
 _KNOWN = {"quick handoff": "quick", "current state": "state", "gotchas": "gotchas"}
 _LABELS = {"current state": "state", "gotchas": "gotchas"}
 # `**Gotchas:** none`, `### ⚠️ Gotchas` or `Gotchas:` alone on its line
@@ -37,6 +31,14 @@ _LABEL = re.compile(
     r"|#{3,6}[^\w\n]{1,6}(current state|gotchas)(?:[ \t]*:)?[ \t]*|(current state|gotchas)[ \t]*:[ \t]*",
     re.IGNORECASE,
 )
+# `src/tiles.py:40`, `tiles.py:3,9`, `tiles.py:1-9`
+# The look-behind lets a match begin at the start of a word only: no URL's tail, and a long run costs one try.
+_REFERENCE = re.compile(
+    r"(?<![\w./:@%+~#=&?$\\-])([\w./@+~-]+):"
+    r"([0-9]{1,9}(?:[-\u2013][0-9]{1,9})?(?:,[0-9]{1,9}(?:[-\u2013][0-9]{1,9})?)*)(?!\w|-\w|\.[0-9])"
+)
+# `example.com:443` is a host and its port.
+_HOSTS = frozenset(("com", "org", "net", "io"))
 _EDGE = re.compile(r"\A(?:[ \t]*\n)+")
 
 
@@ -76,12 +78,6 @@ def done(text: str) -> str:
 def upcoming(text: str) -> str:
     """An entry of Current State that comes next."""
     return f"{NEXT} {text}"
-
-
-def is_done(entry_text: str) -> bool | None:
-    """What the mark of an entry says, however it is written; None without a mark."""
-    start = entry_text.lstrip().lower()
-    return next((known for mark, known in _MARKS.items() if start.startswith(mark)), None)
 
 
 class Fields:
@@ -143,10 +139,8 @@ _FIELDS = Fields({"session": "session", "status": "status", "next": "next"}, lab
 
 def render_quick(quick: Quick) -> str:
     """A quick handoff as a document; `parse_quick` reads it back."""
-    out = [contain(one.body) + "\n\n" for one in quick.extra if not one.title]
-    out.append(section("Quick Handoff", contain(quick_text(quick))))
-    out += [section(one.title, contain(one.body)) for one in quick.extra if one.title]
-    return "".join(out).rstrip("\n") + "\n"
+    text = render_sections({"Quick Handoff": contain(quick_text(quick))}, quick.extra)
+    return text.rstrip("\n") + "\n"
 
 
 def quick_text(quick: Quick) -> str:
@@ -180,10 +174,10 @@ def parse_quick(text: str) -> tuple[Quick, list[Problem]]:
         quick,
         state=quick.state + texts_of(sheet.bodies.get("state", "")),
         gotchas=quick.gotchas + texts_of(sheet.bodies.get("gotchas", "")),
-        extra=tuple([Section("", before), *sheet.extra] if before else sheet.extra),
+        extra=sheet.unknown(before),
     )
     needed = {"Session": found.session, "Status": found.status, "Next": found.next}
-    return found, by_line([*sheet.problems, *missing(needed, sheet.lines.get("quick", 1))])
+    return found, by_line([*sheet.problems, *fields_missing(needed, sheet.lines.get("quick", 1))])
 
 
 def read_quick(body: str) -> Quick:
@@ -211,7 +205,7 @@ def texts_of(body: str) -> tuple[str, ...]:
     return tuple(one.text for one in entries(body))
 
 
-def missing(needed: Mapping[str, str], line: int) -> list[Problem]:
+def fields_missing(needed: Mapping[str, str], line: int) -> list[Problem]:
     """The fields without which a successor cannot begin."""
     return [
         Problem("handoff-field-missing", f"{name} is missing.", line=line, fix=f"Add `**{name}:** …`.")
@@ -220,12 +214,15 @@ def missing(needed: Mapping[str, str], line: int) -> list[Problem]:
     ]
 
 
-def lint_quick(text: str, *, size_of: Callable[[str], int | None] | None = None, strict: bool = False) -> list[Problem]:
+def lint_quick(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
     """Everything that is wrong with a quick handoff; `size_of` tells how many lines a file has."""
-    problems = parse_quick(text)[1] + wordy(text, text) + pasted(text)
-    if size_of is not None:
-        problems += check_references(references(text), size_of)
-    return as_strict(by_line(problems)) if strict else by_line(problems)
+    return by_line(parse_quick(text)[1] + lint_text(text, text, size_of))
+
+
+def lint_text(quick: str, whole: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
+    """What is wrong with the words of a quick handoff and of the document it stands in."""
+    found = wordy(quick, whole) + _pasted(whole)
+    return found + check_references(references(whole), size_of) if size_of else found
 
 
 def wordy(quick: str, whole: str) -> list[Problem]:
@@ -240,7 +237,7 @@ def wordy(quick: str, whole: str) -> list[Problem]:
     return []
 
 
-def pasted(text: str) -> list[Problem]:
+def _pasted(text: str) -> list[Problem]:
     """Code blocks where a reference would do."""
     text = unix(text)
     problems: list[Problem] = []
@@ -265,3 +262,76 @@ def _code_blocks(text: str, start: int, end: int, number: int) -> Iterator[tuple
             begin = size = 0
     if begin:
         yield begin, max(size - 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A file and the lines in it that somebody points at."""
+
+    path: str
+    lines: tuple[tuple[int, int], ...]
+    """First and last line of each part; equal for a single line."""
+    line: int = 0
+    """Where the reference stands."""
+
+
+def references(text: str) -> list[Reference]:
+    """Every `file:lines` in a text, also in inline code; no times, versions, hosts or URLs."""
+    found: list[Reference] = []
+    number, counted = 1, 0
+    for match in _REFERENCE.finditer(text):
+        path = match.group(1)
+        if _is_path(path):
+            number += text.count("\n", counted, match.start())
+            counted = match.start()
+            found.append(Reference(path, tuple(_span(one) for one in match.group(2).split(",")), number))
+    return found
+
+
+def _is_path(text: str) -> bool:
+    """Whether a word can be a file: a suffix with a letter in it, or a folder and a name with a letter."""
+    folder, _, name = text.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    if folder and any(char.isalpha() for char in name):
+        return True
+    return bool(dot) and any(char.isalpha() for char in suffix) and not (stem and suffix.lower() in _HOSTS)
+
+
+def _span(text: str) -> tuple[int, int]:
+    first, _, last = text.replace("\u2013", "-").partition("-")
+    return int(first), int(last or first)
+
+
+def check_references(refs: Iterable[Reference], size_of: Callable[[str], int | None]) -> list[Problem]:
+    """What does not hold; `size_of` tells how many lines a file has, None if it is not there.
+
+    A bare name may stand for the one file of that name that another reference names in full.
+    """
+    seen: dict[tuple[str, tuple[tuple[int, int], ...]], Reference] = {}
+    for one in refs:
+        seen.setdefault((one.path, one.lines), one)
+    sizes = {path: size_of(path) for path in dict.fromkeys(path for path, _ in seen)}
+    problems: list[Problem] = []
+    for one in seen.values():
+        size = sizes[one.path]
+        if size is None:
+            longer = [path for path in sizes if path.endswith(f"/{one.path}")]
+            size = sizes[longer[0]] if len(longer) == 1 else None
+        if size is None:
+            fix = "Correct the path, written from the project's folder."
+            problems.append(warning("reference-missing", f"The file {one.path} is not there.", one.line, fix))
+        else:
+            problems += [found for span in one.lines for found in _check_span(one, span, size)]
+    return by_line(problems)
+
+
+def _check_span(one: Reference, span: tuple[int, int], size: int) -> list[Problem]:
+    first, last = span
+    shown = f"{one.path}:{first}" if first == last else f"{one.path}:{first}-{last}"
+    if 1 <= first <= last <= size:
+        return []
+    if first < 1 or last < first:
+        message = f"{shown} names no lines: they are counted from 1, the first one first."
+    else:
+        message = f"{shown} is beyond the end: the file has {size} line{'' if size == 1 else 's'}."
+    return [warning("reference-beyond", message, one.line, "Look up the line again.")]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from overhand.documents.appendix import Response, inert, read_responses, recovery, response, with_tags
 from overhand.documents.handoff import Deliverable, Handoff, deliverable_text, read_deliverable
-from overhand.documents.layout import Section, Sheet, contain, read_sheet, section
+from overhand.documents.layout import Section, Sheet, contain, read_sheet, render_sections
 from overhand.documents.lists import entries, entry
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.problems import strict as as_strict
 from overhand.documents.tags import kind as kind_of
 from overhand.documents.tags import scan
 from overhand.documents.text import one_line, shorten, unix
@@ -94,19 +93,17 @@ def render(request: Request) -> str:
     """The file for a request; tags in its texts become mentions, so that only its Tags line makes it an item."""
     head = f"{request.kind.capitalize()} Request"
     tags = request.tags or (f"#needs-{request.kind}", "#P2")
-    out = [contain(one.body) + "\n\n" for one in request.extra if not one.title]
     expected = "".join(entry(deliverable_text(one), "x" if one.done else " ") for one in request.expectations)
     bodies = {
-        "what": contain(request.what),
-        "why": contain(request.why),
-        "context": contain(request.context),
-        "expectations": expected.rstrip("\n"),
-        "criteria": "".join(entry(one) for one in request.criteria).rstrip("\n"),
-        "requester": contain(request.requester),
+        "What": contain(request.what),
+        "Why": contain(request.why),
+        "Context": contain(request.context),
+        "Expectations": expected.rstrip("\n"),
+        "Acceptance Criteria": "".join(entry(one) for one in request.criteria).rstrip("\n"),
+        "Requester": contain(request.requester),
     }
-    out += [section(_TITLES[name], body) for name, body in bodies.items() if body]
-    out += [section(one.title, contain(one.body)) for one in request.extra if one.title]
-    return with_tags(f"{head}: {request.title}" if request.title else head, tags, out)
+    title = f"{head}: {request.title}" if request.title else head
+    return with_tags(title, tags, render_sections(bodies, request.extra))
 
 
 def parse(text: str) -> tuple[Request, list[Problem]]:
@@ -130,7 +127,7 @@ def parse(text: str) -> tuple[Request, list[Problem]]:
         requester=sheet.body("requester"),
         tags=tags,
         responses=read_responses(sheet.bodies.get("response", "")),
-        extra=tuple([Section("", preamble), *sheet.extra] if preamble else sheet.extra),
+        extra=sheet.unknown(preamble),
     )
     return found, by_line([*sheet.problems, *_problems(found, sheet)])
 
@@ -179,14 +176,14 @@ def _problems(found: Request, sheet: Sheet) -> list[Problem]:
     return problems
 
 
-def lint(text: str, *, name: str = "", strict: bool = False) -> list[Problem]:
+def lint(text: str, *, name: str = "") -> list[Problem]:
     """Everything that is wrong with a request; `name` is its file's."""
     found, problems = parse(text)
     named = kind_in_name(name)
     if named and found.kind and named != found.kind:
         message = f"The file is named after the kind {named}, its tag says {found.kind}."
         problems = by_line([*problems, warning("request-kind", message, 1, "Make the two agree.")])
-    return as_strict(problems) if strict else problems
+    return problems
 
 
 def to_handoff(request: Request, *, source: str = "") -> Handoff:

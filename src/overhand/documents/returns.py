@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from overhand.documents.lists import FileNote
-from overhand.documents.output import Decision, Output
+from overhand.documents.output import Decision, Output, read_status
 from overhand.documents.problems import Problem, warning
-from overhand.documents.status import read_status
 from overhand.record.model import STATUSES, duration
 
 # Everything a search for JSON has to look at: strings as a whole (one that is not closed ends with its

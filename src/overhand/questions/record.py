@@ -100,12 +100,7 @@ def _record(
     ipc = folder(task.store, task.task_id)
     os.makedirs(ipc, exist_ok=True)
     seq = next_number(task.state, ipc)
-    document: Event = {"seq": seq, "timestamp": machine.now(), "question": text}
-    if options:
-        document["options"] = list(options)
-    if step:
-        document["checklist_item"] = step
-    write_file(f"{ipc}/{seq:03d}.question", dumps(document) + "\n")
+    write_file(f"{ipc}/{seq:03d}.question", question_text(seq, machine.now(), text, options, step))
     event = asked(seq, text, options, step, via=via, run=run_id)
     if closed:
         event["closed"] = True
@@ -113,6 +108,21 @@ def _record(
         event["cause"] = cause
     task.append(event)
     return task.state["questions"][-1]
+
+
+def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:
+    """A question's file; `documents.ipc` reads it."""
+    document: Event = {"seq": seq, "timestamp": timestamp, "question": text}
+    if options:
+        document["options"] = list(options)
+    if step:
+        document["checklist_item"] = step
+    return dumps(document) + "\n"
+
+
+def answer_text(seq: int, timestamp: str, text: str) -> str:
+    """An answer's file; `documents.ipc` reads it."""
+    return dumps({"seq": seq, "timestamp": timestamp, "answer": text}) + "\n"
 
 
 def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: str, run: str | None) -> Event:
@@ -351,8 +361,8 @@ def deliver(store: Store, task_id: str, question: Question, text: str) -> None:
     """The answer's file, then the bell of everybody who waits for it."""
     ipc = folder(store, task_id)
     os.makedirs(ipc, exist_ok=True)
-    document = {"seq": question["seq"], "timestamp": question["answered"] or machine.now(), "answer": text}
-    write_file(f"{ipc}/{question['stem']}.answer", dumps(document) + "\n")
+    document = answer_text(question["seq"], question["answered"] or machine.now(), text)
+    write_file(f"{ipc}/{question['stem']}.answer", document)
     bells.ring(ipc, question["stem"])
 
 

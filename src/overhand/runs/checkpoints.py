@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents import checkpoint as documents
-from overhand.documents import full
 from overhand.documents.quick import Quick, done, render_quick, upcoming
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import budget
@@ -162,7 +161,7 @@ def _tree_of(store: Store, state: State, run: str | None) -> dict[str, Any] | No
 def document(store: Store, state: State, saved: Checkpoint, handoff: str, reason: str) -> str:
     """Its Markdown: the whole document, or only its quick handoff."""
     plan = context.plan_of(store, state["task_id"])
-    whole = documents.full(saved)
+    whole = documents.full_of(saved)
     made = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
     quick: Quick = replace(
@@ -170,7 +169,7 @@ def document(store: Store, state: State, saved: Checkpoint, handoff: str, reason
     )
     if handoff == "quick":
         return render_quick(quick)
-    return full.render_full(
+    return documents.render_full(
         replace(
             whole,
             quick=quick,

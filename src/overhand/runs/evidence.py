@@ -12,8 +12,8 @@ from overhand.documents import jsontext, returns
 from overhand.documents import output as outputs
 from overhand.documents.contracts import validate_data
 from overhand.documents.markdown import lines
+from overhand.documents.output import read_status
 from overhand.documents.problems import Problem
-from overhand.documents.status import read_status
 from overhand.documents.text import decode
 from overhand.system import detached, machine
 from overhand.system.files import is_there, read_file

@@ -74,11 +74,6 @@ class Illegal:
         return f"Next may be {', '.join(self.legal)}." if self.legal else f"{self.frm} is the end."
 
 
-def may_go(frm: str, to: str, why: str = "") -> bool:
-    """Whether the table has this move; one back from aside must also lead to where the task was."""
-    return to in _from(frm, (*ORDER[:-1], ESCALATED)) or _is_traceback(frm, to, why)
-
-
 def next_phases(history: Sequence[str]) -> tuple[str, ...]:
     """The phases that may come next, without a traceback."""
     return _from(history[-1] if history else "", _place(history))
