@@ -14,7 +14,7 @@ from documents.strategies import light
 from overhand.documents import context as contexts
 from overhand.documents import handoff as handoffs
 from overhand.documents.markdown import sections
-from overhand.runs import resume, steps
+from overhand.runs import handover, steps
 from overhand.testing.project import make_project
 from overhand.verbs import Session, look
 from runtime.scene import QUICK, Scene, kill
@@ -280,14 +280,14 @@ def test_the_section_is_there_once_and_nothing_else_changes(ending: str, last: b
 
 
 def written(raw: bytes, body: str) -> bytes:
-    """As `resuming.write_previous` changes a file, without the file."""
-    patch = resume._section(raw, body)
+    """As `handover.write_previous` changes a file, without the file."""
+    patch = handover._section(raw, body)
     assert patch is not None
     return reopened(raw[: patch[0]] + patch[2] + raw[patch[1] :])
 
 
 def reopened(raw: bytes) -> bytes:
-    patch = resume._reopened(raw)
+    patch = handover._reopened(raw)
     return raw if patch is None else raw[: patch[0]] + patch[2] + raw[patch[1] :]
 
 
@@ -295,15 +295,15 @@ def reopened(raw: bytes) -> bytes:
 @given(st.integers(0, 1_000_000), st.text(max_size=200))
 def test_any_document_gains_the_section_and_loses_nothing(seed: int, body: str) -> None:
     raw = document(seed)
-    patch = resume._section(raw, body)
+    patch = handover._section(raw, body)
     assert patch is not None
     new = raw[: patch[0]] + patch[2] + raw[patch[1] :]
     assert raw == new[: patch[0]] + new[patch[0] + len(patch[2]) :]
     opened = reopened(new)
     assert all(item.marker in " x" for item in steps.read(opened))
     assert len(steps.read(opened)) == len(steps.read(raw)), "the body brings no steps"
-    again = resume._section(new, body)
+    again = handover._section(new, body)
     if any(part.level for part in sections(raw.decode("utf-8", "surrogateescape"))):
         twice = new if again is None else new[: again[0]] + again[2] + new[again[1] :]
-        assert len(resume._ours(twice.decode("utf-8", "surrogateescape"))) == 1
+        assert len(handover._ours(twice.decode("utf-8", "surrogateescape"))) == 1
         assert len(twice) <= len(new) + 20, "replaced, not added"

@@ -23,10 +23,9 @@ from overhand.policy.actor import Actor
 from overhand.questions import files, record
 from overhand.record import journal, log, model
 from overhand.record.store import new_run_id
-from overhand.runs import finish, prepare, run, spending, worktree
+from overhand.runs import finish, handover, prepare, run, spending, worktree
 from overhand.runs import prompt as prompts
 from overhand.runs import result as paperwork
-from overhand.runs import resume as resuming
 from overhand.runs.judge import judge
 from overhand.supervisor import meter
 from overhand.system import detached, git
@@ -136,7 +135,7 @@ class Batch:
         self._kept.set()
         if resume is not None:
             state = {**state, "resume": resume}
-            resuming.write_previous(self.work.store, state)
+            handover.write_previous(self.work.store, state)
         self.accepted[state["task_id"]] = state, *prepare.read_handoff(self.work.store, state["task_id"])
 
     def take_new(self, made: Sequence[tuple[State, Draft]]) -> None:

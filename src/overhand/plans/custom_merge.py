@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import storage_failed
-from overhand.runs import checks, context
+from overhand.runs import checks, handover
 from overhand.system import detached
 from overhand.system.files import read_file, write_file
 
@@ -111,5 +111,5 @@ def _age(place: str) -> float:
 
 
 def _said(place: str) -> str:
-    tail = context.tail_of(f"{place}/stderr", 600)
+    tail = handover.tail_of(f"{place}/stderr", 600)
     return f" It said: {tail}" if tail else ""

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents import checkpoint as documents
-from overhand.documents.quick import Quick, done, render_quick, upcoming
+from overhand.documents.quick import render_quick
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import budget
 from overhand.record import model
-from overhand.runs import context, phases, steps, worktree
+from overhand.runs import handover, phases, steps, worktree
 from overhand.system import machine
 from overhand.system.files import random_text, read_file, write_file
 
@@ -105,7 +105,7 @@ def _take_id(store: Store, state: State, name: str) -> str:
 def snapshot(store: Store, state: State, run: str | None, checkpoint_id: str, reason: str) -> Checkpoint:
     """Where the task stands now."""
     history = [str(event["phase"]) for event in state["phases"]]
-    next_step = steps.progress_of(context.plan_of(store, state["task_id"]))[2]
+    next_step = steps.progress_of(handover.plan_of(store, state["task_id"]))[2]
     now = worktree.snapshot(store.root)
     before = _tree_of(store, state, run)
     handle = state["handle"] or state["task_id"]
@@ -160,13 +160,11 @@ def _tree_of(store: Store, state: State, run: str | None) -> dict[str, Any] | No
 
 def document(store: Store, state: State, saved: Checkpoint, handoff: str, reason: str) -> str:
     """Its Markdown: the whole document, or only its quick handoff."""
-    plan = context.plan_of(store, state["task_id"])
+    plan = handover.plan_of(store, state["task_id"])
     whole = documents.full_of(saved)
     made = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
-    quick: Quick = replace(
-        whole.quick, text=_gist(saved, reason), state=(*map(done, made[-12:]), *map(upcoming, left[:12]))
-    )
+    quick = replace(whole.quick, text=_gist(saved, reason), state=handover.marked(plan))
     if handoff == "quick":
         return render_quick(quick)
     return documents.render_full(

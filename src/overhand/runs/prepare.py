@@ -15,7 +15,7 @@ from overhand.documents.text import decode
 from overhand.errors import NotFound
 from overhand.policy import trust
 from overhand.record import model
-from overhand.runs import checks, messages, prompt, resume, worktree
+from overhand.runs import checks, handover, messages, prompt, worktree
 from overhand.system import machine
 from overhand.system.files import read_file, write_file, write_new
 from overhand.system.jsonline import dumps
@@ -43,7 +43,7 @@ def prepare(work: Actor, state: State) -> Prepared:
     trust.require_seal(state)
     agent = files.find(work.store.root, state["agent"], work.config_of(state))
     trust.require(work.store.root, agent.trusted_with)
-    resume.write_previous(work.store, state)
+    handover.write_previous(work.store, state)
     text, handoff = read_handoff(work.store, state["task_id"])
     take_baseline(work.store, state, handoff)
     if state["checks"] and not state["runs"]:

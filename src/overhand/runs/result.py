@@ -12,7 +12,7 @@ from overhand.documents import returns
 from overhand.documents.layout import Section
 from overhand.errors import OverhandError
 from overhand.policy import budget
-from overhand.runs import context, report, worktree
+from overhand.runs import handover, report, worktree
 from overhand.system import lock
 from overhand.system.files import put_file, read_file, second_name, write_file
 from overhand.system.jsonline import dumps
@@ -52,7 +52,7 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
     if output is not None:
         result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        put_file(f"{folder}/CONTEXT.md", context.context_document(work.store, state, ended, verdict))
+        put_file(f"{folder}/CONTEXT.md", handover.leave(work.store, state, ended, verdict))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)

@@ -109,7 +109,7 @@ def list_tasks(
     if delegated:
         states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
     if resumable:
-        from overhand.runs.resume import is_resumable
+        from overhand.runs.handover import is_resumable
 
         states = [s for s in states if is_resumable(s)]
     if live:

@@ -1,0 +1,282 @@
+"""What a run that ended short leaves to the next one: `handoff.md` in its folder, CONTEXT.md, and what HANDOFF.md then
+says of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overhand.documents import context as contexts
+from overhand.documents import quick
+from overhand.documents.layout import contain
+from overhand.documents.markdown import headings, sections
+from overhand.documents.text import decode, shorten
+from overhand.questions import record
+from overhand.record import model
+from overhand.runs import messages, steps
+from overhand.system import machine
+from overhand.system.edits import edit
+from overhand.system.files import random_text, read_file, write_file
+
+if TYPE_CHECKING:
+    from overhand.documents.markdown import Part
+    from overhand.record.store import Store
+    from overhand.record.task import Run, State
+    from overhand.runs.judge import Verdict
+    from overhand.runs.steps import Item
+
+TITLE = "Previous Worker Context"
+_OURS = b"<!-- overhand -->\n"
+_MANY = 12  # steps and problems that are told; a handoff is read in a minute
+_MOST = 6000  # characters of an earlier worker's words; the rest is one file away
+_HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Where a task stood when a run ended short; rendered as a quick handoff and as CONTEXT.md."""
+
+    state: State
+    run: Run
+    verdict: Verdict
+    plan: list[Item]
+
+    def quick(self) -> quick.Quick:
+        """The quick handoff, from the record."""
+        left = [item.text for item in self.plan if item.marker != "x"]
+        told = f"{len(self.plan) - len(left)}/{len(self.plan)} steps · " if self.plan else ""
+        gotchas = [p.message for p in self.verdict.errors[:5]]
+        if alive := self.run["leftovers"]:
+            gotchas.append(f"Processes of this run were still alive: {', '.join(map(str, alive[:10]))}.")
+        return quick.Quick(
+            session=self.run["id"],
+            status=f"{told}ended by {self.run['cause']}, judged {self.verdict.status}",
+            next=left[0] if left else f"HANDOFF.md of task {self.state['task_id']}",
+            text=self.verdict.summary,
+            state=marked(self.plan),
+            gotchas=tuple(gotchas),
+        )
+
+    def context(self, store: Store, handoff: str) -> contexts.Context:
+        """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
+        task_id, run = self.state["task_id"], self.run
+        tail = tail_of(f"{store.run_folder(task_id, run['id'])}/stdout")
+        asked = [
+            f"- Question {q['seq']} is open: {record.text_of(store, task_id, q)}"
+            for q in model.open_questions(self.state)
+        ]
+        errors = [f"- {p.message}" for p in self.verdict.errors[:_MANY]]
+        return contexts.Context(
+            task_id=task_id,
+            dumped=machine.now(),
+            reason=run["cause"] or "exit",
+            progress=self._progress(),
+            state=f"Run {run['id']} by {run['agent']} ended ({run['cause']}), judged {self.verdict.status}."
+            + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
+            blocking="\n".join(asked + errors) or self.verdict.summary,
+            resume=self._how_to_resume(),
+            handoff=handoff,
+        )
+
+    def _progress(self) -> str:
+        if not self.plan:
+            return "The task has no plan to measure progress by."
+        done = sum(item.marker == "x" for item in self.plan)
+        lines = [f"{done} of {len(self.plan)} steps are done.", ""]
+        return "\n".join(lines + [f"- [{item.marker}] {item.text}" for item in self.plan[:50]])
+
+    def _how_to_resume(self) -> str:
+        handle = self.state["handle"] or self.state["task_id"]
+        stopped = f"It was stopped by a person. To go on after all: overhand resume {handle}"
+        if still_open := model.open_questions(self.state):
+            answers = [f"overhand answer {handle} {q['seq']} TEXT" for q in still_open]
+            after = "The next run starts by itself, from the first open step."
+            # an answer alone does not undo a person's stop
+            after = stopped if self.verdict.status == "cancelled" else after
+            return f"1. Answer: {' · '.join(answers)}\n2. {after}"
+        if self.verdict.status == "cancelled":
+            return f"1. {stopped}"
+        return f"1. Look at it: overhand show {handle}\n2. Go on from here: overhand resume {handle}"
+
+
+def plan_of(store: Store, task_id: str) -> list[Item]:
+    """The steps of the plan as they are marked now."""
+    raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
+    return steps.read(raw) if raw is not None else []
+
+
+def marked(plan: list[Item]) -> tuple[str, ...]:
+    """The last steps that are done and the first that are not, as a quick handoff lists them."""
+    done = [quick.done(item.text) for item in plan if item.marker == "x"]
+    left = [quick.upcoming(item.text) for item in plan if item.marker != "x"]
+    return (*done[-_MANY:], *left[:_MANY])
+
+
+# leaving
+
+
+def leave(store: Store, state: State, ended: Run, verdict: Verdict) -> str:
+    """Write the run's handoff.md and return the text of CONTEXT.md; what the agent wrote itself comes first."""
+    found = Handover(state, ended, verdict, plan_of(store, state["task_id"]))
+    place = store.run_folder(state["task_id"], ended["id"])
+    handoff = _own_handoff(f"{place}/handoff.md")
+    if handoff is None:
+        made = found.quick()
+        write_file(f"{place}/handoff.md", _signed(quick.render_quick(made)))
+        handoff = quick.quick_text(made)
+    for folder in (place, store.folder(state["task_id"])):
+        kept = read_file(f"{folder}/CONTEXT.md")
+        if kept is not None and kept.strip() and not kept.endswith(_OURS):
+            return decode(kept)[0]
+    return _signed(contexts.render(found.context(store, handoff)))
+
+
+def _own_handoff(path: str) -> str | None:
+    """The agent's own handoff.md as it is quoted; what cannot be one is moved aside."""
+    raw = read_file(path)
+    if raw is not None and not raw.endswith(_OURS):
+        text = decode(raw)[0]
+        if not any(p.code == "handoff-too-long" for p in quick.wordy(text, text)):
+            return quick.quick_text(quick.parse_quick(text)[0])
+        os.rename(path, f"{path[:-3]}-refused.md")
+    elif os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}-aside-{random_text(6)}")
+    return None
+
+
+def _signed(text: str) -> str:
+    return f"{text.rstrip()}\n\n{_OURS.decode()}"
+
+
+def tail_of(path: str, size: int = 1500) -> str:
+    """The end of what was printed, as it may stand in a fence."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        raw = os.pread(fd, size, max(0, os.fstat(fd).st_size - size))
+    except OSError:
+        return ""  # a pipe in its place
+    finally:
+        os.close(fd)
+    text = raw.decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
+    return "".join(c for c in text if c in "\n\t" or c.isprintable()).strip()
+
+
+# going on
+
+
+def write_previous(store: Store, state: State) -> None:
+    """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
+    if state["resume"] is None or not state["runs"]:
+        return
+    path = f"{store.folder(state['task_id'])}/HANDOFF.md"
+    body = previous(store, state)
+    edit(path, lambda raw: _section(raw, body))
+    edit(path, _reopened)
+
+
+def previous(store: Store, state: State) -> str:
+    """What is known from earlier runs, for the next worker."""
+    how = state["resume"] or {}
+    last = next((run for run in state["runs"] if run["id"] == how.get("run")), state["runs"][-1])
+    place = store.run_folder(state["task_id"], last["id"])
+    ended = f"Run {last['id']} by {last['agent']} ended ({last['cause']})"
+    how_it_went = "at its provider's limit" if last["status"] == "limit" else f"judged {last['status']}"
+    parts = [f"{ended}, {how_it_went}. Steps marked `[x]` are done; go on with the first that is not."]
+    if how.get("problem"):
+        parts.append(f"**What was wrong with it:** {how['problem']}")
+    if how.get("note"):
+        parts.append(f"**From the person:** {how['note']}")
+    if sent := [f"- {messages.whole(store, state['task_id'], one)}" for one in state["messages"] if one["run"]]:
+        parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
+    if answers := [
+        f"- Question {q['seq']}: {record.text_of(store, state['task_id'], q)}\n"
+        f"  **Answer:** {record.whole_answer(store, state['task_id'], q)}"
+        for q in state["questions"]
+        if q["answered"] is not None
+    ]:
+        parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
+    if how.get("from"):
+        parts.append(_checkpoint(store, state, str(how["from"])))
+    parts.append(_left_behind(place, store.relative(place)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _checkpoint(store: Store, state: State, name: str) -> str:
+    raw = read_file(f"{store.folder(state['task_id'])}/checkpoints/{name}.md")
+    if raw is None:
+        return ""
+    return f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST)
+
+
+def _left_behind(place: str, shown: str) -> str:
+    """The gist of the last CONTEXT.md, which was moved to its run's folder or still lies in the task's."""
+    folder = os.path.dirname(os.path.dirname(place))
+    raw = read_file(f"{place}/CONTEXT.md") or read_file(f"{folder}/CONTEXT.md")
+    if raw is None:
+        return ""
+    context, _ = contexts.parse(decode(raw.removesuffix(_OURS))[0])
+    told = [
+        f"**{title}:**\n\n{shorten(body, _MOST)}"
+        for title, body in (
+            ("Progress", context.progress),
+            ("Where it stood", context.state),
+            ("What stopped it", context.blocking),
+            ("Handoff", context.handoff),
+        )
+        if body.strip()
+    ]
+    return "\n\n".join([*told, f"The whole of it: `{shown}/CONTEXT.md`."])
+
+
+def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
+    """Where our section stands, or will stand, and what it is to say; the other bytes stay as they are."""
+    text = raw.decode("utf-8", "surrogateescape")
+    ending = "\r\n" if "\r\n" in text else "\n"
+    level = _level(text)
+    shown = contain(body) if level == 2 else _HEADING.sub(r"\\\1", contain(body))
+    told = f"{'#' * level} {TITLE}\n\n{shown}\n".replace("\n", ending)
+    ours = _ours(text)
+    if ours:
+        start, end = ours[0].start, ours[0].end
+        told += ending if end < len(text) else ""
+    else:
+        start = end = len(text)
+        at_end = ("" if text.endswith("\n") or not text else ending) + ending + told
+        earlier = [part.start for part in sections(text, level) if part.level]
+        if _ours(text + at_end) or not earlier:
+            told = at_end
+        else:  # a fence or a comment was never closed: nothing behind it would be seen as a section
+            start = end = next((at for at in reversed(earlier) if _ours(text[:at] + told + text[at:])), earlier[0])
+            told += ending
+    new = told.encode("utf-8", "surrogateescape")
+    at = len(text[:start].encode("utf-8", "surrogateescape"))
+    until = len(text[:end].encode("utf-8", "surrogateescape"))
+    return None if raw[at:until] == new else (at, until, new)
+
+
+def _level(text: str) -> int:
+    """Of the document's sections: whoever writes ### means it throughout."""
+    return max(2, min((one[0] for one in headings(text)), default=2))
+
+
+def _ours(text: str) -> list[Part]:
+    return [part for part in sections(text, _level(text)) if part.title.strip().casefold() == TITLE.casefold()]
+
+
+def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
+    """Steps that waited, failed or were under way are open again, without what stood behind them."""
+    new = raw
+    while stuck := next((item for item in steps.read(new) if item.marker in "?!~"), None):
+        new = steps.change(new, stuck, " ", "")
+    return None if new == raw else (0, len(raw), new)
+
+
+def is_resumable(state: State) -> bool:
+    """Whether a task ended short and nobody is at it."""
+    short = state["status"] in ("partial", "blocked", "needs-input", "failed", "cancelled")
+    return short and not state["queued"] and model.current_run(state) is None and bool(state["runs"])
