@@ -23,7 +23,7 @@ def load(text: str) -> tuple[object, str]:
     import json
 
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite), ""
+        return json.loads(text, parse_constant=refuse, parse_float=finite), ""
     except json.JSONDecodeError as error:
         return None, f"{error.msg} (line {error.lineno}, column {error.colno})"
     except RecursionError:
@@ -32,13 +32,15 @@ def load(text: str) -> tuple[object, str]:
         return None, str(error)
 
 
-def _refuse(word: str) -> float:
+def refuse(word: str) -> float:
+    """A number that JSON does not have, or no computer holds; for `parse_constant`."""
     raise ValueError(f"the number {word[:20]} cannot be held")
 
 
-def _finite(digits: str) -> float:
+def finite(digits: str) -> float:
+    """For `parse_float`."""
     number = float(digits)
-    return number if abs(number) != float("inf") else _refuse(digits)
+    return number if abs(number) != float("inf") else refuse(digits)
 
 
 def dump(value: object) -> str:

@@ -66,10 +66,7 @@ def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float
     """Seconds a run may take."""
     seconds = kind.timeout
     if asked is not None:
-        try:
-            seconds = model.duration(asked)
-        except ValueError:
-            raise BadInput(f"--timeout {asked!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+        seconds = model.option_duration("--timeout", asked)
         if seconds <= 0:
             raise BadInput("--timeout must be more than nothing.", "Write it as 30s, 5m or 2h.")
         if seconds > kind.max_timeout:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _MOST = 1000  # files of one name
 
 
-def _item(state: State) -> Item:
+def item_of(state: State) -> Item:
+    """The item of a task that has one."""
     if state["item"] is None:
         raise LookupError(f"task {state['task_id']} has no item")
     return state["item"]
@@ -37,7 +38,7 @@ def names(path: str) -> Iterator[str]:
 def put(task: Locked) -> str:
     """Make the request's file, never over another one; where it is now, relative to the project."""
     state, root = task.state, task.store.root
-    item = _item(state)
+    item = item_of(state)
     mark = tags.comment(task.task_id).encode()
     for path in names(item["path"]):
         target = f"{root}/{path}"
@@ -75,7 +76,7 @@ def make(target: str, text: str) -> bool:
 
 def document(state: State) -> str:
     """The request as the record tells it."""
-    item = _item(state)
+    item = item_of(state)
     tag = f"#{item['stage']}-{item['kind']} {tags.comment(state['task_id'])}"
     return requests.render(
         requests.Request(
@@ -91,7 +92,7 @@ def document(state: State) -> str:
 
 def mention(task: Locked, path: str) -> None:
     """Where the tag stood, an escaped one and the way to the request; in one edit."""
-    item = _item(task.state)
+    item = item_of(task.state)
     origin = item.get("origin", "")
     link = os.path.relpath(path, os.path.dirname(origin) or ".")
     target = f"<{link}>" if set(link) & set(" ()") else link

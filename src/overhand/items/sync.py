@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from overhand.documents import tags
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.items import find, promote, response
+from overhand.items.promote import item_of
 from overhand.record import model
 from overhand.system import machine
 from overhand.system.edits import edit, together
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.documents.tags import Tag
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Item, Shown, State
+    from overhand.record.task import Event, Shown, State
     from overhand.system.edits import Patch
 
 _REPAIRS = 5  # an hour: an editor that writes its old text again and again is not fought for ever
@@ -127,13 +128,6 @@ def is_same(raw: bytes, tag: Tag, state: State) -> bool:
     if item is None or tags.kind(tag.name) != item["kind"] or tag.task != item.get("again", ""):
         return False
     return tag.on_tags_line if item.get("origin") else tags.digest(raw, tag) == item["digest"]
-
-
-def item_of(state: State) -> Item:
-    """The item of a task that has one."""
-    if state["item"] is None:
-        raise LookupError(f"task {state['task_id']} has no item")
-    return state["item"]
 
 
 def shown_of(state: State) -> Shown:

@@ -174,10 +174,7 @@ def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wake
 
 
 def _seconds(text: str | None, otherwise: float) -> float:
-    try:
-        return otherwise if text is None else model.duration(text)
-    except ValueError:
-        raise BadInput(f"timeout {text!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+    return otherwise if text is None else model.option_duration("timeout", text)
 
 
 def _result(_desk: Desk, session: Session, given: Given) -> Told:

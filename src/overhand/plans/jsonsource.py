@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from overhand.documents.jsontext import finite, refuse
 from overhand.documents.problems import Problem, wrong
 from overhand.documents.text import shorten
 from overhand.plans.source import DEPTH, Newlines, Path, Source, surrogates, syntax
@@ -29,7 +30,7 @@ def load(text: str) -> Source:
         return value
 
     try:
-        value = json.loads(text, object_hook=counted, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text, object_hook=counted, parse_constant=refuse, parse_float=finite)
     except json.JSONDecodeError as error:
         return Source(None, [syntax("JSON", f"{_lower(error.msg)} at column {error.colno}", error.lineno, _FIX)])
     except RecursionError:
@@ -59,15 +60,6 @@ def _most_keys(text: str) -> int:
 
 def _lower(message: str) -> str:
     return message[:1].lower() + message[1:]
-
-
-def _refuse(word: str) -> float:
-    raise ValueError(f"the number {word[:20]} cannot be held")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    return number if abs(number) != float("inf") else _refuse(digits)
 
 
 def _number(error: ValueError, text: str) -> Problem:

@@ -7,14 +7,13 @@ for a task of its own that is blocked itself. While that lasts its clock stands 
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import files
 from overhand.record import model
 from overhand.system import lock
-from overhand.system.files import read_file
+from overhand.system.files import names_in, read_file
 
 if TYPE_CHECKING:
     from overhand.policy.actor import Actor
@@ -27,23 +26,23 @@ QUIET = 5.0  # seconds without a sign of life after which a question in a file i
 def asks(place: str, state: State) -> bool:
     """Whether one of its processes waits in `ask`, or was told a moment ago to call again."""
     folder = f"{place}/waiting"
-    if any(name.startswith("ask-") and lock.is_held(f"{folder}/{name}") for name in _names(folder)):
+    if any(name.startswith("ask-") and lock.is_held(f"{folder}/{name}") for name in names_in(folder)):
         return True
     # only now: a call leaves its mark before it lets go of its lock
-    marks = [name for name in _names(folder) if name.startswith("again-")]
+    marks = [name for name in names_in(folder) if name.startswith("again-")]
     return any(_is_open(state, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
 
 
 def waits_on(place: str) -> bool:
     """Whether one of its processes still waits for an answer or a task: a look that costs next to nothing."""
     folder = f"{place}/waiting"
-    return any(not name.startswith("again-") and lock.is_held(f"{folder}/{name}") for name in _names(folder))
+    return any(not name.startswith("again-") and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
 
 
 def waits_for_task(place: str) -> bool:
     """Whether one of its processes waits for a task that it delegated."""
     folder = f"{place}/waiting"
-    return any(name[0].isdigit() and lock.is_held(f"{folder}/{name}") for name in _names(folder))
+    return any(name[0].isdigit() and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
 
 
 def has_file_question(state: State, run: Run) -> bool:
@@ -85,13 +84,6 @@ def may_park(work: Actor, task_id: str) -> bool:
         return False
     place = work.store.run_folder(task_id, run["id"])
     return asks(place, state) or has_file_question(state, run)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _is_open(state: State, number: str) -> bool:

@@ -5,6 +5,8 @@ Values here are plain dictionaries whose keys shapes.py declares.
 
 from __future__ import annotations
 
+from overhand.errors import BadInput
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -90,6 +92,14 @@ def duration(text: str | float) -> float:
     if unit not in _UNITS or not 0 <= number < 1e9:
         raise ValueError(f"{text!r} is not a duration")
     return number * _UNITS[unit]
+
+
+def option_duration(option: str, text: str, hint: str = "Write it as 30s, 5m or 2h.") -> float:
+    """Seconds from what a caller gave for an option; raises BadInput, which names the option."""
+    try:
+        return duration(text)
+    except ValueError:
+        raise BadInput(f"{option} {text!r} is not a duration.", hint) from None
 
 
 def say_duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from overhand.errors import storage_failed
 from overhand.runs.judge import CheckFact
 from overhand.system import detached
+from overhand.system.files import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,15 +90,8 @@ def _seconds(place: str) -> float:
 
 def end_all(folder: str) -> None:
     """Stop the checks of a task that nobody wants any more; whoever waits for them sees them ended."""
-    for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in _names(f"{folder}/runs"))):
-        for name in _names(where):
+    for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in names_in(f"{folder}/runs"))):
+        for name in names_in(where):
             place = f"{where}/{name}"
             if detached.lives(place):
                 detached.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

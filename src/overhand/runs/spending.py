@@ -21,7 +21,7 @@ from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
 from overhand.policy import budget
 from overhand.record import log, model
 from overhand.system import machine
-from overhand.system.files import is_there, read_file
+from overhand.system.files import is_there, read_file, size_of
 
 if TYPE_CHECKING:
     from overhand.policy.actor import Actor
@@ -266,7 +266,7 @@ def _native(store: Store, state: State, ended: Run) -> Usage | None:
     if said is None and ended["attached"]:
         return None  # a person had it on a terminal: nobody knows
     if said is None or not said.usage:
-        return reported(place, last=True) or budget.estimate(_size(f"{place}/prompt.md"), _size(f"{place}/stdout"))
+        return reported(place, last=True) or budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
     used = dict(said.usage)
     if ended["driver"] in _OF_SESSION and (before := _before(store, state, ended)):
         for key in _of_session(ended["driver"], used, before):
@@ -306,7 +306,7 @@ def final(place: str, ended: Run) -> Usage | None:
     """What it used in the end; a function inside somebody's process that reports nothing has used nothing we know."""
     usage = reported(place, last=True)
     if usage is None and ended["usage"] is None and not ended["attached"] and os.path.exists(f"{place}/start"):
-        usage = budget.estimate(_size(f"{place}/prompt.md"), _size(f"{place}/stdout"))
+        usage = budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
     return usage or ended["usage"]
 
 
@@ -389,10 +389,3 @@ def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
     nothing = budget.amount()
     spent = [budget.less(amount, before.get(run, nothing)) for run, amount in latest.items() if run not in live]
     return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -11,8 +11,8 @@ from overhand.questions import blocked as parking
 from overhand.record import log, model
 from overhand.runs import control, run
 from overhand.supervisor import meter, plans
-from overhand.supervisor.watches import size_of
 from overhand.system import detached
+from overhand.system.files import size_of
 
 if TYPE_CHECKING:
     from overhand.record.task import State

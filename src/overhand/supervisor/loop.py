@@ -34,8 +34,9 @@ from overhand.supervisor.notify.notifications import Notifications
 from overhand.supervisor.queue import fits, in_order, leaves_its_place, waits_for, waits_for_child
 from overhand.supervisor.socket import Desk
 from overhand.supervisor.tag_daemon import Dispatch
-from overhand.supervisor.watches import Watches, size_of
+from overhand.supervisor.watches import Watches
 from overhand.system import detached, lock, machine, members
+from overhand.system.files import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ from overhand.policy import config as configs
 from overhand.record import model
 from overhand.runs import checkpoints, run, spending
 from overhand.system import machine
-from overhand.system.files import read_file, write_file
+from overhand.system.files import read_file, size_of, write_file
 from overhand.system.jsonline import loads
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def in_process(work: Actor, task_id: str) -> Callable[[], None]:
 
 def look(boss: Supervisor, task_id: str, known: Watch) -> bool:
     """Count a live run if it has reported something, or if somebody asked for it; whether that is being done now."""
-    size = _size(f"{known.place}/{spending.REPORTS}")
+    size = size_of(f"{known.place}/{spending.REPORTS}")
     if known.counted < 0 and not size and not _is_limited(boss, task_id):
         known.counted = 0
     if size == known.counted and not known.recount:
@@ -270,10 +270,3 @@ def is_paused(
         boss.jobs.start(task_id, partial(quota.hand_over, boss.work(task_id), task_id, agent, other))
     boss.resumes = min(boss.resumes, found.until)
     return True
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

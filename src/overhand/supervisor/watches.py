@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from overhand.runs import run, spending
 from overhand.runs.control import Hearing
 from overhand.system import detached, machine, members, processes
+from overhand.system.files import size_of
 from overhand.system.inotify import MODIFY, Inotify
 
 if TYPE_CHECKING:
@@ -240,13 +241,5 @@ def _has_entries(path: str) -> bool:
 def _touch(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
-
-
-def size_of(path: str) -> int:
-    """How long a file is; 0 if it is not there."""
-    try:
-        return os.stat(path).st_size
     except OSError:
         return 0

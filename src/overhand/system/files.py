@@ -134,3 +134,19 @@ def _open_to_read(path: str) -> int:
 
 def random_text(count: int) -> str:
     return "".join(["0123456789abcdefghijklmnopqrstuvwxyz"[byte % 36] for byte in os.urandom(count)])
+
+
+def size_of(path: str) -> int:
+    """How long a file is; 0 if it is not there."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def names_in(folder: str) -> list[str]:
+    """What a folder holds; nothing if it is not there."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -38,7 +38,7 @@ def ask(
             "`overhand ask` is for an agent inside its run; this is a shell.",
             "See what waits for an answer: overhand answer",
         )
-    seconds = _seconds(timeout) if timeout is not None else _max_block(session, who)
+    seconds = model.option_duration("--timeout", timeout) if timeout is not None else _max_block(session, who)
     asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked['seq']} …")
@@ -85,13 +85,6 @@ def _again(session: Session, who: Caller, again: str) -> Question:
     if found is None:
         raise NotFound(f"This task has no question {again}.", 'Ask it: overhand ask "…"')
     return found
-
-
-def _seconds(text: str) -> float:
-    try:
-        return model.duration(text)
-    except ValueError:
-        raise BadInput(f"--timeout {text!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
 
 
 def _max_block(session: Session, who: Caller) -> float:

@@ -315,11 +315,7 @@ def _require_item(session: Session, state: State) -> None:
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:
     """Remove whole tasks that ended long ago and that somebody has seen."""
     caller.require_person(caller.caller(session.store), "Cleaning")
-    try:
-        age = model.duration(older or "7d")
-    except ValueError:
-        raise BadInput(f"--older {older!r} is not a duration.", "Write it as 7d or 12h.") from None
-    before = time.time() - age
+    before = time.time() - model.option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.states())
     plans = {state["task_id"]: state for state in states if model.is_plan(state)}

@@ -238,14 +238,7 @@ def _mismatch(name: str) -> dict[str, Any]:
 
 def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
     """Until all of them are judged."""
-    from overhand.errors import BadInput
-
-    seconds = None
-    if timeout is not None:
-        try:
-            seconds = model.duration(timeout)
-        except ValueError:
-            raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+    seconds = None if timeout is None else model.option_duration("--timeout", timeout)
     task_ids = [session.store.resolve(handle) for handle in id]
     return wait_for(session, task_ids, seconds)
 

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import BadInput, Refused
+from overhand.errors import Refused
 from overhand.policy.caller import caller
 from overhand.questions import wait
 from overhand.record import model
@@ -34,10 +34,7 @@ _SIGNED = 11  # bytes of a pid file: the lock's signature
 
 def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
-    try:
-        until = wait.deadline(model.duration(timeout or LIFETIME))
-    except ValueError:
-        raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+    until = wait.deadline(model.option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
     if model.run_state(state := session.store.state(task_id)) is None and state["status"] is None:
         handle = state["handle"] or task_id

@@ -118,10 +118,7 @@ def limited(
             raise BadInput(f"--max-parallel cannot be {max_parallel!r}.", "Write a number: --max-parallel 3")
         changes["max_parallel"] = int(max_parallel)
     if timeout is not None:
-        try:
-            changes["timeout"] = model.duration(timeout)
-        except ValueError:
-            raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from None
+        changes["timeout"] = model.option_duration("--timeout", timeout)
         if not changes["timeout"]:
             raise BadInput("--timeout is no time at all.", "Write it as 30s, 5m or 2h.")
     if budget is not None:

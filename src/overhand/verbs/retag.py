@@ -222,15 +222,12 @@ def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above
     """As soon as a tag is there."""
-    from overhand.record.model import duration
+    from overhand.record.model import option_duration
     from overhand.system.file_watch import until
 
     wanted = named(name, wild=True)
     file, path, line = _place(file)
-    try:
-        patience = None if timeout is None else duration(timeout)
-    except ValueError as error:
-        raise BadInput(f"--timeout {timeout!r} is not a duration.", "Write it as 30s, 5m or 2h.") from error
+    patience = None if timeout is None else option_duration("--timeout", timeout)
     seen = until(path, lambda raw: _first(raw, wanted, line), patience, _MOST)
     if seen is None:
         raise TimedOut(f"{file} did not get {wanted} in time (--timeout {timeout}).", "Wait on with the same command.")
