@@ -1,22 +1,15 @@
-"""An agent that speaks ACP: a turn through the driver against the raw SDK client, and the memory that a run adds."""
+"""An agent that speaks ACP: a turn through the driver against the raw SDK client."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import measure
 from measure import OVERHAND, Row
 
-from overhand.record.store import Store
-from overhand.system import members, processes
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from pathlib import Path
 
 # Without any library, so that what is compared are the clients: 200 pieces of text, 20 requests, a return.
 _AGENT = """\
@@ -32,7 +25,6 @@ while True:
         send(id=asked["id"], result={"sessionId": "s"})
     elif asked["method"] == "session/prompt":
         began = time.perf_counter()
-        if "linger" in sys.argv: time.sleep(600)
         for n in range(200):
             update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "word " * 20})
         for n in range(20):
@@ -76,7 +68,7 @@ Say so.
 
 
 def rows(*, quick: bool) -> list[Row]:
-    """Time first, then memory."""
+    """One turn, many times."""
     rounds = 5 if quick else 15
     with measure.folder() as place:
         env = {**measure.environment(place), "PYTHONDONTWRITEBYTECODE": ""}
@@ -84,7 +76,7 @@ def rows(*, quick: bool) -> list[Row]:
         agent.write_text(_AGENT)
         _project(place, env, agent)
         try:
-            return [_times(place, env, agent, rounds), _memory(place, env, 3 if quick else 8)]
+            return [_times(place, env, agent, rounds)]
         finally:
             measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
 
@@ -94,9 +86,8 @@ def _project(place: Path, env: dict[str, str], agent: Path) -> None:
 
     folder = place / ".overhand/agents"
     folder.mkdir(parents=True)
-    for name, words in {"quick": (), "slow": ("linger",)}.items():
-        command = json.dumps([sys.executable, "-IS", str(agent), *words])
-        (folder / f"{name}.md").write_text(_FILE.format(name=name, command=command))
+    command = json.dumps([sys.executable, "-IS", str(agent)])
+    (folder / "quick.md").write_text(_FILE.format(name="quick", command=command))
     measure.run([OVERHAND, "init"], place, env)
     measure.run([OVERHAND, "trust", "--yes"], place, env)
 
@@ -122,55 +113,3 @@ def _times(place: Path, env: dict[str, str], agent: Path, rounds: int) -> Row:
         f"from prompt to end as the agent sees it, {measure.spread(turns[1::2])} and {measure.spread(turns[0::2])}; "
         f"`delegate --wait` as a whole / the SDK client's process as a whole: {whole:.2f}x",
     )
-
-
-def _memory(place: Path, env: dict[str, str], count: int) -> Row:
-    """What shim and client of a run hold beside the agent: proportional set size, several at a time."""
-    done = subprocess.run(
-        [OVERHAND, "delegate", "go", "--agent", "slow", "--read-only", "--json"],
-        cwd=place, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout
-    for _ in range(count - 1):
-        measure.run([OVERHAND, "delegate", "go", "--agent", "slow", "--read-only"], place, env)
-    store = Store(os.path.realpath(place))
-    until = time.monotonic() + 60
-    while len(_prompted(store)) < count and time.monotonic() < until:
-        time.sleep(0.2)
-    time.sleep(4)  # most of its time an agent says nothing
-    added = []
-    for run in _prompted(store):
-        pids = [pid for pid in members.table() if processes.environment_of(pid, "OVERHAND_RUN") == run]
-        added.append(sum(_pss(pid) for pid in pids if "agent.py" not in _argv(pid)) / 1024)
-    middle = measure.median(added)
-    return Row(
-        "an agent that speaks ACP: memory added per running agent",
-        f"{middle:.1f} MB",
-        "≤ 2 MB",
-        "0.3 MB",
-        middle <= 2,
-        middle <= 0.3,
-        f"shim and client, {len(added)} runs at a time, silent for 2 s or more",
-    )
-
-
-def _prompted(store: Store) -> list[str]:
-    found = []
-    for state in store.states():
-        for run in state["runs"]:
-            stdout = Path(store.run_folder(state["task_id"], run["id"]), "stdout")
-            if run["state"] == "running" and stdout.exists() and b"session" in stdout.read_bytes():
-                found.append(run["id"])
-    return found
-
-
-def _pss(pid: int) -> int:
-    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines())
-
-
-def _kilobytes(lines: Iterable[str]) -> int:
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-
-
-def _argv(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")

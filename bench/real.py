@@ -19,7 +19,6 @@ from measure import OVERHAND, Row
 
 from overhand.agents import Agent, Job, driver
 from overhand.agents.programs import own_server
-from overhand.mcp import wire
 from overhand.record.store import Store
 from overhand.runs import prompt as prompts
 from overhand.supervisor import client
@@ -162,7 +161,7 @@ def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) ->
 
 
 def _memory(place: Place, names: list[str], each: int) -> Row:
-    """What shims, MCP servers and the supervisor hold for agents that are at work: proportional set size."""
+    """What shims and the supervisor hold for agents that are at work: proportional set size."""
     supervisor = client.running(place.store)
     assert supervisor is not None
     before = _pss(supervisor)
@@ -170,8 +169,7 @@ def _memory(place: Place, names: list[str], each: int) -> Row:
     time.sleep(_QUIET)
     growth = max(0.0, _pss(supervisor) - before) / len(live)
     shims, servers = zip(*(_ours(run) for run in live), strict=True)
-    without = measure.median(shims) + growth
-    whole = measure.median([a + b for a, b in zip(shims, servers, strict=True)]) + growth
+    whole = measure.median(shims) + growth
     _, called = _ours(_at_work(place, names[-1:], "call", 2)[-1])
     return Row(
         "real agents: memory added per running agent",
@@ -180,10 +178,9 @@ def _memory(place: Place, names: list[str], each: int) -> Row:
         "0.3 MB",
         whole <= 2048,
         whole <= 0.3 * 1024,
-        f"{len(live)} at work at a time; of it the shim {measure.median(shims):.0f} KB, the MCP server "
-        f"{measure.median(servers):.0f} KB, the supervisor's growth {growth:.0f} KB; without an MCP server "
-        f"{without / 1024:.2f} MB; for the first {wire.OPENING:.0f} s, and for {wire.SERVING:.0f} s after each call of "
-        f"one of its tools, the server holds more, then {called / 1024:.0f} MB",
+        f"{len(live)} at work at a time; the shim {measure.median(shims):.0f} KB, the supervisor's growth "
+        f"{growth:.0f} KB; beside them the MCP server of a run holds {measure.median(servers) / 1024:.0f} MB, and "
+        f"{called / 1024:.0f} MB once one of its tools was called",
     )
 
 
@@ -204,7 +201,7 @@ def _ours(run: str) -> tuple[float, float]:
             words = _argv(pid)
             if "overhand-shim" in words:
                 shim += _pss(pid)
-            elif "overhand-mcp" in words or words[-2:] == ["overhand", "mcp"]:
+            elif words[-2:] == ["overhand", "mcp"]:
                 server += _pss(pid)
     assert shim, f"{run} has no shim"
     return shim, server

@@ -145,6 +145,24 @@ def test_the_sdk_is_loaded_by_the_first_call_and_knows_what_was_said(line: Line)
     assert line.ask({"id": 0, "method": "ping"})["result"] == {}  # the number of the handshake may come again
 
 
+CALL = {"method": "tools/call", "params": {"name": "status", "arguments": {}}}
+LONG = {
+    "method": "tools/call",
+    "params": {"name": "status", "arguments": {"no such": 'a \\n "b" $HOME `id` ü\n' * 9000}},
+}
+
+
+def test_calls_that_come_while_the_sdk_is_loaded_are_answered_and_so_is_a_second_handshake(line: Line) -> None:
+    opened = line.ask(hello("2025-11-25"))
+    line.say(READY)
+    for number in range(3):
+        line.say({"id": number, **CALL})
+    assert line.process.stdout is not None
+    assert [b"structuredContent" in line.process.stdout.readline() for _ in range(3)] == [True] * 3
+    assert "there is no argument no such" in line.ask({"id": 2, **LONG})["result"]["content"][0]["text"]
+    assert line.ask(hello("2025-11-25") | {"id": 7})["result"] == opened["result"]
+
+
 def test_a_version_nobody_knows_is_answered_by_the_sdk(line: Line) -> None:
     assert line.ask(hello("1999-01-01"))["result"]["protocolVersion"] == "2025-11-25"
     line.say(READY)

@@ -1,6 +1,6 @@
 """Driver `acp`: any agent that speaks the Agent Client Protocol on its stdin and stdout.
 
-What runs is `overhand/acp.py`, a small client process that starts the agent and prints what happens as our own events.
+What runs is `client.py`, a small client process that starts the agent and prints what happens as our own events.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from overhand.errors import ToolMissing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RESUMES = True
-COMPACTS = True
-MAX_BLOCK = 100.0
 RECIPES = {  # what to write as `command`, and what it is called where it is installed
     "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
     "codex-acp": "npm install -g @agentclientprotocol/codex-acp",
@@ -59,8 +56,6 @@ def launch(agent: Agent, job: Job) -> Launch:
     home = os.path.dirname(os.path.dirname(os.path.abspath(overhand.__file__)))
     spec = {
         "command": argv,
-        "enter": _ENTER,
-        "home": home,
         "version": overhand.__version__,
         "task": os.path.basename(job.workspace),
         "run": job.run,

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 VERSION = 1
 _START = 60.0  # seconds for `initialize`
 _SESSION = 120.0  # seconds for a session: its MCP servers start meanwhile
-_DOZE = 2.0  # seconds of silence after which a shell waits in our place
-# A shell of 0.1 MB waits for the agent's next byte (or for SIGTERM), then becomes this program again. Whoever stops a
-# run says so in `stopped` first: by that a SIGTERM is known that came while one program became the other.
-_WAIT = """\
-trap 'stop=TERM; [ -z "$reader" ] || kill -9 "$reader" 2>/dev/null' TERM
-dd bs=1 count=1 <&"$2" >"$1/acp.byte" 2>/dev/null & reader=$!
-[ ! -e "$1/stopped" ] || stop=TERM
-[ -z "$stop" ] || kill -9 "$reader" 2>/dev/null
-wait "$reader" 2>/dev/null
-wait "$reader" 2>/dev/null
-trap '' TERM
-exec "$3" -IS -c "$4" woken "$stop" "$5"
-"""
 _LEAVE = 0.3  # seconds that an agent has to end once its input is closed
 # Modes that agents offer, by level: the first that is there is taken. One that asks will do for every level, as we
 # answer; in Claude Code and Qwen Code `auto` means that a model decides.
@@ -151,9 +138,7 @@ class Client:
             left = 3600.0 if until is None else until - time.monotonic()
             if left <= 0:
                 raise Over("aborted", "It was told to end its turn and did not.")
-            self.wire.turn(min(left, _DOZE))
-            if until is None and not self.waiting and time.monotonic() - self.wire.still >= _DOZE:
-                self.doze(number)
+            self.wire.turn(left)
         result = self.wire.result(number)
         self.count(result.get("usage"))
         stop = str(result.get("stopReason"))
@@ -161,32 +146,6 @@ class Client:
         tell("ended", why, how=how)
         if how != "clean":
             raise Over("told")
-
-    def doze(self, number: int) -> None:
-        """Let a shell wait for the agent's next word: most of its time an agent says nothing."""
-        kept = None if self.stopping else self.wire.let_go()
-        if kept is None:
-            return
-        place, (ends, listens) = self.spec["place"], kept
-        said = {"ends": ends, "number": number, "session": self.session, "cost": self.cost}
-        said |= {"speaking": self.speaking, "beyond": self.policy.beyond, "calls": self.calls}
-        with open(f"{place}/acp.kept", "w", encoding="utf-8") as file:
-            file.write(dumps(said))
-        words = [place, str(listens), sys.executable, self.spec["enter"], self.spec["home"]]
-        env = {**os.environ, "OVERHAND_ACP": f"{place}/acp.json"}
-        os.execve("/bin/sh", ["/bin/sh", "-c", _WAIT, "overhand-acp", *words], env)  # noqa: S606 -- no shell strings of others
-
-    def wake(self) -> int:
-        """Go on where we dozed off; the number of the prompt."""
-        place = self.spec["place"]
-        with open(f"{place}/acp.kept", "rb") as file:
-            said = loads(file.read().decode("utf-8", "replace"))
-        self.session, self.cost, self.speaking = said["session"], said["cost"], said["speaking"]
-        self.policy.beyond, self.calls, self.live = said["beyond"], said["calls"], True
-        self.wire = Wire(self.hear, self.look, said["ends"])
-        with open(f"{place}/acp.byte", "rb") as file:
-            self.wire.begun(file.read(1))
-        return int(said["number"])
 
     def count(self, usage: Any) -> None:
         """Tokens of the turn; what is not output is input, cached or not."""
@@ -350,23 +309,15 @@ def main() -> int:
     with open(os.environ.pop("OVERHAND_ACP"), "rb") as file:
         client = Client(loads(file.read().decode("utf-8", "replace")))
     _signal.signal(TERM, client.stop)
-    number, how = 0, "clean"
+    how = "clean"
     try:
-        if sys.argv[1:2] == ["woken"]:
-            number = client.wake()
-            if sys.argv[2] == "TERM" or os.path.exists(f"{client.spec['place']}/stopped"):
-                client.stop()
-        else:
-            client.wire = Wire(client.hear, client.look, spawn(client.spec["command"]))
+        client.wire = Wire(client.hear, client.look, spawn(client.spec["command"]))
     except Over as error:
         tell("ended", error.why, how=error.how)
         return 1
     _signal.set_wakeup_fd(client.wire.bell(), warn_on_full_buffer=False)
     try:
-        if number:
-            client.finish(number)
-        else:
-            client.run(sys.stdin.buffer.read().decode("utf-8", "replace"))
+        client.run(sys.stdin.buffer.read().decode("utf-8", "replace"))
     except Over as error:
         how = error.how
         if how != "told":

@@ -35,18 +35,19 @@ class Over(Exception):
 class Wire:
     """The agent's process, messages to and from it, and other things that may ring meanwhile."""
 
-    def __init__(self, heard: Callable[[Message], None], looked: Callable[[], None], ends: Sequence[int]) -> None:
+    def __init__(
+        self, heard: Callable[[Message], None], looked: Callable[[], None], ends: tuple[int, int, int]
+    ) -> None:
         self._heard, self._looked = heard, looked
         self.bells: set[int] = set()  # descriptors that end a wait
         self._buffer, self._seen = bytearray(), 0
         self._out = bytearray()
         self._answers: dict[int, Message] = {}
-        self.pid, self._to, self._from, self._number = ends
+        self.pid, self._to, self._from = ends
+        self._number = 0
         self.ended = False
-        self.still = time.monotonic()  # since when it has been silent
-        for fd in (self._to, self._from):
-            os.set_inheritable(fd, False)
-            os.set_blocking(fd, False)
+        os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
 
     def send(self, message: Message) -> None:
         """Queue a message; it goes out while we wait."""
@@ -83,19 +84,6 @@ class Wire:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
-    def let_go(self) -> tuple[list[int], int] | None:
-        """Process, pipes and count, for another program in this process; None while something is half said."""
-        if self._out or self._buffer or self._answers or self.ended:
-            return None
-        os.set_inheritable(self._to, True)
-        os.set_inheritable(self._from, True)
-        os.set_blocking(self._from, True)
-        return [self.pid, self._to, self._from, self._number], self._from
-
-    def begun(self, part: bytes) -> None:
-        """What was read of a line meanwhile."""
-        self._buffer += part
-
     def bell(self) -> int:
         """A descriptor: a byte written to it ends a wait."""
         hears, rings = os.pipe()
@@ -115,7 +103,6 @@ class Wire:
         for fd in self.bells:
             poll.register(fd, select.POLLIN)
         for fd, _ in poll.poll(max(0.0, min(seconds, _SLOW)) * 1000):
-            self.still = time.monotonic()
             if fd == self._from:
                 self._read()
             elif fd == self._to:
@@ -201,7 +188,7 @@ class Wire:
             return
 
 
-def spawn(argv: Sequence[str]) -> list[int]:
+def spawn(argv: Sequence[str]) -> tuple[int, int, int]:
     """Start it in a group of its own: a SIGTERM to ours lets us end its turn first."""
     theirs, ours = os.pipe()
     mine, yours = os.pipe()
@@ -218,7 +205,7 @@ def spawn(argv: Sequence[str]) -> list[int]:
     finally:
         os.close(theirs)
         os.close(yours)
-    return [pid, ours, mine, 0]
+    return pid, ours, mine
 
 
 def _empty(fd: int) -> None:
