@@ -12,7 +12,7 @@ from overhand.plans.model import Node, Plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
 
 
 class Ours:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import measure
 from measure import OVERHAND, Row
 
-from overhand.agents import Agent, Job, driver
+from overhand.agents import Agent, Job, find_driver
 from overhand.agents.programs import own_server
 from overhand.record.store import Store
 from overhand.runs import prompt as prompts
@@ -146,7 +146,7 @@ def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) ->
             place=str(own), run=run, mcp=mcp,
         )  # fmt: skip
         os.environ["PATH"], before = env["PATH"], os.environ["PATH"]
-        launch = driver(name).launch(Agent(name, name), job)
+        launch = find_driver(name).launch(Agent(name, name), job)
         os.environ["PATH"] = before
         files = {variable: f"{own}/{file}" for variable, file, _ in launch.files}
         for _, file, text in launch.files:

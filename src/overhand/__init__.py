@@ -7,7 +7,7 @@ __all__ = ["Call", "Project", "Result", "Task", "__version__"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from overhand.api.project import Project, Result, Task
 
 
@@ -20,5 +20,5 @@ def __getattr__(name: str) -> object:
     if name == "Call":  # what a function agent is given
         from importlib import import_module
 
-        return getattr(import_module("overhand.agents.function"), name)
+        return getattr(import_module("overhand.agents.drivers.function"), name)
     raise AttributeError(f"module 'overhand' has no attribute {name!r}")

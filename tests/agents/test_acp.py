@@ -168,7 +168,7 @@ def lines(project: ProjectDir) -> list[str]:
 
 
 def _agents(project: ProjectDir) -> list[str]:
-    return [line for line in lines(project) if "toy.py" in line or "overhand.agents.acp.client" in line]
+    return [line for line in lines(project) if "toy.py" in line or "overhand.agents.drivers.acp.client" in line]
 
 
 # permissions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agents.house import FIRST, REST, house, returns
-from overhand.agents import gemini
+from overhand.agents.drivers import gemini
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -325,13 +325,14 @@ def test_settings_are_read_again_when_they_change(house: Watched) -> None:
 def test_settings_that_change_before_it_can_hear_of_them_count_as_well(house: Watched) -> None:
     """Changed between the reading of the settings and the first watch."""
     change = f"""
+from overhand.agents import files
 from overhand.items import index
 from overhand.policy import trust
 
 def begin(self, *args, begin=index.Index.__init__):
     with open({str(house.path / ".overhand/config.toml")!r}, "w") as file:
         file.write('approval = "record"')
-    trust.remember({str(house.path)!r}, trust.marks({str(house.path)!r}, trust.files({str(house.path)!r})))
+    trust.remember({str(house.path)!r}, trust.marks({str(house.path)!r}, files.runnable({str(house.path)!r})))
     begin(self, *args)
 
 index.Index.__init__ = begin

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from agents import works
 from overhand import errors
-from overhand.agents import command, installed, programs
 from overhand.agents import files as agent_files
-from overhand.agents.function import Call
+from overhand.agents import installable
+from overhand.agents.drivers import command
+from overhand.agents.drivers.function import Call
 from overhand.api.project import Project, Task
 from overhand.cli import helps
 from overhand.documents import control, problems
@@ -183,8 +184,8 @@ def scripted_agent() -> str:
 def agent_programs() -> str:
     """What is driven, how it is installed, and how one logs in."""
     rows = [
-        (full, f"`{name}`", f"`{programs.INSTALL[name]}`", _as_code(installed.SIGNS[name].log_in))
-        for name, full in works.AGENTS.items()
+        (driver.title, f"`{name}`", f"`{driver.install}`", _as_code(driver.login.command if driver.login else ""))
+        for name, driver in installable().items()
     ]
     return table(("Agent", "Name", "Install", "Log in"), rows)
 

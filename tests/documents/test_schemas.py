@@ -39,8 +39,6 @@ def test_unknown_schema() -> None:
 def test_the_words_are_the_models() -> None:
     assert schemas.schema("return")["properties"]["status"]["enum"] == list(STATUSES)
     assert schemas.schema("context")["properties"]["reason"]["enum"] == list(CAUSES)
-    drivers = schemas.schema("agent")["properties"]["overhand"]["properties"]["driver"]["enum"]
-    assert drivers == [*agentfile.DRIVERS, None]
 
 
 # Almost right objects: each field right, wrong, absent or null.
@@ -147,7 +145,7 @@ AGENTS = [
     "name: a\nunknown: {x: 1}",
     "name: a\ncdp: {version: 1.0, input_requirements: [task], output_includes: 3}",
     "name: a\noverhand: {driver: claude}",
-    "name: a\noverhand: {driver: telnet}",
+    "name: a\noverhand: {driver: 3}",
     "name: a\noverhand: {driver: command}",
     "name: a\noverhand: {driver: command, command: ls -l}",
     "name: a\noverhand: {driver: command, command: [ls, -l]}",

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-from overhand.agents import external
+from overhand.agents.drivers import external
 from overhand.testing.countdown import Countdown
 
 between = Countdown(int(sys.argv[1])).between

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.agents import Agent, external
+from overhand.agents import files
+from overhand.agents.drivers import external
+from overhand.policy.config import Config
 from overhand.testing.project import make_project
 from runtime.scene import Scene, kill, until
 
@@ -191,11 +193,17 @@ def test_a_start_that_does_not_work_is_told(scene: Scene, folder: Path, how: str
     assert scene.json("resume", task, "--wait")["status"] == "completed"
 
 
-def test_what_an_agent_file_must_say() -> None:
-    agent = Agent("far", "external", options={"start": "sh x", "poll": [], "every": "soon", "stop": 3})
-    assert [one.split()[0] for one in external.problems(agent)] == [
-        "overhand.start", "overhand.poll", "overhand.collect", "overhand.stop", "overhand.every",
-    ]  # fmt: skip
+def test_what_an_agent_file_must_say(tmp_path: Path) -> None:
+    lines = "  driver: external\n  start: sh x\n  poll: []\n  every: soon\n  stop: 3\n"
+    raw = f"---\nname: far\noverhand:\n{lines}---\nFar away.\n".encode()
+    problems = files.read(str(tmp_path), "far", raw, Config(), "far.md")[1]
+    assert [(one.line, one.message) for one in problems] == [
+        (4, "The driver external needs a collect."),
+        (5, "start must be a list, not a shell string."),
+        (6, "poll must be a list of strings."),
+        (7, "overhand.every must be a duration, such as 30s."),
+        (8, "stop must be a list of strings."),
+    ]
 
 
 def waiter(tmp_path: Path, folder: Path, run: str, *, at: int | None) -> int:
@@ -207,7 +215,7 @@ def waiter(tmp_path: Path, folder: Path, run: str, *, at: int | None) -> int:
     job = {**words, "start": [*call, "start"], "every": 0.01, "workspace": str(tmp_path / "task")}
     (place / "job.json").write_text(json.dumps(job))
     env = {**os.environ, "OVERHAND_JOB": str(place / "job.json"), "OVERHAND_OUTPUT": str(place / "OUTPUT.md")}
-    program = [str(HERE / "killed_at.py"), str(at)] if at is not None else ["-m", "overhand.agents.external"]
+    program = [str(HERE / "killed_at.py"), str(at)] if at is not None else ["-m", "overhand.agents.drivers.external"]
     with (tmp_path / "life").open("w") as life:
         fcntl.flock(life, fcntl.LOCK_EX)
         child = subprocess.Popen(

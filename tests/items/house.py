@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from overhand.agents import files
 from overhand.documents import tags
 from overhand.items import approve as approving
 from overhand.items import item as places
@@ -48,7 +49,7 @@ class House(Scene):
     def trusted(self) -> None:
         """What is on disk now is trusted, without a verb."""
         root = str(self.path)
-        trust.remember(root, trust.marks(root, trust.files(root)))
+        trust.remember(root, trust.marks(root, files.runnable(root)))
 
     def another(self, name: str) -> House:
         """A further project of the same user, with a worker that is one line of shell."""

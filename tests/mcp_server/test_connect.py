@@ -12,7 +12,7 @@ import pytest
 
 from overhand.documents.agentfile import load_yaml
 from overhand.testing.project import make_project
-from overhand.verbs.table import CLIENTS
+from overhand.verbs.connect import clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients())
 def test_printed_and_nothing_else(house: House, client: str) -> None:
     shown = house.connect(client, "--json").json
     assert shown["did"] == "print"
@@ -95,7 +95,7 @@ def test_printed_and_nothing_else(house: House, client: str) -> None:
     assert everything(house.home) == []
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients())
 def test_written_once_and_taken_back_exactly(house: House, client: str) -> None:
     path = house.put(client, OTHERS[client])
     before = read(path)
@@ -114,7 +114,7 @@ def test_written_once_and_taken_back_exactly(house: House, client: str) -> None:
     assert house.connect(client, "--remove", "--json").json["did"] == "nothing"
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients())
 def test_what_the_client_changes_meanwhile_stays(house: House, client: str) -> None:
     path = house.put(client, OTHERS[client])
     house.connect(client, "--write")
@@ -129,7 +129,7 @@ def test_what_the_client_changes_meanwhile_stays(house: House, client: str) -> N
     assert everything(house.home) == [FILES[client]]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients())
 def test_a_file_that_was_not_there_is_gone_again(house: House, client: str) -> None:
     house.connect(client, "--write")
     assert list(servers(house.home / FILES[client])) == ["overhand"]
@@ -137,7 +137,7 @@ def test_a_file_that_was_not_there_is_gone_again(house: House, client: str) -> N
     assert everything(house.home) == []
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients())
 def test_in_the_project(house: House, client: str) -> None:
     house.connect(client, "--here", "--write")
     assert "overhand" in servers(house.project.path / HERE[client])
@@ -188,7 +188,7 @@ def test_the_file_with_comments_is_opencodes_if_it_has_that(house: House) -> Non
     assert path.read_text() == '{\n  // mine\n  "theme": "x"\n}\n'
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients())
 def test_what_is_no_text_is_left_alone(house: House, client: str) -> None:
     path = house.put(client, "")
     path.write_bytes(b'{"a": "\xff"}')

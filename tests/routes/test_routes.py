@@ -72,10 +72,10 @@ def test_who_takes_it() -> None:
 
 
 def test_work_that_is_done_elsewhere_needs_an_agent_for_that() -> None:
-    check_mode(Route("fix"), "worker", "command")
-    check_mode(Route("fix", mode="external"), "farm", "external")
+    check_mode(Route("fix"), "worker", "command", elsewhere=False)
+    check_mode(Route("fix", mode="external"), "farm", "external", elsewhere=True)
     with pytest.raises(Refused, match="worker runs here"):
-        check_mode(Route("fix", mode="external"), "worker", "command")
+        check_mode(Route("fix", mode="external"), "worker", "command", elsewhere=False)
 
 
 def test_only_the_user_may_let_scripts_approve(own: Path) -> None:

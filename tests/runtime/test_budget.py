@@ -15,7 +15,7 @@ from overhand.system import machine
 from runtime.scene import until
 
 if TYPE_CHECKING:
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from runtime.scene import Scene
 
 # Turn n is reported as soon as the file go-n is there; then it waits for the next one.

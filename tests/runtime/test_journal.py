@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from overhand.testing.project import ProjectDir
 
 

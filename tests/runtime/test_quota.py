@@ -12,7 +12,8 @@ import pytest
 
 from agents.house import house, returns
 from agents.house import until as comes
-from overhand.agents import claude, quota, stream
+from overhand.agents import quota, stream
+from overhand.agents.drivers import claude
 from overhand.record import model
 from runtime.scene import until
 from verbs import player

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.agents import installed
+from overhand.agents import installable
 from verbs import player
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
 
 SYSTEM = "/usr/bin:/bin"
+LOGINS = {name: driver.login for name, driver in installable().items() if driver.login}
 
 
 @pytest.fixture
@@ -24,8 +25,8 @@ def desk(overhand_project: ProjectDir, tmp_path: Path, monkeypatch: pytest.Monke
     """A project of a person with a HOME of their own, two programs on PATH, no agent file and no key."""
     for path in (overhand_project.path / ".overhand/agents").glob("*.md"):
         path.unlink()
-    for signs in installed.SIGNS.values():
-        for variable in (*signs.variables, signs.provider, signs.unread):
+    for login in LOGINS.values():
+        for variable in (*login.variables, login.provider, login.unread):
             monkeypatch.delenv(variable or "NONE", raising=False)
     home = tmp_path / "home"
     home.mkdir()
@@ -64,7 +65,7 @@ def test_settings_alone_tell_nothing(desk: ProjectDir, tmp_path: Path) -> None:
     assert programs(desk, "codex")["codex"]["logged_in"] is None
 
 
-@pytest.mark.parametrize(("name", "variable"), [(n, s.variables[0]) for n, s in installed.SIGNS.items() if s.variables])
+@pytest.mark.parametrize(("name", "variable"), [(n, s.variables[0]) for n, s in LOGINS.items() if s.variables])
 def test_a_key_in_the_environment_counts_and_is_never_shown(
     desk: ProjectDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str
 ) -> None:

@@ -16,7 +16,7 @@ from overhand.testing import functions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from overhand.testing.project import ProjectDir
 
 

@@ -20,7 +20,7 @@ from verbs.host import host
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from overhand.testing.project import ProjectDir
 
 ASKER = """

@@ -124,14 +124,17 @@ def test_broken_settings_are_told_and_do_not_hide_the_tasks(overhand_project: Pr
 
 # an agent file's bytes, and what must be said about it
 AGENT_FILES = {
-    "broken": (b"---\nname: [\n---\nx", "no YAML in line"),
+    "broken": (b"---\nname: [\n---\nx", "is not YAML"),
     "differs": (
         b'---\nname: other\noverhand: {driver: command, command: ["true"]}\n---\nx',
         "differs from the file's name",
     ),
     "plain": (b"no front matter", "names no driver"),
     "binary": (b"\xff\xfe\x00\x00", "names no driver"),
-    "shell": (b'---\nname: shell\noverhand: {driver: command, command: "rm -rf x"}\n---\nx', "write it as a list"),
+    "shell": (
+        b'---\nname: shell\noverhand: {driver: command, command: "rm -rf x"}\n---\nx',
+        "a list, not a shell string",
+    ),
     "magic": (b"---\nname: magic\noverhand: {driver: magic}\n---\nx", "driver 'magic' is not available"),
     "list": (b"---\n- a\n---\nx", "names no driver"),
     "odd": (

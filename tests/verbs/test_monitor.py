@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from overhand.testing.project import ProjectDir
 
 

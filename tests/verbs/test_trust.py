@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand import Project
+from overhand.agents import files, find_driver
 from overhand.errors import NotTrusted
-from overhand.policy import trust
 from overhand.record import log
 from overhand.system import lock
 from overhand.testing.project import make_project
@@ -263,10 +263,10 @@ def test_settings_of_ones_own_need_no_trust(tmp_path: Path) -> None:
         own = project.path / ".claude/settings.local.json"
         own.parent.mkdir()
         own.write_text("{}")
-        assert trust.of_program(str(project.path), "claude") == [".claude/settings.local.json"]
+        assert files.program_files(str(project.path), find_driver("claude")) == [".claude/settings.local.json"]
         subprocess.run(["git", "init", "-q", str(project.path)], check=True)
-        assert trust.of_program(str(project.path), "claude") == []
+        assert files.program_files(str(project.path), find_driver("claude")) == []
         subprocess.run(["git", "-C", str(project.path), "add", "-f", str(own)], check=True)
-        assert trust.of_program(str(project.path), "claude") == [".claude/settings.local.json"]
+        assert files.program_files(str(project.path), find_driver("claude")) == [".claude/settings.local.json"]
     finally:
         project.cleanup()

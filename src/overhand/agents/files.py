@@ -7,18 +7,23 @@ import os
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import DRIVERS, LATER, REAL, Agent, driver
-from overhand.documents.markdown import front_matter
+from overhand.agents.driver import Agent, Driver, all_drivers, installable, lookup
+from overhand.documents import agentfile
+from overhand.documents.problems import Problem, by_line, warning, wrong
+from overhand.documents.text import decode
 from overhand.errors import AgentNotFound, BadInput
+from overhand.policy import config as configs
 from overhand.policy import trust
-from overhand.policy.config import FILES, Config, user_folder
+from overhand.policy.config import Config, user_folder
 from overhand.record import model
 from overhand.system.files import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-HELD = ("claude", "acp")  # drivers whose agents ask before they act
+FOLDERS = (".overhand/agents", ".claude/agents")  # agent files as Claude Code has them are agents here, too
+PLAN_FOLDER = ".overhand/plans"
+PLANS = (".yaml", ".yml", ".json")  # how the files of plans end
 # words of `cdp` requirements, and the sections they mean
 INPUT_WORDS = {
     "task": "task", "task description": "task", "description": "task", "context": "context",
@@ -35,7 +40,7 @@ OUTPUT_WORDS = {
 
 def folders(root: str) -> list[str]:
     """Where agent files are looked for, the first wins."""
-    return [*(f"{root}/{name}" for name in trust.AGENT_FOLDERS), os.path.join(user_folder(), "agents")]
+    return [*(f"{root}/{name}" for name in FOLDERS), os.path.join(user_folder(), "agents")]
 
 
 def names(root: str) -> dict[str, str]:
@@ -52,23 +57,44 @@ def names(root: str) -> dict[str, str]:
     return found
 
 
+def runnable(root: str) -> list[str]:
+    """Everything in the project that can make Overhand run something, relative to the root."""
+    found = configs.present(root)
+    for folder, ends in (*((folder, (".md",)) for folder in FOLDERS), (PLAN_FOLDER, PLANS)):
+        try:
+            names = sorted(os.listdir(f"{root}/{folder}"))
+        except OSError:
+            continue
+        found += [f"{folder}/{name}" for name in names if name.endswith(ends)]
+    return [*found, *program_files(root, *all_drivers().values())]
+
+
+def program_files(root: str, *drivers: Driver) -> list[str]:
+    """The project's own files from which the programs of these drivers would run something."""
+    if any(driver.runs_any for driver in drivers):
+        drivers = tuple(all_drivers().values())
+    names = dict.fromkeys(name for driver in drivers for name in driver.project_files)
+    return trust.present(root, names, {name for driver in drivers for name in driver.personal_files})
+
+
 def find(root: str, name: str, config: Config) -> Agent:
     """The agent of this name."""
     known = names(root)
-    if name not in known and name in REAL:
-        told = tuple(f for f in FILES if os.path.lexists(f"{root}/{f}"))  # its options come from there
-        if wrong := _unheld(name, config.drivers.get(name, {})):
-            raise BadInput(f"[drivers.{name}]: {wrong[0]}", "Take them out, or write an agent file for another driver.")
+    if name in known:
+        return load(root, name, known[name], config)
+    driver = lookup(name)
+    if driver and driver.program:
+        options = config.drivers.get(name, {})
+        if problem := _unheld(name, options):
+            raise BadInput(f"[drivers.{name}]: {problem}", "Take them out, or write an agent file for another driver.")
         about = f"{name}, as it is installed here"
-        told += tuple(trust.of_program(root, name))
-        return Agent(name, name, options=config.drivers.get(name, {}), description=about, trusted_with=told)
-    if name not in known:
-        if name in LATER or name in DRIVERS:
-            raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
-        near = get_close_matches(name, [*known, *REAL], 1)
-        meant = f" Did you mean {near[0]}?" if near else ""
-        raise AgentNotFound(f"There is no agent {name!r}.{meant}", "See them all: overhand agents", known=sorted(known))
-    return load(root, name, known[name], config)
+        told = (*configs.present(root), *program_files(root, driver))  # its options come from the settings
+        return Agent(name, name, options=options, description=about, trusted_with=told)
+    if driver:
+        raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
+    near = get_close_matches(name, [*known, *installable()], 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise AgentNotFound(f"There is no agent {name!r}.{meant}", "See them all: overhand agents", known=sorted(known))
 
 
 def example_hint(root: str, name: str) -> str:
@@ -88,9 +114,9 @@ def choose(root: str, config: Config) -> tuple[str, str]:
     known = sorted(names(root))
     if len(known) == 1:
         return known[0], ""
-    from overhand.agents import installed
+    from overhand.agents import programs
 
-    if found := installed.choose():
+    if found := programs.choose():
         return found
     if not known:
         raise AgentNotFound(
@@ -109,129 +135,97 @@ def load(root: str, name: str, path: str, config: Config) -> Agent:
     raw = read_file(path)
     if raw is None:
         raise BadInput(f"{source} is not a regular file.", "An agent file must not be a symbolic link.")
-    header, body = front_matter(raw.decode("utf-8", "replace"))
-    problems: list[str] = []
-    keys = parse_yaml(header or "", source, problems)
-    options = keys.get("overhand", {})
-    if not isinstance(options, dict):
-        problems.append("overhand: must be a mapping.")
-        options = {}
-    chosen = options.get("driver") or config.default_driver
-    merged = {**config.drivers.get(str(chosen), {}), **options}
-    if not model.is_name(name):
-        problems.append(f"the file's name {name!r} is no agent name ([a-z][a-z0-9-]*).")
-    if keys.get("name", name) != name:
-        problems.append(f"name: {keys['name']!r} differs from the file's name.")
-    if not chosen:
-        problems.append("it names no driver (overhand.driver) and default_driver is not set.")
-    elif chosen not in DRIVERS:
-        problems.append(f"driver {chosen!r} is not available; this version has {', '.join(DRIVERS)}.")
-    warnings: list[str] = []
-    needs, gives = _requirements(keys.get("cdp", {}), warnings)
-    inside = path.startswith(root + os.sep)
+    agent, problems = read(root, name, raw, config, source)
+    if errors := [problem.message for problem in problems if problem.level == "error"]:
+        raise BadInput(f"{source}: " + " ".join(errors), f"Mend it, then look: overhand check {source}")
+    return agent
+
+
+def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple[Agent, list[Problem]]:
+    """The agent that a file of this name describes, and everything that is wrong with the file."""
+    text, problems = decode(raw)
+    found, more = agentfile.parse(text, name)
+    problems += more
+    found = found or agentfile.AgentFile(name)
+    chosen = found.settings.get("driver") or config.default_driver
+    driver = lookup(chosen) if isinstance(chosen, str) else None
+    base = config.drivers.get(str(chosen), {})
+    options = {**base, **found.settings}
+    needs, gives = _requirements(found, problems)
     agent = Agent(
         name=name,
         driver=str(chosen),
         source=source,
         trusted_with=(
-            *(f for f in FILES if os.path.lexists(f"{root}/{f}")),
-            *((source,) if inside else ()),
-            *trust.of_program(root, str(chosen)),
+            *configs.present(root),
+            *((source,) if not os.path.isabs(source) else ()),
+            *(program_files(root, driver) if driver else ()),
         ),
-        description=str(keys.get("description", "")),
-        body=body.strip(),
-        options=merged,
-        capabilities=_words(keys.get("capabilities"), "capabilities", problems),
+        description=str(found.fields.get("description", "")),
+        body=found.prompt,
+        options=options,
+        capabilities=_words(found.fields.get("capabilities")),
         needs=needs,
         gives=gives,
         digest=hashlib.sha256(raw).hexdigest(),
-        warnings=tuple(warnings),
+        warnings=tuple(one.message for one in problems if one.level == "warning" and one.code == "agent-field"),
     )
-    problems += [*_options(merged), *_unheld(str(chosen), merged)]
-    if chosen in DRIVERS:
-        problems += driver(str(chosen)).problems(agent)
-    if problems:
-        raise BadInput(f"{source}: " + " ".join(problems), f"Mend it, then look: overhand check {source}")
-    return agent
+    problems += agentfile.settings_problems({k: v for k, v in base.items() if k not in found.settings}, found)
+    for key, message, fix in _settings_problems(agent, driver):
+        problems.append(wrong("agent-field", message, found.line(key), fix))
+    return agent, by_line(problems)
 
 
-def _options(options: dict[str, Any]) -> list[str]:
-    """What is wrong with the part that every driver has."""
-    switches = ("reentrant", "can_delegate", "control", "exclusive", "compacts", "mcp", "hooks")
-    wrong = [
-        f"overhand.{key} must be true or false." for key in switches if not isinstance(options.get(key, False), bool)
-    ]
+def _settings_problems(agent: Agent, driver: Driver | None) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with the values under `overhand:`: the key, what is so, and what to write."""
+    options, name = agent.options, agent.driver
+    if not name:
+        message = "it names no driver (overhand.driver) and default_driver is not set."
+        yield "overhand", message, "Write `overhand:` and indented `driver: command`."
+    elif driver is None:
+        message = f"driver {name!r} is not available; this version has {', '.join(all_drivers())}."
+        yield "driver", message, "Use one of them."
+    for key in driver.commands if driver else ():
+        if options.get(key) is None:
+            yield "driver", f"The driver {name} needs a {key}.", f'Add `{key}: ["program", "argument"]`.'
     if options.get("level", "full") not in model.LEVELS:
-        wrong.append(f"overhand.level must be one of {', '.join(model.LEVELS)}.")
+        yield "level", f"overhand.level must be one of {', '.join(model.LEVELS)}.", "Write `level: work`."
     if not model.is_limit_rule(options.get("on_limit", "pause")):
-        wrong.append("overhand.on_limit must be `pause` or `switch:AGENT`.")
+        yield "on_limit", "overhand.on_limit must be `pause` or `switch:AGENT`.", "Write `on_limit: pause`."
     try:
         model.duration(options.get("max_block", 0))
     except (TypeError, ValueError):
-        wrong.append("overhand.max_block must be a duration, such as 30s.")
-    return wrong
+        yield "max_block", "overhand.max_block must be a duration, such as 30s.", "Write `max_block: 30s`."
+    if unheld := _unheld(name, options):
+        yield next(key for key in ("allow", "deny") if options.get(key)), unheld, "Take them out."
+    for message in driver.problems(agent) if driver else ():
+        key = message.partition(" ")[0].removeprefix("overhand.")
+        yield key, message, f"See `{key}` on the reference page."
 
 
-def _unheld(driver_name: str, options: Mapping[str, Any]) -> list[str]:
+def _unheld(name: str, options: Mapping[str, Any]) -> str:
     """Patterns that nobody would see to: better none than ones that are not kept."""
     given = [key for key in ("allow", "deny") if options.get(key)]
-    if driver_name in HELD or not given:
-        return []
-    return [f"{driver_name} cannot be held to {' and '.join(given)}; the drivers {' and '.join(HELD)} can."]
+    driver = lookup(name)
+    if not given or driver is None or driver.asks:
+        return ""
+    able = " and ".join(name for name, driver in all_drivers().items() if driver.asks)
+    return f"{name} cannot be held to {' and '.join(given)}; the drivers {able} can."
 
 
-def parse_yaml(text: str, source: str, problems: list[str]) -> dict[str, Any]:
-    """Front matter as a mapping; `no` and `on` stay words."""
-    import yaml
-
-    class Plain(yaml.SafeLoader):
-        """Only true and false are booleans."""
-
-    Plain.yaml_implicit_resolvers = {
-        first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:bool" or first in "tTfF"]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    try:
-        keys = yaml.load(text, Loader=Plain)  # noqa: S506 -- a subclass of SafeLoader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 2}" if mark else ""
-        problems.append(f"the front matter is no YAML{where}: {getattr(error, 'problem', None) or 'cannot be read'}.")
-        return {}
-    except (ValueError, RecursionError) as error:
-        problems.append(f"the front matter cannot be read: {error}.")
-        return {}
-    if keys is None:
-        return {}
-    if not isinstance(keys, dict):
-        problems.append(f"the front matter of {source} is not a mapping.")
-        return {}
-    return keys
+def _requirements(found: agentfile.AgentFile, problems: list[Problem]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sections that `cdp` asks for; a word that means none is passed over."""
+    cdp = found.fields.get("cdp")
+    cdp = cdp if isinstance(cdp, dict) else {}
+    sections: list[tuple[str, ...]] = []
+    for key, known in (("input_requirements", INPUT_WORDS), ("output_includes", OUTPUT_WORDS)):
+        meant = {word: known.get(word.lower().replace("_", " ").strip()) for word in _words(cdp.get(key))}
+        for word in (word for word, section in meant.items() if section is None):
+            message = f"cdp.{key}: {word!r} is not a section Overhand knows; it is ignored."
+            problems.append(warning("agent-field", message, found.line(key), f"Use one of {', '.join(known)}."))
+        sections.append(tuple(dict.fromkeys(section for section in meant.values() if section)))
+    return sections[0], sections[1]
 
 
-def _requirements(cdp: Any, warnings: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if not isinstance(cdp, dict):
-        warnings.append("cdp: must be a mapping; it is ignored.")
-        return (), ()
-    return (
-        _sections(cdp.get("input_requirements"), INPUT_WORDS, "input_requirements", warnings),
-        _sections(cdp.get("output_includes"), OUTPUT_WORDS, "output_includes", warnings),
-    )
-
-
-def _words(value: Any, key: str, problems: list[str]) -> tuple[str, ...]:
-    if value is None or isinstance(value, list):
-        return tuple(str(word) for word in value or [])
-    problems.append(f"{key} must be a list: [{value}].")
-    return ()
-
-
-def _sections(words: Any, known: dict[str, str], key: str, warnings: list[str]) -> tuple[str, ...]:
-    found = []
-    for word in _words(words, f"cdp.{key}", warnings):
-        section = known.get(str(word).lower().replace("_", " ").strip())
-        if section is None:
-            warnings.append(f"cdp.{key}: {word!r} is not a section Overhand knows; it is ignored.")
-        else:
-            found.append(section)
-    return tuple(dict.fromkeys(found))
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(str(word) for word in value) if isinstance(value, list) else ()

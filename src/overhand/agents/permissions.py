@@ -311,8 +311,8 @@ def decide(
     given: dict[str, Any],
     seconds: float = 86400.0,
     gone: int = -1,
-) -> dict[str, Any]:
-    """Claude Code's permission prompt: block until it is decided; the answer in the form that it wants."""
+) -> tuple[str, str]:
+    """Block until it is decided: `allow` or `deny`, and why."""
     from overhand.questions import record
     from overhand.system.files import read_file
     from overhand.system.jsonline import loads
@@ -326,11 +326,9 @@ def decide(
         with record.Blocked(place, found["seq"]):
             answer = record.await_answer(store, task_id, found, seconds, gone)
         if answer is None:
-            return {"behavior": "deny", "message": f"Nobody has answered question {found['seq']} yet; end your turn."}
+            return "deny", f"Nobody has answered question {found['seq']} yet; end your turn."
         found = verdict(answer)
-    if found == "allow":
-        return {"behavior": "allow", "updatedInput": given}
-    return {"behavior": "deny", "message": f"It was not allowed: {asked}"}
+    return found, "" if found == "allow" else f"It was not allowed: {asked}"
 
 
 class Waiting:

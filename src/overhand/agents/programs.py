@@ -1,4 +1,4 @@
-"""Agent programs on this machine: where they are, and the names of their sessions."""
+"""Agent programs on this machine: where they are, in which version, and what a run of one needs of ours."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from overhand.agents.driver import find_driver, installable
 from overhand.errors import ToolMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from overhand.agents import Agent, Job
-
-INSTALL = {
-    "claude": "npm install -g @anthropic-ai/claude-code",
-    "codex": "npm install -g @openai/codex",
-    "gemini": "npm install -g @google/gemini-cli",
-    "opencode": "npm install -g opencode-ai",
-    "goose": "npm install -g @aaif/goose",
-    "qwen": "npm install -g @qwen-code/qwen-code",
-}
+    from overhand.agents.driver import Agent, Job
 
 # what our own MCP server needs of a run's environment, where an agent does not hand on all of it
 SERVER_VARIABLES = (
@@ -30,19 +22,7 @@ SERVER_VARIABLES = (
 )
 
 HOOK_SECONDS = 20  # for our stop hook; after that the agent stops all the same
-
-# how a person opens one of its sessions on a terminal
-_OPEN = {
-    "claude": ("--resume",),
-    "codex": ("resume", "--no-daemon"),  # its background server would keep this run's environment for later ones
-    "gemini": ("--resume",),
-    "opencode": ("--session",),
-    "goose": ("session", "--resume", "--name"),
-    "qwen": ("--resume",),
-}
-
-# Programs that cannot be held to level read: who delegates is told, and what they changed is found afterwards.
-UNHELD = {"goose": "Goose has no sandbox: it is told to change nothing else, and what it changed is found afterwards"}
+_PATIENCE = 5.0  # seconds that all programs together may take to say their version
 
 
 def find(name: str) -> str | None:
@@ -57,16 +37,28 @@ def find(name: str) -> str | None:
     return None
 
 
-def require(agent: Agent, name: str) -> str:
+def require(agent: Agent) -> str:
     """The program that runs this agent: the one its file names, or the one on PATH."""
-    wanted = str(agent.options.get("program") or name)
+    driver = find_driver(agent.driver)
+    wanted = str(agent.options.get("program") or driver.program)
     found = wanted if os.sep in wanted and os.access(wanted, os.X_OK) else find(wanted)
     if found is None:
         raise ToolMissing(
             f"Agent {agent.name} needs the program {wanted}, which is not there.",
-            f"Install it: {INSTALL.get(name, f'put {wanted} on your PATH')}",
+            f"Install it: {driver.install or f'put {wanted} on your PATH'}",
         )
     return found
+
+
+def check(agent: Agent, project: str) -> None:
+    """Raise ToolMissing where a program is missing: better before a task is accepted than after."""
+    from overhand.agents.driver import Job
+
+    driver = find_driver(agent.driver)
+    if driver.program:
+        require(agent)
+    elif "command" in driver.commands:
+        driver.launch(agent, Job("", project, "", "", project))
 
 
 def stop_hook(agent: Agent, job: Job) -> str:
@@ -92,7 +84,13 @@ def own_server(agent: Agent) -> tuple[str, ...]:
 
 def opened(agent: Agent, session: str) -> list[str]:
     """The command that opens a session for a person."""
-    return [require(agent, agent.driver), *_OPEN[agent.driver], session]
+    return [require(agent), *find_driver(agent.driver).open_session, session]
+
+
+def asks(agent: Agent) -> bool:
+    """Whether what its level withholds becomes a question; some programs ask through our own MCP server only."""
+    driver = find_driver(agent.driver)
+    return driver.asks and (driver.permit is None or bool(own_server(agent)))
 
 
 def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
@@ -105,20 +103,117 @@ def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
     return wrong
 
 
-def is_session(name: str, text: str) -> bool:
-    """Whether this can be a session of that program: it becomes a word of its command line."""
-    if name in ("opencode", "goose"):
-        return 0 < len(text) <= 200 and text[0].isalnum() and all(c.isalnum() or c in "._-" for c in text)
-    import uuid
+# which are installed
+
+
+def choose() -> tuple[str, str] | None:
+    """The first program that is installed and seems logged in, else the first whose login cannot be told, else the
+    first; and why it was taken."""
+    logins = {name: driver.login for name, driver in installable().items() if find(driver.program)}
+    found = [(name, login, *login.state()) for name, login in logins.items() if login]
+    for wanted, why in ((True, "it is installed, and"), (None, "it is installed;"), (False, "it is installed, but")):
+        for name, login, logged_in, rests_on in found:
+            if logged_in is wanted:
+                return name, f"{why} {rests_on}" + (f" (log in: {login.hint()})" if logged_in is False else "")
+    return None
+
+
+def versions(names: Iterable[str], tell: Callable[[str], None] | None = None) -> dict[str, str | None]:
+    """The version of each program that is there; one that does not answer in time has none, and is asked again."""
+    paths = {name: path for name in names if (path := find(find_driver(name).program))}
+    known = _remembered()
+    keys = {name: _key(path) for name, path in paths.items()}
+    new = {name: path for name, path in paths.items() if keys[name] not in known}
+    if new and tell:
+        tell(f"Asking {', '.join(new)} for {'its' if len(new) == 1 else 'their'} version …")
+    asked = _ask(new)
+    if told := {keys[name]: version for name, version in asked.items() if version}:
+        _remember({**known, **told})
+    return {name: known.get(keys[name]) or asked.get(name) for name in paths}
+
+
+def _key(path: str) -> str:
+    """What changes when another version is installed."""
+    real = os.path.realpath(path)
+    try:
+        stat = os.stat(real)
+    except OSError:
+        return path
+    return f"{path} {real} {stat.st_mtime_ns} {stat.st_size}"
+
+
+def _ask(paths: Mapping[str, str]) -> dict[str, str | None]:
+    """All at the same time, each in a session of its own, ended when the time is over."""
+    import signal
+    import subprocess
+    import time
+
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    for name, path in paths.items():
+        try:
+            running[name] = subprocess.Popen(
+                [path, "--version"],
+                env={**os.environ, **find_driver(name).quiet, "NO_COLOR": "1"},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            continue
+    until = time.monotonic() + _PATIENCE
+    told: dict[str, str | None] = {}
+    for name, process in running.items():
+        try:
+            out, _ = process.communicate(timeout=max(0.1, until - time.monotonic()))
+            told[name] = _number(out.decode("utf-8", "replace"))
+        except subprocess.TimeoutExpired:
+            told[name] = None
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.communicate()
+    return told
+
+
+def _number(text: str) -> str | None:
+    """The first word that looks like a version: `codex-cli 0.166.0`, `2.1.325 (Claude Code)`."""
+    for word in text.split():
+        bare = word.strip("v,()")
+        if bare[:1].isdigit() and "." in bare:
+            return bare[:40]
+    return None
+
+
+def _cache() -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "overhand", "versions.json")
+
+
+def _remembered() -> dict[str, str]:
+    import json
+
+    from overhand.system.files import read_file
 
     try:
-        return str(uuid.UUID(text)) == text.lower()
+        found = json.loads(read_file(_cache()) or b"{}")
     except ValueError:
-        return False
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
 
-def session_name(run_id: str) -> str:
-    """A session id of our own making, always the same for a run: a UUID, as some agents want it."""
-    import uuid
+def _remember(known: dict[str, str]) -> None:
+    """Only a cache: where it cannot be written, the programs are asked again."""
+    import json
 
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"overhand:{run_id}"))
+    from overhand.errors import OverhandError
+    from overhand.system.files import write_file
+
+    try:
+        os.makedirs(os.path.dirname(_cache()), exist_ok=True)
+        write_file(_cache(), json.dumps(dict(list(known.items())[-100:])))
+    except (OSError, OverhandError):
+        return

@@ -1,6 +1,6 @@
 """A provider's limit: who is paused until when, and who takes over meanwhile.
 
-What counts is the program (`claude`, `codex`, …), for its account is what is limited. A pause is a small file in the
+What counts is the program of the driver, for its account is what is limited. A pause is a small file in the
 supervisor's folder, so that a new supervisor knows of it; the run that met the limit has it in its task's log.
 """
 
@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.agents import REAL, files, programs
+from overhand.agents import files, programs
+from overhand.agents.driver import find_driver
 from overhand.errors import OverhandError
 from overhand.system import machine
 from overhand.system.files import read_file, write_file
@@ -20,7 +21,7 @@ from overhand.system.files import read_file, write_file
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from overhand.agents import Agent
+    from overhand.agents.driver import Agent
     from overhand.agents.stream import Heard
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
@@ -209,8 +210,8 @@ def no_stand_in(root: str, agent: Agent, config: Config) -> str:
 def _able(root: str, name: str, config: Config) -> Agent:
     """The agent of this name, if its program is there."""
     found = files.find(root, name, config)
-    if found.driver in REAL:
-        programs.require(found, found.driver)
+    if find_driver(found.driver).program:
+        programs.require(found)
     return found
 
 

@@ -6,13 +6,13 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import stream, translator
-from overhand.agents.programs import session_name
+from overhand.agents import stream
+from overhand.agents.driver import find_driver, translator
 from overhand.system.files import read_file
 from overhand.system.secrets import mask
 
 if TYPE_CHECKING:
-    from overhand.agents import Agent
+    from overhand.agents.driver import Agent
     from overhand.agents.stream import Heard
     from overhand.record.store import Store
     from overhand.record.task import Run, State
@@ -84,11 +84,8 @@ def native(store: Store, state: State, run: Run) -> str:
         return ""
     if said.session:
         return said.session
-    if run["driver"] == "goose" and os.path.exists(f"{place}/stdout"):
-        return str(_spec(place).get("session") or f"overhand-{run['id']}")
-    if run["driver"] == "claude" and said.end != "none":
-        return str(_spec(place).get("session") or session_name(run["id"]))
-    return ""
+    named = find_driver(run["driver"]).own_session(run["id"], said)
+    return named and str(_spec(place).get("session") or named)
 
 
 def _spec(place: str) -> dict[str, Any]:

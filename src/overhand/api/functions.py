@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent
-from overhand.agents.function import Call, as_return, encode, failure, read_inputs
+from overhand.agents.drivers.function import Call, as_return, encode, failure, read_inputs
 from overhand.api.pool import Pool, settle
 from overhand.api.questions import Attention
 from overhand.documents import handoff as handoffs

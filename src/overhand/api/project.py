@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
     from concurrent.futures import Future
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from overhand.record.task import Event, State
 
     Running = tuple[inprocess.Batch, Future[None]]

@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from overhand.agents.function import unanswered
+from overhand.agents.drivers.function import unanswered
 from overhand.errors import OverhandError, StaleRun
 from overhand.questions import files, record, wait
 from overhand.record import model
@@ -16,7 +16,7 @@ from overhand.supervisor import client
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.agents.function import Call, Inquiry
+    from overhand.agents.drivers.function import Call, Inquiry
     from overhand.api.pool import Pool
     from overhand.policy.actor import Actor
     from overhand.record.task import Question

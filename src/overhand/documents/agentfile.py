@@ -1,4 +1,8 @@
-"""Agent files: Markdown with YAML front matter, as Claude Code has them; ours is under `overhand:`."""
+"""Agent files: Markdown with YAML front matter, as Claude Code has them; ours is under `overhand:`.
+
+Which drivers there are, and what each needs, is not known here: `agents/files.py` reads an agent file with this module
+and adds that.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix
 
-DRIVERS = ("function", "command", "external", "claude", "codex", "gemini", "opencode", "goose", "qwen", "acp", "a2a")
 NAME = re.compile(r"[a-z][a-z0-9-]*")
+_COMMANDS = ("command", "start", "poll", "collect", "stop")
+_SWITCHES = ("reentrant", "can_delegate", "control", "exclusive", "compacts", "mcp", "hooks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class AgentFile:
     name: str
     fields: dict[str, Any] = field(default_factory=dict)
     prompt: str = ""
+    yaml: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -28,9 +34,17 @@ class AgentFile:
         found = self.fields.get("overhand")
         return found if isinstance(found, dict) else {}
 
+    def line(self, key: str) -> int:
+        """The line of the file on which a key stands (front matter begins on line 2)."""
+        pattern = re.compile(rf"[\s\{{,]*['\"]?{re.escape(key)}['\"]?\s*:")
+        return next((number for number, line in enumerate(self.yaml.split("\n"), 2) if pattern.match(line)), 1)
 
-def parse(text: str) -> tuple[AgentFile | None, list[Problem]]:
-    """An agent file and everything that is wrong with it; None without readable front matter."""
+
+def parse(text: str, name: str = "") -> tuple[AgentFile | None, list[Problem]]:
+    """An agent file and everything that is wrong with it; None without readable front matter.
+
+    Where the file has its place among agents, `name` is what its own name says: the front matter may leave it out then.
+    """
     text = unix(text)
     yaml, body = front_matter(text)
     if yaml is None:
@@ -45,17 +59,25 @@ def parse(text: str) -> tuple[AgentFile | None, list[Problem]]:
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
         message = "The front matter is not a mapping of names to values."
         return None, [wrong("front-matter-invalid", message, 1, "Write `name: value` lines.")]
-    check = _Check(yaml)
-    check.name(fields.get("name"))
+    given = fields.get("name", name or None)
+    found = AgentFile(given if isinstance(given, str) else "", fields, body.strip(), yaml)
+    check = _Check(found)
+    check.name(given, name)
     check.top(fields)
     check.cdp(fields.get("cdp"))
     check.overhand(fields.get("overhand"))
-    if not body.strip():
+    if not found.prompt:
         line = text.count("\n") or 1
         fix = "Write below the front matter what the agent is for."
         check.problems.append(warning("agent-prompt-missing", "The agent has no role prompt.", line, fix))
-    name = fields.get("name")
-    return AgentFile(name if isinstance(name, str) else "", fields, body.strip()), by_line(check.problems)
+    return found, by_line(check.problems)
+
+
+def settings_problems(settings: dict[str, Any], found: AgentFile) -> list[Problem]:
+    """What is wrong with the forms of an `overhand:` part, wherever it was written."""
+    check = _Check(found)
+    check.settings(settings)
+    return check.problems
 
 
 def load_yaml(text: str) -> object:
@@ -87,24 +109,23 @@ _SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 class _Check:
     """Gathers what is wrong with the fields, and finds their lines."""
 
-    def __init__(self, yaml: str) -> None:
-        self.lines = yaml.split("\n")
+    def __init__(self, found: AgentFile) -> None:
+        self.line = found.line
         self.problems: list[Problem] = []
-
-    def line(self, key: str) -> int:
-        """The line of the file on which a key stands (front matter begins on line 2)."""
-        pattern = re.compile(rf"[\s\{{,]*['\"]?{re.escape(key)}['\"]?\s*:")
-        return next((number for number, line in enumerate(self.lines, 2) if pattern.match(line)), 1)
 
     def bad(self, key: str, message: str, fix: str) -> None:
         """Note a field that is wrong."""
         self.problems.append(wrong("agent-field", message, self.line(key.rsplit(".", 1)[-1]), fix))
 
-    def name(self, name: object) -> None:
-        """The name must be one that can be typed."""
+    def name(self, name: object, of_file: str) -> None:
+        """The name must be one that can be typed, and that of the file where agents are found by it."""
+        line = self.line("name")
         if not isinstance(name, str) or not NAME.fullmatch(name):
             message = f"The name {name!r} is not of the form [a-z][a-z0-9-]*." if name else "The agent has no name."
-            self.problems.append(wrong("agent-name", message, self.line("name"), "Add `name: my-agent`."))
+            self.problems.append(wrong("agent-name", message, line, "Add `name: my-agent`."))
+        elif of_file and name != of_file:
+            message = f"The name {name!r} differs from the file's name."
+            self.problems.append(wrong("agent-name", message, line, f"Write `name: {of_file}`."))
 
     def top(self, fields: dict[str, Any]) -> None:
         """`description` is text, `capabilities` words."""
@@ -114,7 +135,7 @@ class _Check:
 
     def words(self, key: str, value: object) -> None:
         """A list of strings, or nothing."""
-        if value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        if value is not None and not _is_words(value):
             self.bad(key, f"{key} must be a list of strings.", f"Write `{key.rsplit('.', 1)[-1]}: [a, b]`.")
 
     def cdp(self, cdp: object) -> None:
@@ -131,20 +152,22 @@ class _Check:
         """`overhand` says how the agent is run."""
         if ours is None:
             return
-        if not isinstance(ours, dict):
-            self.bad("overhand", "overhand must be a mapping.", "Write `overhand:` and indented `driver: …`.")
-            return
-        driver = ours.get("driver")
-        if driver is not None and driver not in DRIVERS:
-            self.bad("overhand.driver", f"The driver {driver!r} is not known.", f"Use one of {', '.join(DRIVERS)}.")
-        needed = {"command": ("command",), "external": ("start", "poll", "collect")}.get(str(driver), ())
-        for key in ("command", "start", "poll", "collect", "stop"):
-            self.command(key, ours.get(key), driver if key in needed else None)
-        for key in ("reentrant", "can_delegate", "control", "exclusive", "compacts"):
-            if not isinstance(ours.get(key, False), bool):
-                self.bad(f"overhand.{key}", f"{key} must be true or false.", f"Write `{key}: true`.")
+        if isinstance(ours, dict):
+            self.settings(ours)
+        else:
+            self.bad("overhand", "overhand: must be a mapping.", "Write `overhand:` and indented `driver: …`.")
 
-    def command(self, key: str, command: object, needed_by: object) -> None:
+    def settings(self, ours: dict[str, Any]) -> None:
+        """The forms of its values."""
+        if not isinstance(ours.get("driver", ""), str | None):
+            self.bad("overhand.driver", "overhand.driver must be a name.", "Write `driver: command`.")
+        for key in _COMMANDS:
+            self.command(key, ours.get(key))
+        for key in _SWITCHES:
+            if not isinstance(ours.get(key, False), bool):
+                self.bad(f"overhand.{key}", f"overhand.{key} must be true or false.", f"Write `{key}: true`.")
+
+    def command(self, key: str, command: object) -> None:
         """An argv, never a shell string."""
         if isinstance(command, str):
             words = ", ".join(f'"{word}"' for word in command.split())
@@ -153,10 +176,10 @@ class _Check:
                 f"{key} must be a list, not a shell string.",
                 f"Write `{key}: [{words}]`.",
             )
-        elif command is not None:
-            if not (isinstance(command, list) and command and all(isinstance(one, str) for one in command)):
-                fix = f'Write `{key}: ["program", "argument"]`.'
-                self.bad(f"overhand.{key}", f"{key} must be a list of strings.", fix)
-        elif needed_by is not None:
-            fix = f'Add `{key}: ["program", "argument"]`.'
-            self.bad("overhand.driver", f"The driver {needed_by} needs a {key}.", fix)
+        elif command is not None and not (_is_words(command) and command):
+            fix = f'Write `{key}: ["program", "argument"]`.'
+            self.bad(f"overhand.{key}", f"{key} must be a list of strings.", fix)
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files
+from overhand.agents import files, find_driver
 from overhand.documents import handoff as handoffs
 from overhand.documents import request as requests
 from overhand.documents.text import decode
@@ -212,7 +212,8 @@ def draft(store: Store, config: Config, place: Place, by: Event, *, stage: str, 
     route = routes.route_of(config.routes, place.kind)
     name = routes.agent_of(route, files.names(store.root)) or files.choose(store.root, config)[0]
     agent = files.find(store.root, name, config)
-    routes.check_mode(route, agent.name, agent.driver)
+    elsewhere = find_driver(agent.driver).open_job is not None
+    routes.check_mode(route, agent.name, agent.driver, elsewhere=elsewhere)
     trust.require(store.root, agent.trusted_with)
     depth, path = guards.check_delegation(who, agent)
     kind = config.kind(place.kind)

@@ -240,12 +240,15 @@ def _finish(_desk: Desk, session: Session, given: Given) -> Told:
 
 def _permit(_desk: Desk, session: Session, given: Given) -> Told:
     """Blocks until a person has decided; a run that waits too long is parked as with any question."""
-    from overhand.agents.permissions import decide
+    from overhand.mcp.door import prompts_of
     from overhand.policy.caller import caller
 
     who = caller(session.store)
-    task, run, tool, asked = who.task or "", who.run or "", given["tool_name"], given.get("input", {})
-    return decide(session.store, task, run, tool, asked, gone=session.gone)
+    permit = prompts_of(session.store, who)
+    if permit is None:
+        raise BadInput("This run's program has no permission prompt.", "Use the tools that are listed.")
+    tool, asked = given["tool_name"], given.get("input", {})
+    return permit(session.store, who.task or "", who.run or "", tool, asked, session.gone)
 
 
 _CALLS: dict[str, Callable[[Desk, Session, Given], Told]] = {

@@ -18,7 +18,10 @@ from overhand.mcp.wire import HANDSHAKE, Wire, read
 from overhand.record.model import find_run
 
 if TYPE_CHECKING:
+    from overhand.agents.driver import Permit
     from overhand.mcp.tools import Tool
+    from overhand.policy.caller import Caller
+    from overhand.record.store import Store
     from overhand.verbs import Session
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other opening is for the SDK
@@ -54,9 +57,8 @@ def serve(session: Session) -> NoReturn:
 
     who = caller(session.store)
     inside = not who.is_person
-    run = find_run(session.store.state(who.task), who.run) if who.task else None
     limit = _limit(RUN_LIMIT if inside else HOST_LIMIT)
-    service = Service(session.root, inside=inside, limit=limit, prompts=run is not None and run["driver"] == "claude")
+    service = Service(session.root, inside=inside, limit=limit, prompts=prompts_of(session.store, who) is not None)
     wire = Wire()
     if open_with(service, wire):
         from overhand.mcp import server
@@ -64,6 +66,15 @@ def serve(session: Session) -> NoReturn:
         wire.serve()
         server.run(service, wire)
     os._exit(0)
+
+
+def prompts_of(store: Store, who: Caller) -> Permit | None:
+    """What answers the permission prompts of the calling run's program, if that has any."""
+    from overhand.agents import lookup
+
+    run = find_run(store.state(who.task), who.run) if who.task else None
+    driver = lookup(run["driver"]) if run is not None else None
+    return driver.permit if driver else None
 
 
 def _limit(otherwise: float) -> float:

@@ -227,7 +227,7 @@ FOR_RUNS = (
     _PLAN,
 )
 
-# Claude Code asks its permission prompt tool about what its lists do not settle; it does not offer it to the model.
+# A program with permission prompts sends them to this tool; it does not offer it to the model.
 PERMIT = Tool(
     "permit",
     "For the client itself: whether a tool may be used. A person decides.",

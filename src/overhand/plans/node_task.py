@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, files
+from overhand.agents import Agent, files, find_driver
 from overhand.documents import handoff as handoffs
 from overhand.documents import jsontext
 from overhand.documents.handoff import Handoff
@@ -275,7 +275,7 @@ def _model(base: Ground, node: Node, agent: Agent) -> str | None:
     """The node's own; the plan's hint only where neither the agent's file nor the settings name one."""
     if node.model or agent.options.get("model") or not base.hint:
         return node.model
-    names = agent.options.get("hints") or (strategy.HINTS if agent.driver == "claude" else {})
+    names = agent.options.get("hints") or (strategy.HINTS if find_driver(agent.driver).hinted else {})
     found = names.get(base.hint) if isinstance(names, Mapping) else None
     return str(found) if found else None
 

@@ -80,9 +80,9 @@ def route_of(routes: Mapping[str, Route], kind: str) -> Route:
     )
 
 
-def check_mode(route: Route, agent: str, driver: str) -> None:
-    """A kind whose work is done elsewhere needs an agent that knows how to start it there."""
-    if route.mode == "external" and driver != "external":
+def check_mode(route: Route, agent: str, driver: str, *, elsewhere: bool) -> None:
+    """A kind whose work is done elsewhere needs an agent whose driver starts it there."""
+    if route.mode == "external" and not elsewhere:
         raise Refused(
             f"The kind {route.kind} is done elsewhere (mode external), but {agent} runs here, on the driver {driver}.",
             f"Give .overhand/agents/{agent}.md the driver external, or set routes.{route.kind}.mode to agent.",

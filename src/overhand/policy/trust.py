@@ -14,46 +14,19 @@ from overhand.system import lock
 from overhand.system.files import MAX_PLAN, read_file, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from overhand.record.task import State
 
-AGENT_FOLDERS = (".overhand/agents", ".claude/agents")
-PLAN_FOLDER = ".overhand/plans"
-PLANS = (".yaml", ".yml", ".json")  # how the files of plans end
 
-# What the agents' own programs read in a project and run commands from: hooks, servers, plugins.
-_PROGRAMS = {
-    "claude": (".claude/settings.json", ".claude/settings.local.json"),
-    "codex": (".codex/config.toml", ".codex/hooks.json"),
-    "gemini": (".gemini/settings.json",),
-    "opencode": ("opencode.json", "opencode.jsonc", ".opencode"),
-    "qwen": (".qwen/settings.json",),
-}
-_OWN = ".claude/settings.local.json"  # the person's own, unless the repository brought it
-
-
-def files(root: str) -> list[str]:
-    """Everything in the project that can make Overhand run something, relative to the root."""
-    found = [name for name in config.FILES if os.path.lexists(f"{root}/{name}")]
-    for folder, ends in (*((folder, (".md",)) for folder in AGENT_FOLDERS), (PLAN_FOLDER, PLANS)):
-        try:
-            names = sorted(os.listdir(f"{root}/{folder}"))
-        except OSError:
-            continue
-        found += [f"{folder}/{name}" for name in names if name.endswith(ends)]
-    return [*found, *of_program(root, "acp")]
-
-
-def of_program(root: str, driver: str) -> list[str]:
-    """What the program of this driver would run from the project's own files; what speaks ACP may be any of them."""
-    wanted = _PROGRAMS.get(driver, ()) if driver != "acp" else [name for names in _PROGRAMS.values() for name in names]
+def present(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
+    """Of these files and folders of a project the files that are there; a personal one only if git tracks it."""
     found: list[str] = []
-    for name in wanted:
+    for name in names:
         path = f"{root}/{name}"
         if os.path.isdir(path) and not os.path.islink(path):
             found += [f"{name}/{inner}" for inner in _below(path)]
-        elif os.path.lexists(path) and (name != _OWN or not _is_untracked(root, name)):
+        elif os.path.lexists(path) and (name not in personal or not _is_untracked(root, name)):
             found.append(name)
     return found
 
@@ -94,9 +67,9 @@ def _digest(root: str, name: str) -> str | None:
     return hashlib.sha256(raw).hexdigest() if raw is not None and len(raw) <= MAX_PLAN else None
 
 
-def untrusted(root: str, names: Iterable[str] | None = None) -> list[str]:
-    """Of these files (all, by default) the ones whose content nobody has trusted."""
-    wanted = list(files(root) if names is None else names)
+def untrusted(root: str, names: Iterable[str]) -> list[str]:
+    """Of these files the ones whose content nobody has trusted."""
+    wanted = list(names)
     if not wanted:
         return []
     known = _known(root)

@@ -40,7 +40,7 @@ class Hearing:
     run: str
     path: str
     place: int = 0
-    driver: str = "command"
+    driver: str = ""  # of the run; its program prints plain text where it has none
     rest: bytes = b""  # of a line of JSON that is not complete
     speaking: bool = False  # its last text may go on
     grown: float = 0.0  # when something new was last found

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import STREAMS, quota, sessions
+from overhand.agents import quota, sessions, translator
 from overhand.documents import handoff as handoffs
 from overhand.documents.problems import Problem
 from overhand.errors import Busy
@@ -213,7 +213,7 @@ def gather(
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folder) if handoff.plan else (),
-        by_hand=ended["attached"] and ended["driver"] in STREAMS,
+        by_hand=_by_hand(ended),
         final=heard.end if heard else None,
         final_why=heard.why if heard else "",
         denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
@@ -305,12 +305,17 @@ def _wait_for_provider(case: Case) -> State:
         return task.state
 
 
+def _by_hand(run: Run) -> bool:
+    """Whether a person had it on a terminal; what else is attached is a function in a Python process."""
+    return run["attached"] and translator(run["driver"]) is not None
+
+
 def _wants_repair(state: State, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = model.current_run(state)
     if not (verdict.errors and current and current["cause"] in ("exit", "killed")):
         return False
-    if current["attached"] and current["driver"] != "function":
-        return False  # a person had it on a terminal
+    if _by_hand(current):
+        return False
     if state["repairs"] >= MAX_REPAIRS or not can_be_mended(verdict, spec):
         return False
     return bool(spec.get("agent", {}).get("reruns"))

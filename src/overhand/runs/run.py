@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from overhand.agents import driver
+from overhand.agents import find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.items import sync
 from overhand.policy.actor import Actor
@@ -60,7 +60,7 @@ def start(work: Actor, task_id: str) -> bool:
     state = work.store.state(task_id)
     try:
         prepared = prepare.prepare(work, state)
-        builder = driver(prepared.agent.driver)
+        builder = find_driver(prepared.agent.driver)
         prepared = replace(prepared, allowance=spending.reserve(work, state))
     except Busy:
         raise  # somebody holds a log for a moment: it is tried again
@@ -150,11 +150,10 @@ def settle(work: Actor, task_id: str, *, cause: str | None = None) -> State:
 
 def _goes_on(task: Locked, run: Run, ended: Event) -> bool:
     """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
-    if run["driver"] != "external" or ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
+    if ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
         return False
-    from overhand.agents import external
-
-    return external.is_open(task.folder)
+    driver = lookup(run["driver"])
+    return driver is not None and driver.open_job is not None and driver.open_job(task.folder) is not None
 
 
 def ending(
@@ -165,7 +164,8 @@ def ending(
     why = cause or stop_cause(place) or requested
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
-    patience = _POLL if run["driver"] == "external" else 0.0
+    driver = lookup(run["driver"])
+    patience = _POLL if driver and driver.open_job else 0.0  # its process only waits for a job elsewhere
     left = detached.leftovers(place, f"{MARKER}={run['id']}", spare, patience) if same_pid_world(run) else []
     event: Event = {"e": "run.ended", "run": run["id"], "cause": why, "exit": found.exit}
     if left:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import sessions, translator
+from overhand.agents import find_driver, sessions, translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
 from overhand.policy import budget
 from overhand.record import log, model
@@ -268,8 +268,8 @@ def _native(store: Store, state: State, ended: Run) -> Usage | None:
     if said is None or not said.usage:
         return reported(place, last=True) or budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
     used = dict(said.usage)
-    if ended["driver"] in _OF_SESSION and (before := _before(store, state, ended)):
-        for key in _of_session(ended["driver"], used, before):
+    if before := _before(store, state, ended):
+        for key in find_driver(ended["driver"]).session_totals(used, before):
             used[key] = max(0, used[key] - before.get(key, 0))
     return {
         "input": int(used.get("input", 0)),
@@ -280,17 +280,6 @@ def _native(store: Store, state: State, ended: Run) -> Usage | None:
         "window": 0,
         "estimated": False,
     }
-
-
-_TOKENS = ("input", "output")
-_OF_SESSION = {"codex": _TOKENS, "goose": _TOKENS, "qwen": _TOKENS, "claude": ("usd",)}
-
-
-def _of_session(driver: str, used: dict[str, Any], before: dict[str, Any]) -> tuple[str, ...]:
-    """What is a sum over the session; Claude Code goes on with its sum of money only if no other session came between,
-    and what it has counted for it tells."""
-    carried = driver != "claude" or used["counted"] >= before["counted"] + used["input"] + used["output"]
-    return _OF_SESSION[driver] if carried else ()
 
 
 def _before(store: Store, state: State, ended: Run) -> dict[str, Any]:

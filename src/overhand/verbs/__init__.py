@@ -72,12 +72,17 @@ class Arg:
         many: bool = False,
         optional: bool = False,
         short: str = "",
-        choices: tuple[str, ...] = (),
+        choices: tuple[str, ...] | str = (),
         bare: str = "",
     ) -> None:
         self.name, self.help, self.value, self.many = name, help, value, many
-        self.optional, self.short, self.choices = optional, short, choices
+        self.optional, self.short, self._choices = optional, short, choices
         self.bare = bare  # the value of an option that no number follows
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values it may have, if only some; a text names the function that knows them."""
+        return _imported(self._choices)() if isinstance(self._choices, str) else self._choices
 
     @property
     def key(self) -> str:
@@ -109,9 +114,14 @@ class Verb:
 
     def function(self) -> Callable[..., Answer]:
         """Import what the verb does, now that it is needed."""
-        module, _, name = self.call.partition(":")
-        found: Callable[..., Answer] = getattr(__import__(module, fromlist=[name]), name)  # importlib takes a while
+        found: Callable[..., Answer] = _imported(self.call)
         return found
+
+
+def _imported(words: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = words.partition(":")
+    return getattr(__import__(module, fromlist=[name]), name)  # importlib takes a while
 
 
 def open_session(

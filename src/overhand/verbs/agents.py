@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.record.task import State
 
-PROGRAMS = ("claude", "codex", "gemini", "opencode", "goose", "qwen", "aider")
 TASK = "Say that you are there: change nothing, and return as you are told, with the summary «ok»."
 _PATIENCE = 180.0  # seconds that a trial may take
 
@@ -44,7 +43,7 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     only = words[0] if words else None
     if example:
         return Answer({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
-    from overhand.agents import REAL, files
+    from overhand.agents import files, installable
     from overhand.policy import config as configs
 
     config = configs.load(session.root)
@@ -54,8 +53,9 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     if only is not None and only not in known:
         files.find(session.root, only, config)
     rows = _files(session, config, [only] if only else sorted(known))
-    driver = next((row["driver"] for row in rows if row["driver"] in REAL), only) if only else None
-    shown = [driver] if driver in REAL else [] if only else list(REAL)
+    known_programs = installable()
+    driver = next((row["driver"] for row in rows if row["driver"] in known_programs), only) if only else None
+    shown = [driver] if driver in known_programs else [] if only else list(known_programs)
     programs = [_program(one) for one in shown]
     _add_versions(session, programs)
     payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
@@ -70,7 +70,7 @@ def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, An
     from overhand.policy import trust
 
     known = files.names(session.root)
-    untrusted = set(trust.untrusted(session.root))
+    untrusted = set(trust.untrusted(session.root, files.runnable(session.root)))
     rows: list[dict[str, Any]] = []
     for name in (one for one in names if one in known):
         path = known[name]
@@ -91,14 +91,16 @@ def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, An
 
 def _program(name: str) -> dict[str, Any]:
     """One agent program: whether it is there and logged in, and what to do next."""
-    from overhand.agents import installed, programs
+    from overhand.agents import find_driver, programs
 
-    path = programs.find(name)
+    driver = find_driver(name)
+    path = programs.find(driver.program)
     if path is None:
-        install = f"install it: {programs.INSTALL[name]}"
+        install = f"install it: {driver.install}"
         return {"name": name, "path": None, "version": None, "logged_in": None, "rests_on": "", "next": install}
-    logged_in, rests_on = installed.login(name)
-    todo = f"log in: {installed.log_in(name)}" if logged_in is False else f"try it: overhand agents test {name}"
+    logged_in, rests_on = driver.login.state() if driver.login else (None, "")
+    hint = driver.login.hint() if driver.login else ""
+    todo = f"log in: {hint}" if logged_in is False else f"try it: overhand agents test {name}"
     return {
         "name": name, "path": path, "version": None, "logged_in": logged_in, "rests_on": rests_on, "next": todo,
     }  # fmt: skip
@@ -119,9 +121,9 @@ def _default(session: Session, config: Any) -> dict[str, str] | None:
 
 
 def _add_versions(session: Session, rows: list[dict[str, Any]]) -> None:
-    from overhand.agents import installed
+    from overhand.agents.programs import versions
 
-    found = installed.versions([row["name"] for row in rows if row["path"]], session.progress)
+    found = versions([row["name"] for row in rows if row["path"]], session.progress)
     for row in rows:
         row["version"] = found.get(row["name"])
 
@@ -130,20 +132,22 @@ def found_programs() -> dict[str, str]:
     """The agent programs on PATH."""
     from shutil import which
 
-    return {program: path for program in PROGRAMS if (path := which(program))}
+    from overhand.agents import installable
+
+    known = (*(driver.program for driver in installable().values()), "aider")
+    return {program: path for program in known if (path := which(program))}
 
 
 def example_file(name: str | None) -> str:
     """An agent file to start from."""
     import json
 
-    from overhand.agents import REAL
+    from overhand.agents import lookup
 
     chosen = name or next(iter(found_programs()), "worker")
-    if chosen in REAL:
-        how = f"  driver: {chosen}\n"
-    elif chosen == "acp":  # any program that speaks the Agent Client Protocol
-        how = '  driver: acp\n  command: ["goose", "acp"]\n'
+    driver = lookup(chosen)
+    if driver and (driver.program or driver.example):
+        how = f"  driver: {chosen}\n{driver.example}"
     else:
         how = f"  driver: command\n  command: {json.dumps(_COMMANDS.get(chosen, [chosen, '{prompt}']))}\n"
     return EXAMPLE.format(name=chosen, how=how)
@@ -202,7 +206,7 @@ def _try(session: Session, request: Any) -> State:
 
 def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]:
     """What happened, in words, and what to do next."""
-    from overhand.agents import installed, quota, sessions
+    from overhand.agents import find_driver, quota, sessions
     from overhand.verbs.look import read_result
 
     look = f"overhand show {state['handle']}"
@@ -218,8 +222,8 @@ def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]
     heard = sessions.heard(session.store.run_folder(state["task_id"], run["id"]), run["driver"]) if run else None
     why = heard.why if heard else ""
     if heard is not None and heard.end == "auth":
-        log_in = installed.log_in(agent.driver) if agent.driver in installed.SIGNS else look
-        return "not logged in", why or "Its key is not accepted.", f"log in: {log_in}"
+        login = find_driver(agent.driver).login
+        return "not logged in", why or "Its key is not accepted.", f"log in: {login.hint() if login else look}"
     if heard is not None and heard.end in ("api-error", "rate-limit", "refused", "budget"):
         return "model error", why or "The model's service answered with an error.", look
     if state["status"] == "rejected":

@@ -8,9 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import agentfile
 from overhand.documents.lint import lint_document
-from overhand.documents.problems import by_line, wrong
+from overhand.documents.problems import by_line
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
 from overhand.errors import BadInput, Refused
@@ -65,8 +64,9 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
     kind, problems = lint_document(called, raw, exists=exists, size_of=size_of, strict=strict)
     if kind == "unknown" and (found := _control(session, raw, strict)) is not None:
         kind, problems = "control", found
-    if kind == "agent" and os.path.basename(folder) == "agents":
-        problems = [*problems, *_agent_name(os.path.basename(name), raw)]
+    among_agents = os.path.basename(folder) == "agents" and called.endswith(".md")
+    if kind == "agent" or (kind == "unknown" and among_agents):
+        kind, problems = "agent", _agent(session, called.removesuffix(".md") if among_agents else "", raw, strict)
     errors = sum(p.level == "error" for p in problems)
     payload = {
         "schema": "overhand.check/1",
@@ -115,14 +115,12 @@ def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None
     return by_line(as_strict(found) if strict else found)
 
 
-def _agent_name(name: str, raw: bytes) -> list[Problem]:
-    """Where agents are found, the file's name is the agent's."""
-    found, _ = agentfile.parse(decode(raw)[0])
-    if found is None or not found.name or name == f"{found.name}.md":
-        return []
-    return [
-        wrong("agent-name", f"The name {found.name!r} differs from the file's name.", fix=f"Write `name: {name[:-3]}`.")
-    ]
+def _agent(session: Session, name: str, raw: bytes, strict: bool) -> list[Problem]:
+    """What `delegate` would find; where agents are found, the file's name is the agent's."""
+    from overhand.agents import files
+
+    _, problems = files.read(session.root, name, raw, configs.load(session.root), name)
+    return as_strict(problems) if strict else problems
 
 
 def check_task(session: Session, task_id: str) -> Answer:

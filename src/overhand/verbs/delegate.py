@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, driver, files, permissions, quota
+from overhand.agents import Agent, files, find_driver, installable, permissions, programs, quota
 from overhand.documents import handoff as handoffs
 from overhand.drafts import guards
 from overhand.errors import BadInput, OverhandError, Refused
@@ -198,14 +198,13 @@ def session_owner(request: Request) -> str | None:
     """The program whose session is to be adopted, if one is named and can be one."""
     if request.session is None:
         return None
-    from overhand.agents import REAL
-    from overhand.agents.programs import is_session
-
     owner, _, name = request.session.partition(":")
-    if owner not in REAL or not is_session(owner, name):
+    known = installable()
+    if owner not in known or not known[owner].is_session(name):
+        example = f"--session {next(iter(known))}:ID (one of {', '.join(known)})"
         raise BadInput(
             f"--session {request.session!r} names no session.",
-            f"Write the program and the session's id: --session claude:ID (one of {', '.join(REAL)})",
+            f"Write the program and the session's id: {example}",
         )
     return owner
 
@@ -243,7 +242,7 @@ def note_refusal(session: Session, who: Caller, request: Request, error: Refused
 
 def ask_for_trust(session: Session, who: Caller) -> None:
     """On a terminal the question is asked where it arises."""
-    if session.confirm is not None and who.is_person and trust.untrusted(session.root):
+    if session.confirm is not None and who.is_person and trust.untrusted(session.root, files.runnable(session.root)):
         from overhand.verbs.setup import trust_project
 
         configs.load(session.root)  # what cannot be read is told, not put up for trust
@@ -252,14 +251,7 @@ def ask_for_trust(session: Session, who: Caller) -> None:
 
 def check_program(session: Session, agent: Agent) -> None:
     """A missing program is told now, not after the task was accepted."""
-    if agent.driver in ("command", "acp"):
-        from overhand.agents import Job
-
-        driver(agent.driver).launch(agent, Job("", session.root, "", "", session.root))
-    elif agent.real:
-        from overhand.agents.programs import require
-
-        require(agent, agent.driver)
+    programs.check(agent, session.root)
 
 
 def receipt_of_start(
@@ -296,8 +288,5 @@ def receipt_of_start(
 
 def _may(state: State, agent: Agent) -> str:
     """What it may do, and whether its program can be held to that."""
-    from overhand.agents.programs import UNHELD, own_server
-
-    asks = agent.driver == "acp" or (agent.driver == "claude" and bool(own_server(agent)))
-    told = permissions.said(state["level"], asks=asks)
-    return f"{told}. {UNHELD[agent.driver]}" if state["level"] == "read" and agent.driver in UNHELD else told
+    told, unheld = permissions.said(state["level"], asks=programs.asks(agent)), find_driver(agent.driver).unheld
+    return f"{told}. {unheld}" if state["level"] == "read" and unheld else told

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from overhand.agents import files, installable, lookup, programs
 from overhand.errors import OverhandError
 from overhand.items import sync
 from overhand.plans.situations import situation
@@ -196,9 +197,7 @@ def broken_locks(folder: str) -> str:
 
 def project(session: Session, config: Config | None) -> Iterator[Finding]:
     """Its agents, and whether somebody trusts it."""
-    from overhand.agents import REAL, files, installed, programs
-
-    if untrusted := trust.untrusted(session.root):
+    if untrusted := trust.untrusted(session.root, files.runnable(session.root)):
         why = "What they say is not run."
         yield Finding("untrusted", f"Nobody has trusted {', '.join(untrusted)}.", why, "overhand trust", NOTE)
     if session.store.exists() and not os.path.lexists(f"{session.store.workspaces}/.gitignore"):
@@ -211,14 +210,14 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
             files.load(session.root, name, path, config or configs.Config())
         except OverhandError as error:
             yield Finding("agent", error.message, f"Nothing can be handed to {name}.", f"overhand agents {name}")
-    there = [name for name in REAL if programs.find(name)]
+    there = {name: driver.login for name, driver in installable().items() if programs.find(driver.program)}
     if not known and not there:
         why = "Nothing can be handed over."
         yield Finding("no-agent", "There is no agent here, and no agent program.", why, "overhand agents", NOTE)
-    for name in there:
-        if installed.login(name)[0] is False:
+    for name, login in there.items():
+        if login and login.state()[0] is False:
             what = f"{name} is installed, but no login was found."
-            yield Finding("login", what, "Its runs would fail.", installed.SIGNS[name].log_in, NOTE)
+            yield Finding("login", what, "Its runs would fail.", login.command, NOTE)
 
 
 def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
@@ -252,13 +251,11 @@ def task(session: Session, state: State) -> Iterator[Finding]:
         what = f"Task {handle}: processes of run {run_id} are still there: {', '.join(map(str, pids[:10]))}."
         why = "They may still change files; the task is not queued again while they live."
         yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state["task_id"])
-    if current is None and state["runs"] and state["runs"][-1]["driver"] == "external":
-        from overhand.agents import external
-
-        folder = session.store.folder(state["task_id"])
-        job = external.newest(folder) if external.is_open(folder) else None
-        if job is not None:
-            shown = external.handle_of(job[0]) or "whose handle is not known"
+    if current is None and state["runs"]:
+        driver = lookup(state["runs"][-1]["driver"])
+        open_job = driver.open_job if driver else None
+        shown = open_job(session.store.folder(state["task_id"])) if open_job else None
+        if shown is not None:
             what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
             yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
     if state["item"] is not None and sync.owes(state):

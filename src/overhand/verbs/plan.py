@@ -118,14 +118,14 @@ def look_over(session: Session, given: Source, *, strict: bool = False, own: Ite
 
 def facts(session: Session) -> Mapping[str, AgentFacts]:
     """What is known of every agent that a node can name."""
-    from overhand.agents import REAL, files
+    from overhand.agents import files, installable
     from overhand.errors import OverhandError
     from overhand.plans.match import AgentFacts
     from overhand.policy import trust
 
     config = trust.settings(session.root)
     found = {}
-    for name in (*files.names(session.root), *REAL):
+    for name in (*files.names(session.root), *installable()):
         try:
             agent = files.find(session.root, name, config)
         except OverhandError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import files
+from overhand.agents import files, lookup, translator
 from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.policy import config as configs
 from overhand.policy import trust
@@ -145,7 +145,7 @@ def _may_send(session: Session, who: Caller, state: State) -> None:
         )
     if state["created"] is None:
         raise Refused(f"Task {handle} is a folder that nobody started.", f"Start it: overhand run {handle}")
-    if state["runs"] and state["runs"][-1]["attached"] and state["runs"][-1]["driver"] == "function":
+    if state["runs"] and state["runs"][-1]["attached"] and translator(state["runs"][-1]["driver"]) is None:
         raise Refused(
             f"{state['agent']} is a function in a Python process; it cannot be sent anything.",
             "Delegate a new task to it.",
@@ -188,4 +188,5 @@ def _record(session: Session, task: Locked, text: str) -> str:
 
 def _takes_messages(current: Run) -> bool:
     """A command that hears us by CONTROL lines also looks at its ipc folder; no coding agent does within a turn."""
-    return current["driver"] == "command" and current["control"] and current["state"] == "running"
+    driver = lookup(current["driver"])
+    return bool(driver and driver.reads_ipc) and current["control"] and current["state"] == "running"

@@ -152,12 +152,13 @@ def proposed_checks(root: str) -> dict[str, str]:
 
 def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Answer:
     """Show what would be allowed to run, ask, remember its content; of some files, or of all."""
+    from overhand.agents import files
     from overhand.policy import trust
     from overhand.policy.caller import caller, require_person
 
     require_person(caller(session.store), "Trusting a project")
     wanted = [_in_project(session.root, name) for name in file or ()]
-    waiting = trust.untrusted(session.root, wanted or None)
+    waiting = trust.untrusted(session.root, wanted or files.runnable(session.root))
     marks = trust.marks(session.root, waiting)  # now, so that what is shown is what will be trusted
     links = [name for name in waiting if name not in marks]
     waiting = list(marks)
@@ -175,7 +176,7 @@ def trust_project(session: Session, file: list[str] | None = None, yes: bool = F
         "schema": "overhand.trust/1",
         "project": session.root,
         "trusted": shown,
-        "all": wanted or trust.files(session.root),
+        "all": wanted or files.runnable(session.root),
         "refused": links,
     }
     return Answer(payload, 3 if links else 0)
@@ -227,14 +228,15 @@ def what_it_runs(root: str, name: str) -> list[str]:
     import shlex
     import tomllib
 
-    from overhand.agents.files import parse_yaml
-    from overhand.documents.markdown import front_matter
-    from overhand.policy.trust import PLANS, of_program
+    from overhand.agents import all_drivers, files
+    from overhand.documents import agentfile
 
     text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
-    if name.endswith(PLANS) and name not in of_program(root, "acp"):
+    if not name.endswith(".md") and name in files.program_files(root, *all_drivers().values()):
+        return _of_program(text)
+    if name.endswith(files.PLANS):
         return _of_plan(text, name)
-    if not name.endswith((".toml", ".md")) or name.startswith(".codex/"):
+    if not name.endswith((".toml", ".md")):
         return _of_program(text)
     if name.endswith(".toml"):
         try:
@@ -243,9 +245,8 @@ def what_it_runs(root: str, name: str) -> list[str]:
             return [f"cannot be read: {error}"]
         names = ("default_agent", "default_driver", "drivers", "checks", "notify", "routes", "approval")
         return [line for name in names if name in keys for line in _settings(name, keys[name])]
-    options = parse_yaml(front_matter(text)[0] or "", name, []).get("overhand", {})
-    if not isinstance(options, dict):
-        return []
+    found, _ = agentfile.parse(text)
+    options = found.settings if found else {}
     wanted = ("driver", "command", "function", "start", "poll", "collect", "stop")
     shown = {key: options[key] for key in wanted if options.get(key) is not None}
     return [

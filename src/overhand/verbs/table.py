@@ -9,7 +9,6 @@ from overhand.verbs.noted import NOTED
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one", value="ID")
 IDS = Arg("ID", ID.help, value="ID", many=True)
 
-CLIENTS = ("claude", "codex", "gemini", "opencode")
 
 DELEGATE = (
     Arg("--agent", "who does it (else the default agent)", value="NAME"),
@@ -179,7 +178,11 @@ VERBS = (
         "set-up",
         "let a coding client delegate through Overhand's MCP server",
         "overhand.verbs.connect:connect",
-        words=(Arg("CLIENT", "claude, codex, gemini or opencode", value="CLIENT", choices=CLIENTS),),
+        words=(
+            Arg(
+                "CLIENT", "claude, codex, gemini or opencode", value="CLIENT", choices="overhand.verbs.connect:clients"
+            ),
+        ),
         options=(
             Arg("--write", "add it to the client's own configuration"),
             Arg("--remove", "take it back out"),

@@ -19,7 +19,7 @@ from runtime.scene import QUICK, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.agents.function import Call
+    from overhand.agents.drivers.function import Call
     from plans.running.stage import Stage
 
 

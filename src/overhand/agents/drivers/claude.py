@@ -6,28 +6,26 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
-from overhand.agents.programs import HOOK_SECONDS, require, session_name, stop_hook, wrong_patterns
+from overhand.agents import permissions
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, session_name
+from overhand.agents.programs import HOOK_SECONDS, require, stop_hook, wrong_patterns
 from overhand.agents.stream import Event, failure
 from overhand.system.files import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-PROGRAM = "claude"
+    from overhand.agents.stream import Heard
+    from overhand.record.store import Store
+
 _READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task")
 _EDIT = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 _TOOLS = {"execute": ("Bash",), "edit": _EDIT, "read": ("Read",), "search": ("Grep", "Glob"), "fetch": ("WebFetch",)}
 
 
-def problems(agent: Agent) -> list[str]:
-    """Only patterns can be wrong."""
-    return wrong_patterns(agent.options)
-
-
 def launch(agent: Agent, job: Job) -> Launch:
     """`claude -p` with the prompt on stdin."""
-    argv = [require(agent, PROGRAM), "-p", "--output-format", "stream-json", "--verbose"]
+    argv = [require(agent), "-p", "--output-format", "stream-json", "--verbose"]
     argv += _permissions(job)
     if job.model:
         argv += ["--model", job.model]
@@ -192,3 +190,73 @@ def _how(line: dict[str, Any], text: str) -> str:
         status = line.get("api_error_status")
         return failure(status if isinstance(status, int) else None, text)
     return "clean"
+
+
+# facts
+
+
+def _own_session(run_id: str, heard: Heard) -> str:
+    """It was given this name; it has such a session once it has come as far as to say how it ended."""
+    return session_name(run_id) if heard.end != "none" else ""
+
+
+def _session_totals(used: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[str, ...]:
+    """It goes on with its sum of money only if no other session came between, and what it has counted tells."""
+    return ("usd",) if used["counted"] >= before["counted"] + used["input"] + used["output"] else ()
+
+
+def _permit(store: Store, task: str, run: str, tool: str, given: dict[str, Any], gone: int) -> dict[str, Any]:
+    """The answer of its permission prompt tool, which it asks about what its lists do not settle."""
+    found, why = permissions.decide(store, task, run, tool, given, gone=gone)
+    return {"behavior": "allow", "updatedInput": given} if found == "allow" else {"behavior": "deny", "message": why}
+
+
+def _settings_file(root: str | None) -> str:
+    if root is not None:
+        return f"{root}/.mcp.json"
+    return f"{os.environ.get('CLAUDE_CONFIG_DIR') or os.path.expanduser('~')}/.claude.json"
+
+
+def _entry(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
+
+
+DRIVER = Driver(
+    rank=10,
+    title="Claude Code",
+    launch=launch,
+    problems=lambda agent: wrong_patterns(agent.options),
+    translate=translate,
+    program="claude",
+    install="npm install -g @anthropic-ai/claude-code",
+    login=Login(
+        variables=(
+            *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+            *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"),
+        ),
+        files=(Place("CLAUDE_CONFIG_DIR", "~/.claude", ".credentials.json"),),
+        settings=(),
+        command="claude, then /login",
+        keychain=True,
+    ),
+    quiet={"DISABLE_AUTOUPDATER": "1"},
+    hinted=True,
+    open_session=("--resume",),
+    own_session=_own_session,
+    session_totals=_session_totals,
+    project_files=(".claude/settings.json", ".claude/settings.local.json"),
+    personal_files=(".claude/settings.local.json",),
+    asks=True,
+    permit=_permit,
+    client=McpClient(
+        path=_settings_file,
+        entry=_entry,
+        comments=False,
+        plugin={
+            "plugin.json": ".claude-plugin/plugin.json",
+            "dispatch.md": "commands/dispatch.md",
+            "SKILL.md": "skills/overhand/SKILL.md",
+            "README.md": "README.md",
+        },
+    ),
+)

@@ -7,14 +7,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place
 from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-PROGRAM = "gemini"
 _OTHERS = (
     "/etc/gemini-cli/system-defaults.json",
     "/Library/Application Support/GeminiCli/system-defaults.json",
@@ -22,14 +21,9 @@ _OTHERS = (
 MODES = {"read": "default", "work": "yolo", "full": "yolo"}
 
 
-def problems(_agent: Agent) -> list[str]:
-    """Nothing needs to be said in an agent file."""
-    return []
-
-
 def launch(agent: Agent, job: Job) -> Launch:
     """`gemini` with the prompt on stdin."""
-    argv = [require(agent, PROGRAM), "--output-format", "stream-json", "--approval-mode", MODES[job.level]]
+    argv = [require(agent), "--output-format", "stream-json", "--approval-mode", MODES[job.level]]
     argv += ["--include-directories", job.place]
     if job.model:
         argv += ["-m", job.model]
@@ -120,3 +114,32 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
         how = "clean" if line.get("status") == "success" else failure(None, text)
         yield Event("ended", text[:500], {"how": how})
+
+
+# facts
+
+
+def _entry(command: Sequence[str]) -> dict[str, Any]:
+    return {"command": command[0], "args": list(command[1:]), "timeout": 600000}
+
+
+DRIVER = Driver(
+    rank=12,
+    title="Gemini CLI",
+    launch=launch,
+    translate=translate,
+    program="gemini",
+    install="npm install -g @google/gemini-cli",
+    login=Login(
+        variables=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
+        files=(Place("", "~/.gemini", "oauth_creds.json"),),
+        settings=(Place("", "~/.gemini", "settings.json"),),
+        command="gemini, then choose how to log in",
+    ),
+    open_session=("--resume",),
+    project_files=(".gemini/settings.json",),
+    client=McpClient(
+        path=lambda root: f"{root or os.path.expanduser('~')}/.gemini/settings.json",
+        entry=_entry,
+    ),
+)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.documents import handoff as handoffs
 from overhand.errors import BadInput, OverhandError, Unanswered, from_json
 from overhand.system.files import write_file
@@ -221,7 +221,8 @@ def problems(agent: Agent) -> list[str]:
 def launch(agent: Agent, job: Job) -> Launch:
     """A Python child that imports the function from the project; the prompt is read from its file."""
     return Launch(
-        (sys.executable, "-m", "overhand.agents.function", str(agent.options["function"])), prompt_on_stdin=False
+        (sys.executable, "-m", "overhand.agents.drivers.function", str(agent.options["function"])),
+        prompt_on_stdin=False,
     )
 
 
@@ -324,6 +325,9 @@ def main(argv: list[str]) -> int:
 
 async def _finish(value: Any) -> object:
     return await value
+
+
+DRIVER = Driver(rank=2, launch=launch, problems=problems)
 
 
 if __name__ == "__main__":

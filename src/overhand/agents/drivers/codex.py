@@ -7,24 +7,17 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, tokens_of_session
 from overhand.agents.programs import HOOK_SECONDS, SERVER_VARIABLES, require, stop_hook
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-PROGRAM = "codex"
-
-
-def problems(_agent: Agent) -> list[str]:
-    """Nothing needs to be said in an agent file."""
-    return []
+    from collections.abc import Iterator, Sequence
 
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`codex exec --json -`, with the prompt on stdin."""
-    argv = [require(agent, PROGRAM), "exec", "--json", "--skip-git-repo-check"]
+    argv = [require(agent), "exec", "--json", "--skip-git-repo-check"]
     argv += ["-s", "danger-full-access"] if job.level == "full" else []
     settings = [
         *([] if job.level == "full" else _sandbox(job)),
@@ -126,3 +119,37 @@ def _item(item: dict[str, Any]) -> Iterator[Event]:
             yield Event("denied", name)
     elif kind in ("file_change", "web_search", "todo_list"):
         yield Event("did", str(kind), {})
+
+
+# facts
+
+
+def _settings_file(root: str | None) -> str:
+    home = f"{root}/.codex" if root is not None else os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
+    return f"{home}/config.toml"
+
+
+def _entry(command: Sequence[str]) -> dict[str, Any]:
+    """It hands on next to nothing of its environment; what a person trusts is kept in the configuration folder."""
+    return {"command": command[0], "args": list(command[1:]), "env_vars": ["XDG_CONFIG_HOME"]}
+
+
+DRIVER = Driver(
+    rank=11,
+    title="Codex",
+    launch=launch,
+    translate=translate,
+    program="codex",
+    install="npm install -g @openai/codex",
+    login=Login(
+        variables=("CODEX_API_KEY",),
+        files=(Place("CODEX_HOME", "~/.codex", "auth.json"),),
+        settings=(Place("CODEX_HOME", "~/.codex", "config.toml"),),
+        command="codex login",
+        unread="OPENAI_API_KEY",
+    ),
+    open_session=("resume", "--no-daemon"),  # its background server would keep this run's environment for later ones
+    session_totals=tokens_of_session,
+    project_files=(".codex/config.toml", ".codex/hooks.json"),
+    client=McpClient(path=_settings_file, entry=_entry, key="mcp_servers", form="TOML"),
+)

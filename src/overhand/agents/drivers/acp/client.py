@@ -11,14 +11,14 @@ import sys
 import time
 
 from overhand.agents import permissions
-from overhand.agents.acp.wire import TERM, Over, Wire, spawn
+from overhand.agents.drivers.acp.wire import TERM, Over, Wire, spawn
 from overhand.system.jsonline import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.agents.acp.wire import Message
+    from overhand.agents.drivers.acp.wire import Message
     from overhand.record.store import Store
 
 VERSION = 1

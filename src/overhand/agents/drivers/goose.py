@@ -5,28 +5,22 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, Place, is_plain_name, tokens_of_session
 from overhand.agents.programs import require
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROGRAM = "goose"
 # what it says itself, in the place of the model
 _CUT_OFF = "I've reached the maximum number of actions"
 _OWN_WORDS = ("Ran into this error", _CUT_OFF)
 
 
-def problems(_agent: Agent) -> list[str]:
-    """Nothing needs to be said in an agent file."""
-    return []
-
-
 def launch(agent: Agent, job: Job) -> Launch:
     """`goose run -i -`, with the prompt on stdin."""
-    name = job.session or f"overhand-{job.run}"
-    argv = [require(agent, PROGRAM), "run", "-n", name, *(["--resume"] if job.session else []), "-i", "-"]
+    name = job.session or _session(job.run)
+    argv = [require(agent), "run", "-n", name, *(["--resume"] if job.session else []), "-i", "-"]
     argv += ["--output-format", "stream-json", "--with-builtin", "developer", "--no-profile"]
     if job.mcp:
         argv += ["--with-extension", shlex.join(job.mcp)]
@@ -63,3 +57,33 @@ def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
     elif block.get("type") == "toolRequest":
         call = (block.get("toolCall") or {}).get("value") or {}
         yield Event("did", str(call.get("name", "")), call.get("arguments") or {})
+
+
+# facts
+
+
+def _session(run_id: str) -> str:
+    """The name that a run's session is given: its stream names none."""
+    return f"overhand-{run_id}"
+
+
+DRIVER = Driver(
+    rank=14,
+    title="Goose",
+    launch=launch,
+    translate=translate,
+    program="goose",
+    install="npm install -g @aaif/goose",
+    login=Login(
+        variables=(),
+        files=(Place("XDG_CONFIG_HOME", "~/.config", "goose/secrets.yaml"),),
+        settings=(Place("XDG_CONFIG_HOME", "~/.config", "goose/config.yaml"),),
+        command="goose configure",
+        provider="GOOSE_PROVIDER",
+    ),
+    open_session=("session", "--resume", "--name"),
+    is_session=is_plain_name,
+    own_session=lambda run_id, _heard: _session(run_id),
+    session_totals=tokens_of_session,
+    unheld="Goose has no sandbox: it is told to change nothing else, and what it changed is found afterwards",
+)

@@ -19,8 +19,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
-from overhand.agents.command import PLACEHOLDERS, fill, require_program
+from overhand.agents.driver import Agent, Driver, Job, Launch
+from overhand.agents.drivers.command import PLACEHOLDERS, fill, require_program
 from overhand.record.model import duration
 from overhand.system.files import read_file, second_name, write_file
 
@@ -36,19 +36,12 @@ _TELL = 60.0  # seconds between signs of life
 
 
 def problems(agent: Agent) -> list[str]:
-    """Three commands are needed, each a list of words; a fourth, `stop`, may be there."""
-    found = []
-    for name in (*COMMANDS, "stop"):
-        command = agent.options.get(name)
-        if command is None and name == "stop":
-            continue
-        if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
-            found.append(f'overhand.{name} is needed, as a list of words: ["python3", "{name}.py"].')
+    """`every` must be a duration."""
     try:
         duration(agent.options.get("every", _EVERY))
     except (TypeError, ValueError):
-        found.append("overhand.every must be a duration, such as 30s.")
-    return found
+        return ["overhand.every must be a duration, such as 30s."]
+    return []
 
 
 def launch(agent: Agent, job: Job) -> Launch:
@@ -60,7 +53,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         if words[name]:
             require_program(words[name][0], job.project, agent)
     files = (("OVERHAND_JOB", "job.json", json.dumps(words)),)
-    return Launch((sys.executable, "-P", "-m", "overhand.agents.external"), files=files)
+    return Launch((sys.executable, "-P", "-m", "overhand.agents.drivers.external"), files=files)
 
 
 # what is on disk
@@ -77,10 +70,12 @@ def newest(workspace: str) -> tuple[str, int] | None:
     return max(found)[::-1] if found else None
 
 
-def is_open(workspace: str) -> bool:
-    """Whether a job of this task was started, or may have been, and nobody has fetched or stopped it."""
+def open_job(workspace: str) -> str | None:
+    """The handle of the task's last job, if that was neither fetched nor stopped."""
     job = newest(workspace)
-    return job is not None and not os.path.exists(f"{job[0]}/closed")
+    if job is None or os.path.exists(f"{job[0]}/closed"):
+        return None
+    return handle_of(job[0]) or "whose handle is not known"
 
 
 def handle_of(folder: str) -> str | None:
@@ -228,6 +223,9 @@ def _filled(argv: Sequence[str], handle: str, state: str) -> list[str]:
 def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+DRIVER = Driver(rank=3, launch=launch, problems=problems, commands=COMMANDS, open_job=open_job)
 
 
 if __name__ == "__main__":

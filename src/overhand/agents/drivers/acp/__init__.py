@@ -11,9 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import overhand
-from overhand.agents import Agent, Job, Launch
-from overhand.agents.command import fill, require_program
-from overhand.agents.command import problems as command_problems
+from overhand.agents.driver import Agent, Driver, Job, Launch
+from overhand.agents.drivers.command import fill, require_program
 from overhand.agents.programs import wrong_patterns
 from overhand.agents.stream import Event, failure
 from overhand.errors import ToolMissing
@@ -32,13 +31,12 @@ RECIPES = {  # what to write as `command`, and what it is called where it is ins
 # opencode asks only for what its settings say; this is all that a run adds to them
 _ASKS = {"permission": {"edit": "ask", "bash": "ask", "external_directory": "allow"}}
 _AUTH = -32000  # ACP's error code: somebody must log in
-_ENTER = "import sys; sys.path.insert(0, sys.argv.pop()); from overhand.agents.acp.client import main; sys.exit(main())"
+_ENTER = f"import sys; sys.path.insert(0, sys.argv.pop()); from {__name__}.client import main; sys.exit(main())"
 
 
 def problems(agent: Agent) -> list[str]:
-    """`command` starts the agent; `mode` and `auth` are words of the agent's own."""
-    wrong = command_problems(agent)
-    wrong += [
+    """`mode` and `auth` are words of the agent's own."""
+    wrong = [
         f"overhand.{key} must be a word." for key in ("mode", "auth") if not isinstance(agent.options.get(key, ""), str)
     ]
     return wrong + wrong_patterns(agent.options)
@@ -91,3 +89,15 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         yield Event("turned")  # nothing before it may have said otherwise
     elif kind:
         yield Event(kind, text, given)
+
+
+DRIVER = Driver(
+    rank=20,
+    launch=launch,
+    problems=problems,
+    commands=("command",),
+    example='  command: ["goose", "acp"]\n',
+    translate=translate,
+    runs_any=True,
+    asks=True,
+)

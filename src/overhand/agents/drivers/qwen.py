@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch, claude, gemini
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, Place, tokens_of_session
+from overhand.agents.drivers import claude, gemini
 from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROGRAM = "qwen"
 _OTHERS = (
     "/etc/qwen-code/system-defaults.json",
     "/Library/Application Support/QwenCode/system-defaults.json",
 )
 
 
-def problems(_agent: Agent) -> list[str]:
-    """Nothing needs to be said in an agent file."""
-    return []
-
-
 def launch(agent: Agent, job: Job) -> Launch:
     """`qwen` with the prompt on stdin."""
-    argv = [require(agent, PROGRAM), "--output-format", "stream-json", "--approval-mode", gemini.MODES[job.level]]
+    argv = [require(agent), "--output-format", "stream-json", "--approval-mode", gemini.MODES[job.level]]
     argv += ["--include-directories", job.place]
     if job.model:
         argv += ["-m", job.model]
@@ -56,3 +51,22 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
 def _status(text: str) -> int | None:
     code = text.partition("[API Error: ")[2][:3]
     return int(code) if code.isdigit() else None
+
+
+DRIVER = Driver(
+    rank=15,
+    title="Qwen Code",
+    launch=launch,
+    translate=translate,
+    program="qwen",
+    install="npm install -g @qwen-code/qwen-code",
+    login=Login(
+        variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        files=(Place("", "~/.qwen", "oauth_creds.json"),),
+        settings=(Place("", "~/.qwen", "settings.json"),),
+        command="qwen, then /auth",
+    ),
+    open_session=("--resume",),
+    session_totals=tokens_of_session,
+    project_files=(".qwen/settings.json",),
+)

@@ -6,25 +6,19 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch, Login, McpClient, Place, is_plain_name
 from overhand.agents.programs import require
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-PROGRAM = "opencode"
 _DENIED = ("rejected", "a rule which prevents")
-
-
-def problems(_agent: Agent) -> list[str]:
-    """Nothing needs to be said in an agent file."""
-    return []
 
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`opencode run` with the prompt on stdin."""
-    argv = [require(agent, PROGRAM), "run", "--format", "json"]
+    argv = [require(agent), "run", "--format", "json"]
     if job.model:
         argv += ["-m", job.model]
     if job.session:
@@ -77,3 +71,39 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         text = str(data.get("message") or error.get("name") or "")
         refused = error.get("name") == "ContentFilterError"
         yield Event("ended", text[:500], {"how": "refused" if refused else failure(data.get("statusCode"), text)})
+
+
+# facts
+
+
+def _settings_file(root: str | None) -> str:
+    """It reads both names; the one that is there is the person's."""
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    folder = root if root is not None else f"{config}/opencode"
+    with_comments, plain = f"{folder}/opencode.jsonc", f"{folder}/opencode.json"
+    return with_comments if os.path.lexists(with_comments) and not os.path.lexists(plain) else plain
+
+
+def _entry(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "local", "command": list(command), "enabled": True, "timeout": 60000}
+
+
+DRIVER = Driver(
+    rank=13,
+    title="opencode",
+    launch=launch,
+    translate=translate,
+    program="opencode",
+    install="npm install -g opencode-ai",
+    login=Login(
+        variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        files=(Place("XDG_DATA_HOME", "~/.local/share", "opencode/auth.json"),),
+        settings=(Place("XDG_CONFIG_HOME", "~/.config", "opencode/opencode.json"),),
+        command="opencode auth login",
+    ),
+    quiet={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+    open_session=("--session",),
+    is_session=is_plain_name,
+    project_files=("opencode.json", "opencode.jsonc", ".opencode"),
+    client=McpClient(path=_settings_file, entry=_entry, key="mcp"),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from overhand.agents import Agent, Job, Launch
+from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.errors import BadInput, ToolMissing
 
 if TYPE_CHECKING:
@@ -13,16 +13,6 @@ if TYPE_CHECKING:
 
 MAX_PROMPT_ARGUMENT = 100_000
 PLACEHOLDERS = ("prompt", "workspace", "handoff", "output", "project", "inputs")
-
-
-def problems(agent: Agent) -> list[str]:
-    """`command` must be a list of words."""
-    command = agent.options.get("command")
-    if isinstance(command, str):
-        return [f'overhand.command is a string; write it as a list: ["{command.split(" ")[0]}", …].']
-    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
-        return ['overhand.command is missing; write it as a list of words: ["python3", "agent.py"].']
-    return []
 
 
 def launch(agent: Agent, job: Job) -> Launch:
@@ -71,3 +61,6 @@ def _on_path(program: str) -> bool:
         for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)
         if (path := os.path.join(folder, program))
     )
+
+
+DRIVER = Driver(rank=1, launch=launch, commands=("command",), reads_ipc=True)

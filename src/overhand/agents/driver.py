@@ -1,0 +1,296 @@
+"""What an agent is, and what a driver is: the one place that everything else asks about a driver.
+
+Each module or package in `agents/drivers` is a driver of that name, and says all there is to know about it in one
+value, `DRIVER`. The folder is the list: nothing else names a driver, and none is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from overhand.agents import drivers
+from overhand.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from overhand.agents.stream import Event, Heard
+    from overhand.record.store import Store
+
+    Translate = Callable[[dict[str, Any]], Iterable[Event]]
+    Used = Mapping[str, Any]  # the keys of `Heard.usage`
+    Permit = Callable[[Store, str, str, str, dict[str, Any], int], dict[str, Any]]  # task, run, tool, input, gone
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What an agent file says."""
+
+    name: str
+    driver: str
+    source: str = ""  # the file, relative to the project where it lies there
+    trusted_with: tuple[str, ...] = ()  # project files whose content must be trusted before it runs
+    description: str = ""
+    body: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)  # the `overhand:` part
+    capabilities: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  # sections of the HANDOFF that must be there
+    gives: tuple[str, ...] = ()  # sections of the OUTPUT that must be there
+    digest: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def reentrant(self) -> bool:
+        """Whether it may occur twice in one delegation path."""
+        return bool(self.options.get("reentrant", False))
+
+    @property
+    def can_delegate(self) -> bool:
+        """Whether its runs may delegate."""
+        return bool(self.options.get("can_delegate", True))
+
+    @property
+    def level(self) -> str:
+        """The most that its runs may do."""
+        return str(self.options.get("level", "full"))
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether it must be the only run in the checkout."""
+        return bool(self.options.get("exclusive", False))
+
+    @property
+    def real(self) -> bool:
+        """Whether a coding agent's own program runs it."""
+        return translator(self.driver) is not None
+
+    @property
+    def compacts(self) -> bool:
+        """Whether it makes room in its context window itself."""
+        return bool(self.options.get("compacts", self.real))
+
+    @property
+    def control(self) -> bool:
+        """Whether CONTROL lines in what it says are heard."""
+        return bool(self.options.get("control", self.real))
+
+    @property
+    def reruns(self) -> bool:
+        """Whether an invalid return is sent back: in the same session, or by running it again."""
+        return self.real or self.options.get("repair") == "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one run of an agent is started."""
+
+    argv: tuple[str, ...]
+    prompt_on_stdin: bool = True
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str, str], ...] = ()  # variable, name and text of files put into the run's folder
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a driver is given to build a launch from: absolute paths."""
+
+    prompt: str
+    workspace: str
+    handoff: str
+    output: str
+    project: str
+    place: str = ""  # the run's own folder
+    run: str = ""
+    level: str = "work"
+    model: str = ""
+    session: str = ""  # the native session to go on with
+    mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
+    allow: tuple[str, ...] = ()  # patterns, in the agent's own words
+    deny: tuple[str, ...] = ()
+    inputs: str = ""  # the file with the inputs of a plan's node
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file in a folder that a variable names, or else in its default."""
+
+    variable: str
+    default: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where it is on this machine."""
+        return os.path.join(os.path.expanduser(os.environ.get(self.variable) or self.default), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What tells from outside that a program is logged in, and how to log in. Nothing in these files is ever read."""
+
+    variables: tuple[str, ...]
+    files: tuple[Place, ...]
+    settings: tuple[Place, ...]  # where they are, the program may have a key that cannot be seen from here
+    command: str
+    provider: str = ""  # names whose key it takes; without it and without settings no key is of use
+    unread: str = ""  # a key that people expect it to take, and it does not
+    keychain: bool = False  # on macOS its key may be there
+
+    def state(self) -> tuple[bool | None, str]:
+        """Whether the program seems to be logged in (None: it cannot be told from outside), and what that rests on."""
+        if variable := next((v for v in self.variables if os.environ.get(v)), None):
+            return True, f"{variable} is set"
+        if path := next((p.path for p in self.files if os.path.isfile(p.path)), None):
+            return True, f"{_shown(path)} is there"
+        if provider := os.environ.get(self.provider):
+            key = f"{provider.upper()}_API_KEY"
+            told = f"{key} is set" if os.environ.get(key) else f"{self.provider} is {provider}, a key may be elsewhere"
+            return (True if os.environ.get(key) else None), told
+        if path := next((p.path for p in self.settings if os.path.isfile(p.path)), None):
+            return None, f"{_shown(path)} may name a key"
+        if self.keychain and sys.platform == "darwin":
+            return None, "it may have its key in the keychain"
+        if os.environ.get(self.unread):
+            return False, f"{self.unread} is set, but it does not take that one"
+        return False, "no provider was chosen" if self.provider else "no key and no login was found"
+
+    def hint(self) -> str:
+        """What to type to log in."""
+        if self.unread and os.environ.get(self.unread):
+            return f"printenv {self.unread} | {self.command} --with-api-key"
+        return self.command
+
+
+def _shown(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path
+
+
+@dataclass(frozen=True, slots=True)
+class McpClient:
+    """Where a coding client keeps its MCP servers, and how our own is written there."""
+
+    path: Callable[[str | None], str]  # its file in a project, or (None) the user's own
+    entry: Callable[[Sequence[str]], dict[str, Any]]  # for the command that starts our server
+    key: str = "mcpServers"  # what holds the servers
+    form: str = "JSON"  # or TOML
+    comments: bool = True  # its JSON may have comments
+    plugin: Mapping[str, str] = field(default_factory=dict)  # files of `mcp/plugin`, and where its plugins have them
+
+
+def is_uuid(text: str) -> bool:
+    """Whether this is a UUID, as most programs name their sessions."""
+    import uuid
+
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether this can be one word of a command line, and no option."""
+    return 0 < len(text) <= 200 and text[0].isalnum() and all(c.isalnum() or c in "._-" for c in text)
+
+
+def session_name(run_id: str) -> str:
+    """A session id of our own making, always the same for a run: a UUID, as some agents want it."""
+    import uuid
+
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"overhand:{run_id}"))
+
+
+def tokens_of_session(_used: Used, _before: Used) -> tuple[str, ...]:
+    """For programs that count the tokens of the whole session."""
+    return "input", "output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """Everything that Overhand knows about one way to run an agent; what is left out holds for any command."""
+
+    rank: int  # its place in lists; of the programs that are installed, the first that is logged in is taken
+    launch: Callable[[Agent, Job], Launch]  # raises ToolMissing, BadInput
+    title: str = ""  # as people call it
+    problems: Callable[[Agent], list[str]] = lambda _agent: []  # what is wrong in the agent's `overhand:` part
+    commands: tuple[str, ...] = ()  # keys of that part which must be there: each a command, as a list of words
+    example: str = ""  # lines of that part, beside `driver`, for `agents --example`
+
+    # a coding agent: what its program prints, and what it is called
+    translate: Translate | None = None  # reads one JSON line of its stream; None where it prints plain text
+    program: str = ""  # on PATH; an agent of the driver's name needs no file then
+    install: str = ""  # what to type where it is missing
+    login: Login | None = None
+    quiet: Mapping[str, str] = field(default_factory=dict)  # variables with which `--version` does nothing else
+    hinted: bool = False  # its models have the names at which plans hint
+
+    # its sessions
+    open_session: tuple[str, ...] = ()  # words before a session's id that open it on a terminal
+    is_session: Callable[[str], bool] = is_uuid
+    own_session: Callable[[str, Heard], str] = lambda _run, _heard: ""  # of a run whose stream names none
+    session_totals: Callable[[Used, Used], tuple[str, ...]] = lambda _used, _before: ()  # what counts the whole session
+
+    # what it may do
+    project_files: tuple[str, ...] = ()  # files and folders of a project from which it runs hooks, servers, plugins
+    personal_files: tuple[str, ...] = ()  # of these, the person's own unless the repository brought them
+    runs_any: bool = False  # what it starts may be the program of any driver, with that one's project files
+    asks: bool = False  # what its level withholds becomes a question; it can be held to `allow` and `deny`
+    permit: Permit | None = None  # answers the prompts that its program sends to our MCP server
+    unheld: str = ""  # why it cannot be held to level read
+
+    # our side
+    client: McpClient | None = None
+    reads_ipc: bool = False  # it looks at its ipc folder while it runs
+    open_job: Callable[[str], str | None] | None = None  # the handle of a task's job elsewhere that is not over
+
+
+# which there are
+
+
+def driver_names() -> list[str]:
+    """The names of all drivers; none is imported."""
+    found = set()
+    for folder in drivers.__path__:
+        for name in os.listdir(folder):
+            if name.endswith(".py") or os.path.isfile(f"{folder}/{name}/__init__.py"):
+                found.add(name.removesuffix(".py"))
+    return sorted(found - {"__init__"})
+
+
+def lookup(name: str) -> Driver | None:
+    """The driver of this name, if there is one: a run's may be of another version, and a plan's is none of ours."""
+    module: Any = sys.modules.get(f"{drivers.__name__}.{name}")
+    if module is None and name in driver_names():
+        module = import_module(f"{drivers.__name__}.{name}")
+    found: Driver | None = getattr(module, "DRIVER", None)
+    return found
+
+
+def find_driver(name: str) -> Driver:
+    """The driver of this name; raises BadInput."""
+    if (found := lookup(name)) is None:
+        raise BadInput(
+            f"There is no driver {name!r}; this version has {', '.join(all_drivers())}.",
+            "Set overhand.driver in the agent file.",
+        )
+    return found
+
+
+def all_drivers() -> dict[str, Driver]:
+    """Every driver by its name, in the order of lists."""
+    found = {name: find_driver(name) for name in driver_names()}
+    return dict(sorted(found.items(), key=lambda one: one[1].rank))
+
+
+def installable() -> dict[str, Driver]:
+    """The drivers of programs: each is an agent of its own name as soon as it is installed."""
+    return {name: driver for name, driver in all_drivers().items() if driver.program}
+
+
+def translator(name: str) -> Translate | None:
+    """What reads the JSON lines of a driver's program; None where it prints plain text, or is not known here."""
+    return found.translate if (found := lookup(name)) else None
