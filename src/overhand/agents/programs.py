@@ -57,7 +57,7 @@ def check(agent: Agent, project: str) -> None:
     driver = find_driver(agent.driver)
     if driver.program:
         require(agent)
-    elif "command" in driver.commands:
+    elif driver.commands and driver.open_job is None:  # it runs here
         driver.launch(agent, Job("", project, "", "", project))
 
 
