@@ -1,12 +1,18 @@
-"""Verification expressions: comparisons over `data` and `inputs`, read by a parser of our own; nothing is called."""
+"""Verification expressions: comparisons over `data` and `inputs`, read with Python's own grammar; nothing is called.
+
+`ast` sees only how an expression is built: each field, string, number and constant is masked by a string of its length.
+So `data.from` is a field, a string means what it says, and no literal can make the parser expensive.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from operator import ge, gt, le, lt
+from typing import Any, NamedTuple
 
 from overhand.contracts.canonical import same
 from overhand.documents.text import shorten
@@ -17,18 +23,35 @@ ALLOWED = (
     "comparisons (== != < <= > >=, in, not in), and, or, not, len(…), numbers, strings, true, false, null, "
     "[lists], and fields of data and inputs such as data.items[0].name"
 )
-_COMPARISONS = ("==", "!=", "<=", ">=", "<", ">", "in", "not in")
 _CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_COMPARISONS = {
+    "Eq": "==",
+    "NotEq": "!=",
+    "Lt": "<",
+    "LtE": "<=",
+    "Gt": ">",
+    "GtE": ">=",
+    "In": "in",
+    "NotIn": "not in",
+}
+_WORDS = frozenset(("and", "or", "not", "in", "len"))
+_BLANK = r"[ \t\r\n]*"
+_INTEGER = rf"(?:-{_BLANK})?\d{{1,30}}"
+_STRING = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_FIELD = r"[^\W\d]\w*"
+_STEP = rf"{_BLANK}(?:\.{_BLANK}(?!__)({_FIELD})|\[{_BLANK}(?:({_INTEGER})|({_STRING})){_BLANK}\])"
+_STEPS = re.compile(_STEP, re.DOTALL)
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\n]+)
-      | (?P<number>\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?(?![\w.]))
-      | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-      | (?P<name>[^\W\d]\w*)
-      | (?P<sign>==|!=|<=|>=|[<>()\[\],.\-])""",
+    rf"""(?P<space>[ \t\r\n]+)
+      | (?P<number>{_INTEGER}(?:\.\d{{1,30}})?(?:[eE][+-]?\d{{1,3}})?(?![\w.]))
+      | (?P<string>{_STRING})
+      | (?P<path>(?:data|inputs)\b(?:{_STEP})*)
+      | (?P<name>{_FIELD})
+      | (?P<sign>==|!=|<=|>=|[<>()\[\],.])""",
     re.VERBOSE | re.DOTALL,
 )
+_BETWEEN = "and, or, or a comparison"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-_WORDS = frozenset(("and", "or", "not", "in", "len"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +67,22 @@ class Expression:
 def parse(text: str) -> Expression:
     """The expression; raises ValueError with the column and what is allowed."""
     if not isinstance(text, str):
-        raise ValueError(f"an expression is text, not {text!r}")  # noqa: TRY004 -- whoever reads a plan catches one error
+        raise ValueError(f"an expression is text, not {text!r}")  # noqa: TRY004 -- callers catch one kind of error
     if len(text) > LONGEST:
         raise ValueError(f"the expression has {len(text)} characters, at most {LONGEST} are allowed")
-    reader = _Reader(text)
-    root = reader.either(0)
-    reader.end()
-    return Expression(text, root, tuple(dict.fromkeys(reader.paths)))
+    import ast
+
+    tokens = _tokens(text)
+    _check(tokens)
+    start = tokens[0].at  # Python would take blanks there for an indentation
+    try:
+        root = ast.parse(_masked(tokens)[start:], mode="eval").body
+    except SyntaxError as error:
+        at = -1 if "never closed" in error.msg else start + (error.offset or 0) - 1
+        raise _refusal(next((one for one in tokens if one.at == at), tokens[-1])) from None
+    values = {token.at - start: _literal(token) for token in tokens if token.is_value}
+    paths = [value[1] for value in values.values() if value[0] == "path"]
+    return Expression(text, _tree(root, values), tuple(dict.fromkeys(paths)))
 
 
 def evaluate(parsed: Expression, data: object, inputs: object) -> bool:
@@ -58,187 +90,129 @@ def evaluate(parsed: Expression, data: object, inputs: object) -> bool:
     return bool(_value(parsed.root, {"data": data, "inputs": inputs}))
 
 
-class _Reader:
-    """Reads one expression from left to right; every rule is one method, and each level of nesting is counted."""
+class _Token(NamedTuple):
+    kind: str
+    word: str
+    at: int
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = _tokens(text)
-        self.at = 0
-        self.paths: list[tuple[str | int, ...]] = []
-
-    def either(self, depth: int) -> tuple[Any, ...]:
-        """one or other."""
-        parts = [self.both(depth)]
-        while self.take("or"):
-            parts.append(self.both(depth))
-        return parts[0] if len(parts) == 1 else ("or", tuple(parts))
-
-    def both(self, depth: int) -> tuple[Any, ...]:
-        """one and other."""
-        parts = [self.negation(depth)]
-        while self.take("and"):
-            parts.append(self.negation(depth))
-        return parts[0] if len(parts) == 1 else ("and", tuple(parts))
-
-    def negation(self, depth: int) -> tuple[Any, ...]:
-        """not one."""
-        self.bound(depth)
-        return ("not", self.negation(depth + 1)) if self.take("not") else self.comparison(depth)
-
-    def comparison(self, depth: int) -> tuple[Any, ...]:
-        """one < other <= third."""
-        first = self.operand(depth)
-        chain: list[tuple[str, tuple[Any, ...]]] = []
-        while sign := self.sign():
-            chain.append((sign, self.operand(depth)))
-        return ("compare", first, tuple(chain)) if chain else first
-
-    def sign(self) -> str:
-        """The comparison that stands here, or ""."""
-        if self.word() == "not" and self.word(1) == "in":
-            self.at += 2
-            return "not in"
-        found = self.word()
-        if found in _COMPARISONS and self.tokens[self.at][0] != "string":
-            self.at += 1
-            return found
-        return ""
-
-    def operand(self, depth: int) -> tuple[Any, ...]:
-        """A value: a literal, a list, a length, a field, or something in parentheses."""
-        self.bound(depth)
-        kind, word, _ = self.tokens[self.at]
-        if kind == "string":
-            self.at += 1
-            return ("literal", _unquoted(word))
-        if kind == "number" or word == "-":
-            return ("literal", self.number())
-        if self.take("("):
-            inner = self.either(depth + 1)
-            self.need(")")
-            return inner
-        if self.take("["):
-            return self.listing(depth + 1)
-        if word == "len" and kind == "name":
-            self.at += 1
-            self.need("(")
-            inner = self.either(depth + 1)
-            self.need(")")
-            return ("len", inner)
-        if kind == "name" and word in _CONSTANTS:
-            self.at += 1
-            return ("literal", _CONSTANTS[word])
-        if kind == "name" and word in ("data", "inputs"):
-            return self.path()
-        raise self.refusal()
-
-    def listing(self, depth: int) -> tuple[Any, ...]:
-        """[one, other]"""
-        parts: list[tuple[Any, ...]] = []
-        while not self.take("]"):
-            if parts:
-                self.need(",")
-                if self.take("]"):
-                    break
-            parts.append(self.either(depth))
-        return ("list", tuple(parts))
-
-    def path(self) -> tuple[Any, ...]:
-        """data.items[0]["some name"]"""
-        steps: list[str | int] = [self.tokens[self.at][1]]
-        self.at += 1
-        while True:
-            if self.take("."):
-                kind, word, _ = self.tokens[self.at]
-                if kind != "name" or word.startswith("__"):
-                    raise self.refusal("a field's name")
-                steps.append(word)
-                self.at += 1
-            elif self.take("["):
-                steps.append(self.index())
-                self.need("]")
-            else:
-                break
-        self.paths.append(tuple(steps))
-        return ("path", tuple(steps))
-
-    def index(self) -> str | int:
-        """What may stand in brackets after a field: a whole number or a quoted name."""
-        kind, word, _ = self.tokens[self.at]
-        if kind == "string":
-            self.at += 1
-            return _unquoted(word)
-        if kind == "number" or word == "-":
-            found = self.number()
-            if isinstance(found, int):
-                return found
-            self.at -= 1
-        raise self.refusal("a whole number or a quoted name")
-
-    def number(self) -> int | float:
-        """A number, with its sign."""
-        negative = self.take("-")
-        kind, word, _ = self.tokens[self.at]
-        if kind != "number":
-            raise self.refusal("a number")
-        self.at += 1
-        found = int(word) if word.isdecimal() else float(word)
-        return -found if negative else found
-
-    def word(self, ahead: int = 0) -> str:
-        """The token that stands here, or some tokens ahead; "" for strings, which are no words."""
-        kind, word, _ = self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
-        return "" if kind == "string" else word
-
-    def take(self, word: str) -> bool:
-        """Whether the word stands here; if so it is passed."""
-        if self.word() == word and word:
-            self.at += 1
-            return True
-        return False
-
-    def need(self, word: str) -> None:
-        """Pass a word that must stand here."""
-        if not self.take(word):
-            raise self.refusal(f"`{word}`")
-
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self.tokens[self.at][0] != "end":
-            raise self.refusal("and, or, or a comparison")
-
-    def bound(self, depth: int) -> None:
-        """Refuse what is nested deeper than anybody writes."""
-        if depth > DEEPEST:
-            column = self.tokens[self.at][2] + 1
-            raise ValueError(f"column {column}: the expression is nested deeper than {DEEPEST} levels")
-
-    def refusal(self, wanted: str = "") -> ValueError:
-        """What is wrong with the token that stands here."""
-        kind, word, column = self.tokens[self.at]
-        found = "the expression ends" if kind == "end" else f"there is `{shorten(word, 40)}`"
-        needed = f" where {wanted} is needed" if wanted else " where a value is needed"
-        if kind == "name" and word not in _WORDS and not wanted:
-            needed = ", which is not known"
-        return ValueError(f"column {column + 1}: {found}{needed}; allowed are {ALLOWED}")
+    @property
+    def is_value(self) -> bool:
+        return self.kind in ("number", "string", "path", "constant")
 
 
-def _tokens(text: str) -> list[tuple[str, str, int]]:
-    found: list[tuple[str, str, int]] = []
+def _tokens(text: str) -> list[_Token]:
+    """The text in pieces, the last one an empty `end`."""
+    found: list[_Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise ValueError(f"column {at + 1}: `{text[at]}` is not understood; allowed are {ALLOWED}")
-        if match.lastgroup and match.lastgroup != "space":
-            found.append((match.lastgroup, match.group(), at))
+        kind, word = str(match.lastgroup), match.group()
+        if kind != "space":
+            found.append(_Token("constant" if kind == "name" and word in _CONSTANTS else kind, word, at))
         at = match.end()
-    return [*found, ("end", "", len(text))]
+    return [*found, _Token("end", "", len(text))]
+
+
+def _check(tokens: Sequence[_Token]) -> None:
+    """Refuse what Python would accept and an expression does not have, and nesting too deep for a recursive parser.
+
+    That is: unknown names, values side by side (a call, a subscript, joined strings), tuples. Each bracket and each
+    `not` before a value is a level of nesting.
+    """
+    before = _Token("sign", "", 0)
+    depth = 0
+    outside: list[tuple[str, int]] = []  # the brackets that are open, and the depth around them
+    for this, after in pairwise(tokens):
+        word = this.word
+        unknown = this.kind == "name" and word not in _WORDS
+        negates = word == "not" and after.word != "in"
+        begins = this.is_value or unknown or negates or word in ("(", "[", "len")
+        if begins and (before.is_value or before.word in (")", "]")):
+            if before.kind == "path" and word == "[":
+                raise _refusal(after, "a whole number or a quoted name")
+            raise _refusal(this, _BETWEEN)
+        if unknown or (before.word, word) == ("(", ")"):
+            raise _refusal(this)
+        if word == ".":
+            raise _refusal(after, "a field's name")
+        if word == "len" and after.word != "(":
+            raise _refusal(after, "`(`")
+        if word == "," and (not outside or outside[-1][0] == "("):
+            raise _refusal(this, "`)`" if outside else _BETWEEN)
+        if word in ("(", "["):
+            outside.append((word, depth))
+        elif word in (")", "]") and outside:
+            depth = outside.pop()[1]
+        elif word in ("and", "or", ","):
+            depth = outside[-1][1] + 1 if outside else 0
+        depth += negates or word in ("(", "[")
+        if depth > DEEPEST:
+            raise ValueError(f"column {after.at + 1}: the expression is nested deeper than {DEEPEST} levels")
+        before = this
+
+
+def _refusal(token: _Token, wanted: str = "") -> ValueError:
+    """What is wrong with a token."""
+    found = "the expression ends" if token.kind == "end" else f"there is `{shorten(token.word, 40)}`"
+    needed = f" where {wanted} is needed" if wanted else " where a value is needed"
+    if token.kind == "name" and token.word not in _WORDS and not wanted:
+        needed = ", which is not known"
+    return ValueError(f"column {token.at + 1}: {found}{needed}; allowed are {ALLOWED}")
+
+
+def _masked(tokens: Sequence[_Token]) -> str:
+    """The text in one line, with everything at its column and each value as a string of its length."""
+    mask = ""
+    for token in tokens:
+        word = token.word
+        if token.is_value:
+            word = f"'{'_' * (len(word) - 2)}'" if len(word) > 1 else "0"
+        mask += " " * (token.at - len(mask)) + word
+    return mask
+
+
+def _literal(token: _Token) -> tuple[Any, ...]:
+    if token.kind == "string":
+        return ("literal", _unquoted(token.word))
+    if token.kind == "number":
+        return ("literal", _number(token.word))
+    if token.kind == "constant":
+        return ("literal", _CONSTANTS[token.word])
+    steps = _STEPS.findall(token.word)
+    root = "data" if token.word.startswith("data") else "inputs"
+    return ("path", (root, *(name or (_number(index) if index else _unquoted(key)) for name, index, key in steps)))
+
+
+def _number(word: str) -> int | float:
+    digits = re.sub(_BLANK, "", word)
+    return int(digits) if digits.removeprefix("-").isdecimal() else float(digits)
 
 
 def _unquoted(word: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), word[1:-1], flags=re.DOTALL)
+
+
+def _tree(node: Any, values: Mapping[int, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What Python made of the mask, with the values in their places again; only these nodes can come out of it."""
+    match type(node).__name__:
+        case "Constant":
+            return values[node.col_offset]
+        case "BoolOp":
+            return (type(node.op).__name__.lower(), tuple(_tree(one, values) for one in node.values))
+        case "UnaryOp":
+            return ("not", _tree(node.operand, values))
+        case "Compare":
+            signs = (_COMPARISONS[type(one).__name__] for one in node.ops)
+            others = (_tree(one, values) for one in node.comparators)
+            return ("compare", _tree(node.left, values), tuple(zip(signs, others, strict=True)))
+        case "List":
+            return ("list", tuple(_tree(one, values) for one in node.elts))
+        case "Call":
+            return ("len", _tree(node.args[0], values))
+        case other:
+            raise ValueError(f"{other} is not allowed; allowed are {ALLOWED}")
 
 
 def _value(part: tuple[Any, ...], names: Mapping[str, object]) -> Any:
@@ -309,15 +283,10 @@ def _holds(left: Any, sign: str, right: Any) -> bool:
     numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (left, right))
     if not numbers and not (isinstance(left, str) and isinstance(right, str)):
         raise ValueError(f"{_named(left)} {sign} {_named(right)} cannot be compared")
-    return bool(
-        left < right
-        if sign == "<"
-        else left <= right
-        if sign == "<="
-        else left > right
-        if sign == ">"
-        else left >= right
-    )
+    return bool(_ORDERS[sign](left, right))
+
+
+_ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def _inside(left: object, right: object) -> bool:

@@ -235,6 +235,29 @@ def test_fields_are_looked_up_never_read_as_attributes() -> None:
         evaluate(parse("data.items"), trap, trap)
 
 
+def test_python_lends_its_grammar_and_nothing_else() -> None:
+    """Its keywords are fields, its prefixes and escapes have no meaning, and neither have its numbers."""
+    data = {"from": "x", "class": [7], "is": {"in": 1}, "ﬁ": 2}
+    held = "data.from == 'x' and data.class[0] == 007 and data.is.in == 1 and data.ﬁ == 2 and '\\d\\x41' == 'dx41'"
+    assert evaluate(parse(held), data, None)
+    for text in (
+        "r'a' == 'a'",
+        "'a' 'b' == 'ab'",
+        "(data).from",
+        "len(data,)",
+        "[1][0]",
+        "1, 2",
+        "()",
+        "1 if 2 else 3",
+    ):
+        with pytest.raises(ValueError, match=r"^column "):
+            parse(text)
+
+
 def test_the_source_has_no_way_to_run_anything() -> None:
-    names = {node.id for node in ast.walk(ast.parse(inspect.getsource(expressions))) if isinstance(node, ast.Name)}
-    assert not names & {"eval", "exec", "compile", "getattr", "__import__", "ast"}
+    tree = list(ast.walk(ast.parse(inspect.getsource(expressions))))
+    names = {node.id for node in tree if isinstance(node, ast.Name)}
+    assert not names & {"eval", "exec", "compile", "getattr", "__import__"}
+    assert {node.attr for node in tree if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "ast"} == {
+        "parse"
+    }
