@@ -20,8 +20,9 @@ from overhand.agents.drivers import command
 from overhand.agents.drivers.function import Call
 from overhand.api.project import Project, Task
 from overhand.cli import helps
+from overhand.contracts import data
 from overhand.documents import control, problems
-from overhand.plans import codes, contract, merge, progress
+from overhand.plans import codes, merge, progress
 from overhand.policy import config
 from overhand.policy.kinds import KINDS, NO_KIND
 from overhand.record import model
@@ -99,7 +100,7 @@ def control_codes() -> str:
 
 
 def plan_codes() -> str:
-    known = {**codes.CODES, **contract.CODES, **merge.CODES}
+    known = {**codes.CODES, **data.CODES, **merge.CODES}
     return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in known.items()])
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from overhand.contracts.canonical import same
+from overhand.contracts.compare import same
 from overhand.documents.text import shorten
 
 LONGEST = 2000

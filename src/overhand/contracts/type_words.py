@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from overhand.contracts.phrases import FIELDS, at_stop, braces, cut, main_part, without_notes
-
 Schema = dict[str, Any]
 
 _ARRAYS = frozenset(("array", "list", "tuple", "sequence", "set"))
@@ -49,6 +47,15 @@ _OPTIONAL = re.compile(
 _ITEMS = re.compile(r"(.*?\bof )(?=(?:exactly |any )?one of\b|either\b)", re.IGNORECASE | re.DOTALL)
 _GROUP = re.compile(r"(.*\bof )\(([^()]*)\)$", re.IGNORECASE | re.DOTALL)
 _ONE_OF = re.compile(r"(?:strings?|str|integers?|int|numbers?)[,:]? +(?=(?:exactly )?one of\b)", re.IGNORECASE)
+_FIELDS = re.compile(r"\b(?:fields?|keys?|properties|attributes)\b:? +(.+)$", re.IGNORECASE | re.DOTALL)
+"""“with fields a, b”: everything behind the word is names."""
+
+_LINKS = """
+of with containing that where which whose for from in per by to describing listing holding keyed including between
+under at on up each one mapping
+"""
+_STOPS = frozenset(_LINKS.split())
+_OPENING, _CLOSING = "([{<", ")]}>"
 
 
 def read(text: str) -> Schema:
@@ -61,7 +68,7 @@ def is_optional(text: str) -> bool:
     outside = re.sub(r"\{.*\}", "", text.strip(), flags=re.DOTALL) if "{" in text else text.strip()
     if _OPTIONAL.search(outside):
         return True
-    return "?" in text and main_part(without_notes(text)).endswith("?") and bool(read(text))
+    return "?" in text and _main_part(_without_notes(text)).endswith("?") and bool(read(text))
 
 
 def _read(text: str, depth: int) -> Schema:
@@ -69,16 +76,16 @@ def _read(text: str, depth: int) -> Schema:
         return {}
     if group := _GROUP.match(text):
         return _items(group.group(1), _read(group.group(2), depth + 1))
-    text = without_notes(text).strip()
+    text = _without_notes(text).strip()
     if choice := _ONE_OF.match(text):
         text = text[choice.end() :]
     if choice := _CHOICE.match(text):
         return _choices(text[choice.end() :])
     if choice := _ITEMS.match(text):
         return _items(choice.group(1), _read(text[choice.end() :], depth + 1))
-    parts = cut(text, "|")
+    parts = _cut(text, "|")
     if len(parts) == 1 and " or " in text:
-        parts = cut(text, " or ")
+        parts = _cut(text, " or ")
     return _either(parts, depth) if len(parts) > 1 else _single(text, depth)
 
 
@@ -113,7 +120,7 @@ def _choices(text: str) -> Schema:
     text = text.strip()
     if text[:1] in ("[", "(", "{") and text[-1:] in ("]", ")", "}"):
         text = text[1:-1]
-    parts = [one for part in cut(text, "|") for one in cut(part, ",")]
+    parts = [one for part in _cut(text, "|") for one in _cut(part, ",")]
     last = parts[-1:]
     if last and not _quoted(last[0].strip()):
         parts[-1:] = re.split(r"\s+or\s+|^or\s+|^\s*and\s+|\s+and\s+", last[0])
@@ -124,7 +131,7 @@ def _choices(text: str) -> Schema:
 
 
 def _single(text: str, depth: int) -> Schema:
-    text = main_part(text)
+    text = _main_part(text)
     if text.endswith("?"):
         return nullable(_read(text[:-1], depth + 1))
     if text.endswith("[]"):
@@ -136,7 +143,7 @@ def _single(text: str, depth: int) -> Schema:
     if found := _RANGE.fullmatch(text):
         return _within(*found.groups())
     if text.startswith("[") and text.endswith("]"):
-        return _array_of(_read(text[1:-1], depth + 1)) if len(cut(text[1:-1], ",")) == 1 else {}
+        return _array_of(_read(text[1:-1], depth + 1)) if len(_cut(text[1:-1], ",")) == 1 else {}
     if (generic := _GENERIC.match(text)) and (
         named := _generic(generic.group(1).lower(), generic.group(2), depth)
     ) is not None:
@@ -146,12 +153,12 @@ def _single(text: str, depth: int) -> Schema:
 
 def _phrase(text: str, depth: int) -> Schema:
     """Words around an object in braces, or words alone: a head, then what it consists of."""
-    head, link, tail = at_stop(text)
+    head, link, tail = _at_stop(text)
     found = _head(head)
     if link == "as":
         return _phrase(tail, depth + 1) or found or {}
     if found is None:
-        inner = braces(text)
+        inner = _braces(text)
         return _fields(inner, depth) if inner is not None else {}
     if found.get("type") == "array" and "items" not in found:
         items = _read(tail, depth + 1) if link in ("of", "containing") else _objects(tail, depth)
@@ -166,20 +173,20 @@ def _phrase(text: str, depth: int) -> Schema:
 
 def _objects(text: str, depth: int) -> Schema:
     """The fields that words name in braces, or after “fields”."""
-    inner = braces(text)
+    inner = _braces(text)
     if inner is not None:
         return _fields(inner, depth)
-    named = FIELDS.search(text)
+    named = _FIELDS.search(text)
     return _fields(named.group(1), depth) if named else {}
 
 
 def _fields(text: str, depth: int) -> Schema:
     """What stands in braces: `a, b?: integer`; every field without a mark is required."""
-    parts = [one for line in text.splitlines() for part in cut(line, ";") for one in cut(part, ",")]
+    parts = [one for line in text.splitlines() for part in _cut(line, ";") for one in _cut(part, ",")]
     properties: dict[str, Schema] = {}
     required: list[str] = []
     for part in (one for each in parts for one in _at_and(each)):
-        name, _, words = without_notes(part).partition(":")
+        name, _, words = _without_notes(part).partition(":")
         name, words = name.strip(), words.strip()
         maybe = name.endswith("?") or is_optional(part)
         name = name.rstrip("?").strip().strip("\"'`")
@@ -270,7 +277,7 @@ def _last(text: str) -> str:
 
 
 def _generic(name: str, inner: str, depth: int) -> Schema | None:
-    parts = [part.strip() for part in cut(inner, ",")]
+    parts = [part.strip() for part in _cut(inner, ",")]
     if name in _ARRAYS:
         return _array_of(_read(parts[0], depth + 1)) if len(parts) == 1 else {"type": "array"}
     if name in _MAPS or name == "object":
@@ -327,3 +334,80 @@ def _literal(word: str) -> Any:
 
 def _quoted(word: str) -> bool:
     return len(word) > 2 and word[0] in "\"'`" and word[-1] == word[0] and word[0] not in word[1:-1]
+
+
+# phrases, taken apart at commas and prepositions outside of brackets
+
+
+def _main_part(text: str) -> str:
+    """What stands before a comma, a dash or a colon outside of brackets: the rest explains."""
+    if _FIELDS.search(text):
+        return text.strip().rstrip(".")
+    text = _cut(text, ",")[0]
+    for sign in (" - ", " — ", " \u2013 ", ". ", ": "):
+        before, found, after = text.partition(sign)
+        if found and not _open(before) and not (sign == ": " and after.lstrip().startswith("{")):
+            text = before
+    return text.strip().rstrip(".")
+
+
+def _open(text: str) -> bool:
+    return sum(text.count(sign) for sign in "([{") > sum(text.count(sign) for sign in ")]}")
+
+
+def _at_stop(text: str) -> tuple[str, str, str]:
+    """The words before the first preposition, the preposition, and what follows."""
+    for found in re.finditer(r"[^\s{]+|\{", text):
+        word = found.group().lower()
+        if word == "{":
+            return text[: found.start()].strip().rstrip(":"), "{", text[found.start() :]
+        if word in _STOPS or word == "as":
+            return text[: found.start()].strip(), word, text[found.end() :].strip()
+    return text, "", ""
+
+
+def _braces(text: str) -> str | None:
+    """What stands in the first braces."""
+    start = text.find("{")
+    if start < 0:
+        return None
+    depth = 0
+    for at in range(start, len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if not depth:
+            return text[start + 1 : at]
+    return text[start + 1 :]
+
+
+def _without_notes(text: str) -> str:
+    """The text without what stands in parentheses."""
+    if "(" not in text:
+        return text
+    kept: list[str] = []
+    depth = 0
+    for sign in text:
+        depth += sign == "("
+        if not depth:
+            kept.append(sign)
+        depth -= sign == ")" and depth > 0
+    return re.sub(r" {2,}", " ", "".join(kept)).strip()
+
+
+def _cut(text: str, at: str) -> list[str]:
+    """The text cut at a sign or a word outside of brackets and quotes."""
+    if at not in text:
+        return [text]
+    parts, begin, depth, quote = [], 0, 0, ""
+    for place, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in '"`' or (sign == "'" and not text[place - 1 : place].isalnum()):
+            quote = sign if sign in text[place + 1 :] else ""
+        elif sign in _OPENING:
+            depth += 1
+        elif sign in _CLOSING:
+            depth = max(depth - 1, 0)
+        elif not depth and place >= begin and text.startswith(at, place):
+            parts.append(text[begin:place])
+            begin = place + len(at)
+    return [*parts, text[begin:]]

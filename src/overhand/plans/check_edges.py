@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.contracts.types import kinds, mismatch
 from overhand.documents.text import one_line, shorten
 from overhand.plans import refs
-from overhand.plans.edges import ALL, MERGE
+from overhand.plans.contract import ALL, MERGE
 from overhand.plans.model import Interface, Node
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.contracts.canonical import canonical
+from overhand.contracts.compare import canonical
 from overhand.plans.merged import Conflict, NodeResult
 from overhand.plans.model import Merge
 

@@ -1,30 +1,21 @@
-"""A node's contract: one JSON Schema of its outputs with what else is checked beside it, and data held against it."""
+"""A node's contract: one JSON Schema of its outputs, and beside it what else is checked, such as its edges.
+
+An edge says which output of a node a consumer gets, and which fields the consumer must find there.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from overhand.contracts import expressions
-from overhand.contracts.compare import compare, places
 from overhand.contracts.types import kinds_of, optional, schema_of
-from overhand.documents.problems import Problem, wrong
 from overhand.documents.text import one_line, shorten
-from overhand.plans import edges
-from overhand.plans.model import Node, Plan
+from overhand.plans import refs
+from overhand.plans.model import Interface, Node, Plan
 
-CODES = {
-    "data-missing": "The node returned no data, and its contract asks for some.",
-    "data-mismatch": "The data do not match the type words or the JSON Schema of the contract.",
-    "data-limit": "A value is larger than its `max_…` constraint allows.",
-    "data-not-json": "The data hold something that JSON does not have, or are nested too deeply.",
-    "edge-field-missing": "A field that a later node or the merge requires is not in the data.",
-    "edge-mismatch": "What goes over an edge is not of the type that its format names.",
-    "expression-failed": "A verification expression does not hold.",
-    "expression-invalid": "A verification expression could not be read, or not be evaluated with these data.",
-    "schema-invalid": "The contract's JSON Schema is not a schema.",
-}
+MERGE = "merge"
+ALL = "all_subtasks"
 ENFORCED = frozenset(("timeout", "token_budget", "max_parallel"))
 """Constraints that are kept to without the contract."""
 
@@ -37,8 +28,8 @@ LIMITS = {
 }
 
 
-def contract_of(plan: Plan, node: Node, index: edges.Index | None = None) -> dict[str, Any]:
-    """The node's contract; {} where it declares nothing. `index` is `edges.by_source(plan)`, for large plans."""
+def contract_of(plan: Plan, node: Node, index: Index | None = None) -> dict[str, Any]:
+    """The node's contract; {} where it declares nothing. `index` is `by_source(plan)`, for large plans."""
     contract: dict[str, Any] = {}
     limits, prose = _limits(plan, node)
     if node.outputs:
@@ -49,9 +40,9 @@ def contract_of(plan: Plan, node: Node, index: edges.Index | None = None) -> dic
     schemas = [one for entry in node.verification for one in _sorted(entry, beside)]
     if schemas:
         contract["allOf"] = schemas
-    index = edges.by_source(plan) if index is None else index
-    for edge in edges.leaving(plan, node, index):
-        beside["edges"] += edges.described(plan, node, edge, index)
+    index = by_source(plan) if index is None else index
+    for edge in _leaving(plan, node, index):
+        beside["edges"] += _described(plan, node, edge, index)
     beside["unverified"] += prose
     kept = {key: value for key, value in beside.items() if value}
     return {**contract, "overhand": kept} if kept else contract
@@ -106,60 +97,104 @@ def _shown(value: object) -> str:
     return shorten(one_line(text), 200)
 
 
-def judge_data(contract: Mapping[str, Any], data: object, inputs: object = None) -> list[Problem]:
-    """Everything in the data that the contract, its edges and its expressions do not allow."""
-    beside = contract.get("overhand") or {}
-    schema = {key: value for key, value in contract.items() if key != "overhand"}
-    if data is None and schema:
-        wanted = ", ".join(schema.get("required", ())) or "data"
-        fix = "Return the outputs as one JSON object."
-        return [wrong("data-missing", f"No data were returned; the contract asks for {wanted}.", fix=fix)]
-    if schema and (why := _not_json(data)):
-        return [wrong("data-not-json", f"The data are not JSON: {why}.", fix="Return JSON; NaN and Infinity are none.")]
-    missing, problems = _at_edges(beside.get("edges", ()), data)
-    problems = compare(schema, data, known=missing) + problems
-    for text in beside.get("expressions", ()):
-        problems += _by_expression(text, data, inputs)
-    return list(dict.fromkeys(problems))
+# edges
 
 
-def _not_json(data: object) -> str:
-    try:
-        json.dumps(data, allow_nan=False)
-    except RecursionError:
-        return "they are nested too deeply"
-    except (TypeError, ValueError) as error:
-        return str(error)
-    return ""
+class Index(dict[str, list[Interface]]):
+    """The plan's interfaces by where they begin; what consumers refer to is looked up once for all who give to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._named: dict[tuple[str, str | None], dict[str, list[str]]] = {}
+        self._needs: dict[str, frozenset[str]] = {}
+
+    def fields(self, target: Node, source: str, key: str | None = None) -> list[str]:
+        """The fields of the source that the inputs of a consumer refer to, or one of them."""
+        place = (target.id, key)
+        if place not in self._named:
+            named = self._named[place] = {}
+            for ref in refs.find(target.inputs if key is None else target.inputs.get(key)):
+                named.setdefault(ref.node, []).append(ref.field)
+        return self._named[place].get(source, [])
+
+    def waits(self, target: Node, source: str) -> bool:
+        """Whether the target waits for the source."""
+        if target.id not in self._needs:
+            self._needs[target.id] = frozenset(target.needs)
+        return source in self._needs[target.id]
 
 
-def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tuple[str, str]], list[Problem]]:
-    """What edges lack, with both their ends, and the places and fields that are told thereby."""
-    told: set[tuple[str, str]] = set()
-    problems: list[Problem] = []
-    for row in rows:
-        ends = f"{row['from']} → {row['to']}"
-        lacking: dict[str, list[str]] = {}
-        for where, name in edges.absent(row, data):
-            lacking.setdefault(name, []).append(where)
-            told.add((where, name))
-        for name, found in lacking.items():
-            verb = "has" if len(found) == 1 and found[0] else "have"
-            fix = f"{row['to']} needs it: return {name} there."
-            message = f"{ends}: {places(found, len(found))} {verb} no {name}."
-            problems.append(wrong("edge-field-missing", message, fix=fix))
-        if row.get("schema") and not lacking:
-            problems += compare(row["schema"], edges.value_at(row, data), row["field"], f"{ends}: ", "edge-mismatch")
-    return told, problems
+def by_source(plan: Plan) -> Index:
+    """The plan's interfaces by where they begin; made once for many calls of `contract_of`."""
+    found = Index()
+    for one in plan.interfaces:
+        found.setdefault(one.source, []).append(one)
+    return found
 
 
-def _by_expression(text: str, data: object, inputs: object) -> list[Problem]:
-    shown = shorten(text, 120)
-    try:
-        holds = expressions.evaluate(expressions.parse(text), data, inputs)
-    except ValueError as error:
-        message = f"`{shown}` could not be evaluated: {error}."
-        return [wrong("expression-invalid", message, fix="Return the field, or correct the expression.")]
-    if holds:
+def _leaving(plan: Plan, node: Node, index: Index) -> list[Interface]:
+    """The interfaces that begin at a node, by its name or, for who waits for it and the merge, as one of all."""
+    found = list(index.get(node.id, ()))
+    for one in index.get(ALL, ()):
+        target = plan.nodes.get(one.target)
+        if one.target == MERGE or (target is not None and index.waits(target, node.id)):
+            found.append(one)
+    return found
+
+
+def _tied(plan: Plan, node: Node, edge: Interface, index: Index) -> dict[str, str]:
+    """For each format key the output that it stands for, by a `${…}` of the consumer, else by name; "": all data."""
+    target = plan.nodes.get(edge.target)
+    found: dict[str, str] = {}
+    for key in edge.format:
+        named = index.fields(target, node.id, key) if target else []
+        if named:
+            found[key] = named[0] or (key if key in node.outputs else "")
+        elif key in node.outputs or edge.target == MERGE:
+            found[key] = key
+    return found
+
+
+def _described(plan: Plan, node: Node, edge: Interface, index: Index) -> list[dict[str, Any]]:
+    """The edge as a contract carries it: a row for the data as a whole, and one per output that goes over it."""
+    ties = _tied(plan, node, edge, index)
+    words = {field: edge.format[key] for key, field in ties.items()}
+    fields = dict.fromkeys((*words, *_referred(plan, node, edge, index)))
+    needs: dict[str, list[str]] = {"": []}
+    for name in edge.required:
+        first, _, rest = name.partition(".")
+        if first in ties or first in node.outputs:
+            top = ties.get(first, first)
+            needs[""] += [top] if top else []
+            if rest:
+                needs.setdefault(top, []).append(rest)
+            continue
+        for field in _with_items(node, fields or node.outputs, words) or ("",):
+            needs.setdefault(field, []).append(name)
+    rows: list[dict[str, Any]] = []
+    for field in dict.fromkeys(("", *fields, *needs)):
+        wanted = list(dict.fromkeys(needs.get(field, ())))
+        row: dict[str, Any] = {"field": field, "from": node.id, "to": edge.target, "required": wanted}
+        schema = schema_of(words.get(field))
+        if schema and schema != schema_of(node.outputs.get(field)):
+            row["schema"] = schema
+        if wanted or "schema" in row:
+            rows.append(row)
+    return rows
+
+
+def _with_items(node: Node, fields: Iterable[str], words: Mapping[str, Any]) -> list[str]:
+    """The fields in whose items something is looked for: arrays; without any, what may be an array or is an object."""
+    kinds = {
+        field: kinds_of(schema_of(node.outputs.get(field))) | kinds_of(schema_of(words.get(field))) for field in fields
+    }
+    arrays = [field for field, found in kinds.items() if "array" in found]
+    return arrays or [field for field, found in kinds.items() if not found or "object" in found]
+
+
+def _referred(plan: Plan, node: Node, edge: Interface, index: Index) -> list[str]:
+    """Without a format: whatever the consumer refers to."""
+    target = plan.nodes.get(edge.target)
+    if edge.format or target is None:
         return []
-    return [wrong("expression-failed", f"`{shown}` does not hold.", fix="Return data for which it holds.")]
+    return [field for field in index.fields(target, node.id) if field]

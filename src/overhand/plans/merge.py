@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from overhand.contracts.canonical import canonical
-from overhand.contracts.compare import compare
+from overhand.contracts.compare import canonical, compare
 from overhand.documents.problems import Problem, warning, wrong
 from overhand.plans import combine, shape
-from overhand.plans.edges import ALL, MERGE
+from overhand.plans.contract import ALL, MERGE
 from overhand.plans.merged import Conflict, Merged, NodeResult, Variant
 from overhand.plans.model import Plan
 

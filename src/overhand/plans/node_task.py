@@ -19,8 +19,8 @@ from overhand.documents.text import decode
 from overhand.drafts import guards
 from overhand.errors import BadInput, LimitExceeded, OverhandError, TaskNotFound
 from overhand.items import alerts
-from overhand.plans import edges, refs, strategy
-from overhand.plans.contract import contract_of
+from overhand.plans import refs, strategy
+from overhand.plans.contract import Index, by_source, contract_of
 from overhand.plans.node_words import BIG, compact, deliverables, for_all
 from overhand.plans.node_words import handoff as handoff_of
 from overhand.policy import budget, trust
@@ -53,7 +53,7 @@ class Ground:
     budget: str | None = None  # of a node that has none
     hint: str = ""  # low, medium or high: how strong a model the plan needs
     context: str = ""  # what every node is told
-    edges: edges.Index = field(default_factory=edges.Index)  # the plan's interfaces by where they begin
+    edges: Index = field(default_factory=Index)  # the plan's interfaces by where they begin
     kinds: dict[str | None, Kind] = field(default_factory=dict)
     written: dict[tuple[str | None, str, str], str] = field(default_factory=dict)  # what HANDOFFs say after the task
     drafted: dict[str, Draft] | None = None  # by node, for who goes on with them in this process
@@ -81,7 +81,7 @@ def ground(
         budget=spending.default(store, config, state["task_id"]),
         hint=hint or strategy.score(plan).level,
         context=told.context,
-        edges=edges.by_source(plan),
+        edges=by_source(plan),
     )
 
 

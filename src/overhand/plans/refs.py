@@ -102,19 +102,6 @@ def resolve(value: Any, lookup: Callable[[Ref], Any]) -> Any:
     return value
 
 
-def pick(data: Any, field: str) -> Any:
-    """What stands in `data` under a dotted field; LookupError names the first part that is not there."""
-    at = data
-    for step in field.split(".") if field else ():
-        if isinstance(at, Mapping) and step in at:
-            at = at[step]
-        elif isinstance(at, (list, tuple)) and step.isascii() and step.isdigit() and int(step) < len(at):
-            at = at[int(step)]
-        else:
-            raise LookupError(step)
-    return at
-
-
 def _fill(text: str, lookup: Callable[[Ref], Any]) -> Any:
     alone = whole(text)
     if alone is not None:

@@ -7,6 +7,7 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overhand.contracts.data import pick
 from overhand.errors import OverhandError, Refused
 from overhand.plans import custom_merge, receipts, record, refs
 from overhand.plans.merge import NodeResult
@@ -146,7 +147,7 @@ def missing(node: str, wanted: Sequence[tuple[str, str]], value: Value) -> str:
     """Which field that others name is not there, with both ends; nothing if all are."""
     for consumer, name in wanted:
         try:
-            refs.pick(value.whole, name)
+            pick(value.whole, name)
         except LookupError:
             return _not_there(node, consumer, name, value)
     return ""
@@ -160,7 +161,7 @@ def _not_there(node: str, consumer: str, name: str, value: Value) -> str:
 def named(node: Node, ref: refs.Ref, value: Value) -> Any:
     """What a reference of this node names; LookupError names both ends."""
     try:
-        return refs.pick(value.whole, ref.field)
+        return pick(value.whole, ref.field)
     except LookupError:
         raise LookupError(_not_there(ref.node, node.id, ref.field, value)) from None
 

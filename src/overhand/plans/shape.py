@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from overhand.contracts.data import pick
 from overhand.contracts.types import optional, schema_of
 from overhand.documents.problems import Problem, warning
 from overhand.documents.text import one_line
@@ -105,7 +106,7 @@ def _pick(data: Any, path: str) -> Any:
     if not path:
         return _NONE if data is None else data
     try:
-        return refs.pick(data, path)
+        return pick(data, path)
     except LookupError:
         return _NONE
 

@@ -7,9 +7,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from overhand.contracts.data import judge_data
 from overhand.documents.problems import Problem
 from overhand.documents.text import shorten
-from overhand.plans.contract import judge_data
 from overhand.runs import worktree
 from overhand.runs.judge import Fact
 from overhand.system.files import read_file

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.plans import edges
-from overhand.plans.contract import CODES, contract_of, judge_data
+from overhand.contracts.data import CODES, judge_data
+from overhand.plans.contract import by_source, contract_of
 from overhand.plans.model import Interface, Node
 from plans.pure.examples import pipeline, plan, review
 
@@ -234,7 +234,7 @@ def test_a_schema_that_is_none() -> None:
 def test_an_index_of_edges_changes_nothing() -> None:
     for whole in (pipeline(), review()):
         for node in whole.nodes.values():
-            assert contract_of(whole, node, edges.by_source(whole)) == contract_of(whole, node)
+            assert contract_of(whole, node, by_source(whole)) == contract_of(whole, node)
 
 
 def test_contracts_do_not_change_shared_schemas() -> None:

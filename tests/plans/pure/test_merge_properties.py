@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overhand.contracts.canonical import canonical, same
+from overhand.contracts.compare import canonical, same
 from overhand.plans.combine import below
 from overhand.plans.merge import CODES, Merged, NodeResult, merge
 from overhand.plans.model import MERGES, RULES, Merge, Node, Plan

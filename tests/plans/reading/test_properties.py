@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from overhand.contracts.data import pick
 from overhand.plans import record, refs
 from overhand.plans.check import check
 from overhand.plans.codes import CODES
@@ -212,4 +213,4 @@ def test_escapes_and_what_is_no_reference() -> None:
         "${a b} ${a..b} $${",
         "${a..b} $${",
     ]
-    assert refs.pick({"a": [{"b": 1}]}, "a.0.b") == 1
+    assert pick({"a": [{"b": 1}]}, "a.0.b") == 1
