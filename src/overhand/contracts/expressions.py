@@ -47,7 +47,7 @@ _TOKEN = re.compile(
       | (?P<string>{_STRING})
       | (?P<path>(?:data|inputs)\b(?:{_STEP})*)
       | (?P<name>{_FIELD})
-      | (?P<sign>==|!=|<=|>=|[<>()\[\],.])""",
+      | (?P<sign>==|!=|<=|>=|[<>()\[\],.\-])""",
     re.VERBOSE | re.DOTALL,
 )
 _BETWEEN = "and, or, or a comparison"
@@ -128,15 +128,15 @@ def _check(tokens: Sequence[_Token]) -> None:
         word = this.word
         unknown = this.kind == "name" and word not in _WORDS
         negates = word == "not" and after.word != "in"
-        begins = this.is_value or unknown or negates or word in ("(", "[", "len")
+        begins = this.is_value or unknown or negates or word in ("(", "[", "-", "len")
         if begins and (before.is_value or before.word in (")", "]")):
             if before.kind == "path" and word == "[":
                 raise _refusal(after, "a whole number or a quoted name")
             raise _refusal(this, _BETWEEN)
         if unknown or (before.word, word) == ("(", ")"):
             raise _refusal(this)
-        if word == ".":
-            raise _refusal(after, "a field's name")
+        if word in (".", "-"):
+            raise _refusal(after, "a field's name" if word == "." else "a number")
         if word == "len" and after.word != "(":
             raise _refusal(after, "`(`")
         if word == "," and (not outside or outside[-1][0] == "("):

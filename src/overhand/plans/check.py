@@ -11,10 +11,9 @@ from overhand.documents.handoff import is_vague
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import one_line, shorten
 from overhand.plans import check_edges, check_graph, check_writers
-from overhand.plans.forms import meant
 from overhand.plans.match import AgentFacts, best, nearest_able
 from overhand.plans.model import Node, Plan
-from overhand.plans.source import without_collecting
+from overhand.plans.values import meant
 from overhand.record.model import say_duration
 
 TEMPLATES = ("standard", "parallel", "sequential")
@@ -79,15 +78,14 @@ def check(
     plan's caller has left.
     """
     found = Findings(plan, lines)
-    with without_collecting(len(plan.nodes) > 10_000):
-        _nodes(found, agents)
-        check_graph.check(found)
-        check_edges.check(found)
-        check_writers.check(found)
-        _limits(found, depth, max_depth, budget)
-        _merge(found)
-        _failure(found, agents)
-        _workflow(found)
+    _nodes(found, agents)
+    check_graph.check(found)
+    check_edges.check(found)
+    check_writers.check(found)
+    _limits(found, depth, max_depth, budget)
+    _merge(found)
+    _failure(found, agents)
+    _workflow(found)
     return by_line(found.problems)
 
 

@@ -72,9 +72,6 @@ def _between(found: Findings, number: int, edge: Interface, source: Node, target
     ties: dict[str, str] = {}
     outputs, inputs = source.outputs, target.inputs
     for key, words in edge.format.items():
-        if key in outputs and inputs.get(key) == f"${{{source.id}.{key}}}" and not mismatch(outputs[key], words):
-            ties[key] = key  # as nearly all are
-            continue
         if key not in inputs:
             message = f"{source.id} → {target.id}: {key} is not among the inputs of {target.id}."
             message += found.meant(f"input {target.id}", key, target.inputs)

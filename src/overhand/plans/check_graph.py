@@ -20,61 +20,21 @@ _ESCAPE = "write `$${` where none is meant"
 def check(found: Findings) -> None:
     """Every dependency and every `${…}`, then the order of all."""
     nodes = found.plan.nodes
-    done: set[str] = set()
-    late: list[str] = []
     for this, node in nodes.items():
-        early = True
         for name in node.needs:
-            if name not in done:
-                early = False
-                if name not in nodes or name == this:
-                    _dependency(found, node, name)
-        if node.inputs:
-            _inputs(found, node, nodes)
-        if "${" in node.task:
-            _text(found, node, "task", node.task)
-        if "${" in node.context:
-            _text(found, node, "context", node.context)
-        if early:
-            done.add(this)
-        else:
-            late.append(this)
-    if late and _circular(nodes, done, late):
-        for cycle in cycles(dependencies(nodes)):
-            _cycle(found, cycle)
-
-
-def _circular(nodes: Mapping[str, Node], done: set[str], late: Sequence[str]) -> bool:
-    """Whether one of these waits for itself, by whatever way (which one, `cycles` finds out); the others are done."""
-    begun: set[str] = set()
-    for root in late:
-        line = [root]
-        while line:
-            this = line[-1]
-            if this in done:
-                line.pop()
-                continue
-            before = len(line)
-            for name in nodes[this].needs:
-                if name not in done and name in nodes:
-                    if name in begun:
-                        return True
-                    line.append(name)
-            if len(line) > before:
-                begun.add(this)
-            else:
-                done.add(this)
-                begun.discard(this)
-    return False
+            if name not in nodes or name == this:
+                _dependency(found, node, name)
+        for text in refs.texts(node.inputs):
+            _text(found, node, "inputs", text)
+        _text(found, node, "task", node.task)
+        _text(found, node, "context", node.context)
+    for cycle in cycles(dependencies(nodes)):
+        _cycle(found, cycle)
 
 
 def dependencies(nodes: Mapping[str, Node]) -> dict[str, Sequence[str]]:
     """What each node waits for, without what does not exist."""
-    known = nodes.keys()
-    return {
-        this: node.needs if known >= set(node.needs) else [name for name in node.needs if name in nodes]
-        for this, node in nodes.items()
-    }
+    return {this: [name for name in node.needs if name in nodes] for this, node in nodes.items()}
 
 
 def _dependency(found: Findings, node: Node, name: str) -> None:
@@ -85,14 +45,6 @@ def _dependency(found: Findings, node: Node, name: str) -> None:
         said = shorten(one_line(name), 60)
         message = f"{node.id} waits for {said}, which is no node.{found.meant('node', name, found.plan.nodes)}"
         found.wrong("plan-node-unknown", message, line, "Name a node of this plan, or remove the dependency.")
-
-
-def _inputs(found: Findings, node: Node, nodes: Mapping[str, Node]) -> None:
-    for text in refs.texts(node.inputs):
-        name, field = refs.parts(text)
-        giver = nodes.get(name)
-        if giver is None or giver is node or field not in giver.outputs or "." in field:  # nearly none
-            _text(found, node, "inputs", text)
 
 
 def _text(found: Findings, node: Node, where: str, text: str) -> None:

@@ -1,248 +1,344 @@
-"""What the forms of a plan share: values read by type, and every problem gathered with its place."""
+"""The forms of a plan: output, short and input, which name their nodes, and the three delegation templates.
+
+A template is one agent, several at once, or several in a row.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from overhand.documents.problems import Problem, warning, wrong
 from overhand.documents.text import one_line, shorten
-from overhand.plans.model import RESERVED
-from overhand.plans.source import Path, Source
-from overhand.record.model import duration
+from overhand.plans import refs
+from overhand.plans.fields import make_node, read_node, read_plan, settled, spoken
+from overhand.plans.model import MERGES, RESERVED, Merge, Node, Plan
+from overhand.plans.source import Path
+from overhand.plans.values import ID, Gather, meant
 
-PRIORITIES = {"CRITICAL": "P0", "HIGH": "P1", "MEDIUM": "P2", "LOW": "P3", **{f"P{one}": f"P{one}" for one in range(4)}}
-ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-AGENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_BUDGET = re.compile(r"(\d[\d_,]*(?:\.\d+)?)\s*([kKmM]?)(?:\s*tokens?)?")
-_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
-_NAMES = (str, int)
-_TEXT = {str}
-_SUGGESTIONS = 100
-"""Looking for what was meant takes its time; who has more problems than this needs another kind of help."""
+_NODE = "Write `- id: a-name`, with `agent:` and `contract:` below it."
+_CONTEXT = ("token_budget", "budget", "priority", "timeout", "kind", "model")
+_INPUT = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+_STEP = re.compile(r"step_?\d+_.*|.*_input")
 
 
-class Gather:
-    """Reads values by their type; what is wrong is noted and replaced by nothing."""
+class _Nodes:
+    """The nodes read so far, and where each stands."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.found: list[tuple[Problem, Path]] = []
-        self.notes: dict[str, None] = {}
-        self._times: dict[str | float, float] = {}
+    def __init__(self, gather: Gather) -> None:
+        self.gather = gather
+        self.found: dict[str, Node] = {}
+        self.places: dict[str, Path] = {}
+        self.counts: dict[str, int] = {}
+        """How many are called after one agent, where the form gives the names."""
 
-    def wrong(self, code: str, message: str, path: Path, fix: str) -> None:
-        """Note an error."""
-        self.found.append((wrong(code, message, fix=fix), path))
+    def add(self, id: str, fields: dict[str, Any], path: Path) -> None:
+        """One more, unless its id is taken or none."""
+        if id in self.found:
+            first = self.gather.source.line(self.places[id])
+            message = f"The id `{id}` occurs twice; the first one is on line {first}."
+            self.gather.wrong("plan-id-twice", message, path, "Give one of them another id.")
+        elif id:
+            self.found[id] = make_node(id, fields, self.gather.source.line(path) or 0)
+            self.places[id] = path
 
-    def warn(self, code: str, message: str, path: Path, fix: str) -> None:
-        """Note a warning."""
-        self.found.append((warning(code, message, fix=fix), path))
 
-    def problems(self) -> list[Problem]:
-        """Everything that was noted, with its line."""
-        return [replace(one, line=self.source.line(path)) for one, path in self.found]
+def output(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    """`delegation`, `subtasks`, `interfaces`, `merge_plan`, `failure_handling` and so on."""
+    head = gather.mapping(raw.get("delegation"), ("delegation",))
+    inside = "subtasks" in head and "subtasks" not in raw
+    rows = head["subtasks"] if inside else raw.get("subtasks")
+    own = ("delegation", "subtasks", "task", "description")
+    said = read_plan(gather, raw, (), own)
+    said = {**read_plan(gather, head, ("delegation",), own), **said}
+    place: Path = ("delegation", "task") if "task" in head else ("task",)
+    text, told = _task(gather, head.get("task", raw.get("task")), place)
+    if not text:
+        gather.wrong(
+            "plan-missing", "The delegation has no task.", ("delegation",), 'Add `task: "…"` below `delegation:`.'
+        )
+    said["context"] = (*told, *said.get("context", ()))
+    nodes = _Nodes(gather)
+    path: Path = ("delegation", "subtasks") if inside else ("subtasks",)
+    for number, one in enumerate(gather.rows(rows, path)):
+        _subtask(nodes, one, (*path, number), text)
+    if "failure" not in said:
+        fix = "Add `failure_handling: {policy: abort, max_retries: 1, fallback: null}`."
+        gather.wrong("plan-failure", "The plan does not say what happens when a node fails.", (), fix)
+    if "merge" not in said and len(nodes.found) > 1:
+        fix = "Add `merge_plan: {strategy: aggregate}`."
+        gather.warn("plan-missing", "The plan has no `merge_plan`; results are aggregated.", (), fix)
+    return Plan(text, nodes.found, form="output", **settled(gather, said)), nodes.places
 
-    def typed(self, value: Any, path: Path, wanted: str, fix: str) -> None:
-        """Note that a value is something else than was wanted."""
-        name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this entry" if path else "the plan"
-        self.wrong("plan-type", f"{name} must be {wanted}, not {kind(value)}.", path, fix)
 
-    def unknown(self, key: str, known: Iterable[str], path: Path, where: str) -> None:
-        """A key that nobody reads: an error where it looks like a slip, else a warning."""
-        near = nearest(key, known) if len(self.found) < _SUGGESTIONS else ""
-        said = shorten(one_line(key), 60)
-        if near:
-            message = f"{where} has no key `{said}`. Did you mean `{near}`?"
-            self.wrong("plan-key", message, path, f"Write `{near}:`, or remove the line.")
+def _subtask(nodes: _Nodes, one: Any, path: Path, task: str) -> None:
+    gather = nodes.gather
+    if type(one) is not dict:
+        gather.typed(one, path, "a mapping", _NODE)
+        return
+    name = gather.id(one.get("id"), (*path, "id"))
+    fields = read_node(gather, one, path)
+    if not (fields.get("outputs") and fields.get("verification")):
+        _promises(gather, one, path, name or "The node", fields)
+    if not fields.get("task"):
+        fields["task"] = f"{spoken(name)}: {task}" if task else spoken(name)
+    nodes.add(name, fields, path)
+
+
+def _promises(gather: Gather, one: Mapping[str, Any], path: Path, said: str, fields: Mapping[str, Any]) -> None:
+    """A node without outputs, or whose outputs nobody checks."""
+    if "contract" not in one and not fields.get("outputs"):
+        fix = "Add `contract: {inputs: {…}, outputs: {…}, constraints: {…}, verification: …}`."
+        gather.wrong("plan-contract", f"{said} has no contract.", path, fix)
+    elif not fields.get("outputs"):
+        fix = "Add `outputs: {name: type}` below `contract:`."
+        gather.wrong("plan-contract", f"The contract of {said} names no outputs.", path, fix)
+    if not fields.get("verification") and ("contract" in one or fields.get("outputs")):
+        fix = 'Add `verification: {expression: "…"}`, {command: "…"}, {exists: path}, or a sentence.'
+        gather.wrong("plan-verification", f"{said} has no verification.", path, fix)
+
+
+def _task(gather: Gather, value: Any, path: Path) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    """A text, or an object whose description it is; what else it says is context."""
+    if type(value) is not dict:
+        return gather.text(value, path), ()
+    key = next((key for key in ("description", "task", "goal", "title") if key in value), "")
+    if not key:
+        gather.wrong("plan-missing", "The task has no description.", path, "Add `description: …` to it.")
+        return "", ()
+    told = tuple((name, one) for name, one in value.items() if name != key)
+    return gather.text(value[key], (*path, key)), told
+
+
+def short(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    """Our own form for people: `plan`, `nodes`, `merge`, `on_failure`."""
+    said = read_plan(gather, raw, (), ("plan", "task", "nodes", "description"))
+    key = next((key for key in ("plan", "task", "description") if key in raw), "plan")
+    text, told = _task(gather, raw.get(key), (key,))
+    if not (text or raw.get(key)):
+        gather.wrong("plan-missing", "The plan does not say what it is for.", (), 'Add `plan: "…"` at its top.')
+    said["context"] = (*told, *said.get("context", ()))
+    nodes = _Nodes(gather)
+    for name, one, path in _short_nodes(gather, raw.get("nodes")):
+        if type(one) is not dict:
+            gather.typed(one, path, "a mapping", f"Write `{path[-1]}: {{agent: …, task: …}}`.")
+            continue
+        fields = read_node(gather, one, path)
+        if not fields.get("task"):
+            message = f"{name or 'A node'} does not say what is to be done."
+            gather.wrong("plan-missing", message, path, 'Add `task: "…"`.')
+        nodes.add(name, fields, path)
+    return Plan(text, nodes.found, form="short", **settled(gather, said)), nodes.places
+
+
+def _short_nodes(gather: Gather, value: Any) -> list[tuple[str, Any, Path]]:
+    """By name, or as a list of mappings with an name."""
+    if type(value) is list:
+        rows = [(one, ("nodes", number)) for number, one in enumerate(value)]
+        return [(gather.id(one.get("id"), (*path, "id")) if type(one) is dict else "", one, path) for one, path in rows]
+    found = gather.mapping(value, ("nodes",))
+    return [(gather.id(key, ("nodes", key)), one, ("nodes", key)) for key, one in found.items()]
+
+
+def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    """The input form: a task and agents, each of whom does its part; `sequential` chains them."""
+    said = read_plan(gather, raw, (), ("task", "agents"))
+    text, told = _task(gather, raw.get("task"), ("task",))
+    if not (text or raw.get("task")):
+        gather.wrong("plan-missing", "There is no task.", (), 'Add `task: "…"`.')
+    said["context"] = (*told, *said.get("context", ()))
+    merge = said.get("merge")
+    chained = (merge is not None and merge.strategy == "sequential") or said.get("strategy") in (
+        "sequential",
+        "pipeline",
+    )
+    nodes = _Nodes(gather)
+    last = ""
+    for number, one in enumerate(gather.rows(raw.get("agents"), ("agents",))):
+        path: Path = ("agents", number)
+        entry = {"id": one} if type(one) is str else gather.mapping(one, path)
+        if not entry:
+            continue
+        name = gather.id(entry.get("id", entry.get("agent")), (*path, "id"))
+        fields = read_node(gather, entry, path, ("name",))
+        fields["agent"] = fields.get("agent") or name
+        fields["task"] = fields.get("task") or _part(text, name, fields.get("capabilities", ()))
+        if chained and last:
+            fields["needs"] = (*fields.get("needs", ()), last)
+            fields.setdefault("inputs", {"previous": str(refs.Ref(last))})
+        nodes.add(name, fields, path)
+        last = name or last
+    if chained:
+        said.setdefault("strategy", "sequential")
+    return Plan(text, nodes.found, form="input", **settled(gather, said)), nodes.places
+
+
+def _part(task: str, id: str, capabilities: tuple[str, ...]) -> str:
+    able = f": {', '.join(capabilities)}" if capabilities else ""
+    return f"{task.rstrip('.')}. Your part is that of {id}{able}."
+
+
+# the templates
+
+
+def standard(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    """`delegation: {from_agent, to_agent, task, context}`: a plan of one node."""
+    path: Path = ("delegation",)
+    for key in raw:
+        if key != "delegation":
+            gather.unknown(key, ("delegation",), (key,), "The file")
+    head = dict(gather.mapping(raw["delegation"], path))
+    agent = gather.name(head.pop("to_agent", None), (*path, "to_agent"))
+    task, context = head.pop("task", None), head.pop("context", None)
+    labels: dict[str, Any] = {key: head.pop(key) for key in ("from_agent", "workflow", "coordinator") if key in head}
+    fields = read_node(gather, head, path, ("to_agent", "from_agent", "workflow", "coordinator"))
+    about = task if type(task) is dict else {"task": task} if task is not None else {}
+    inner: Path = (*path, "task") if type(task) is dict else path
+    fields.update(read_node(gather, about, inner))
+    if type(context) is dict:
+        told = {key: one for key, one in context.items() if key in _CONTEXT}
+        fields.update(read_node(gather, told, (*path, "context")))
+        context = {key: one for key, one in context.items() if key not in _CONTEXT} or None
+    if context is not None:
+        fields.update(read_node(gather, {"context": context}, path))
+    if not fields.get("task"):
+        gather.wrong("plan-missing", "The delegation has no task.", path, "Add `task:` and `description: …` below it.")
+    nodes = _Nodes(gather)
+    fields["agent"] = agent
+    nodes.add(_id(agent, nodes), fields, path)
+    said = settled(gather, read_plan(gather, labels, path, ()))
+    return Plan(fields.get("task", ""), nodes.found, form="standard", **said), nodes.places
+
+
+def parallel(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    """`parallel_delegation: {coordinator, agents, aggregation_strategy}`: all at once."""
+    path: Path = ("parallel_delegation",)
+    head, said = _head(gather, raw, path, "agents")
+    nodes = _Nodes(gather)
+    for place, one in _rows(gather, head.get("agents"), (*path, "agents")):
+        fields = read_node(gather, one, place)
+        nodes.add(_id(fields.get("agent", ""), nodes), _complete(gather, fields, place), place)
+    text = _about(gather, head, path, nodes)
+    return Plan(text, nodes.found, form="parallel", **settled(gather, said)), nodes.places
+
+
+def sequential(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    """`sequential_delegation: {workflow, steps}`: one after the other, each with what the one before gives on."""
+    path: Path = ("sequential_delegation",)
+    head, said = _head(gather, raw, path, "steps")
+    nodes = _Nodes(gather)
+    rows = _ordered(gather, _rows(gather, head.get("steps"), (*path, "steps")))
+    names = [gather.name(one.get("output_to"), (*place, "output_to")) for place, one in rows]
+    givers: dict[str, str] = {}
+    last = ""
+    for (place, one), gives in zip(rows, names, strict=True):
+        fields = read_node(gather, one, place, ("step", "output_to"))
+        name = _id(fields.get("agent", ""), nodes)
+        _complete(gather, fields, place)
+        if last:
+            fields["needs"] = (*fields.get("needs", ()), last)
+        _filled(gather, fields, givers, names, place)
+        if gives in givers:
+            message = f"Two steps give on as `{gives}`."
+            gather.wrong("plan-id-twice", message, (*place, "output_to"), "Give one of them another name.")
+        nodes.add(name, fields, place)
+        if gives:
+            givers[gives] = name
+        last = name
+    text = _about(gather, head, path, nodes)
+    if "merge" not in said or not said["merge"].note:
+        said["merge"] = replace(said.get("merge", Merge()), strategy="sequential")
+    said.setdefault("strategy", "sequential")
+    return Plan(text, nodes.found, form="sequential", **settled(gather, said)), nodes.places
+
+
+def _head(gather: Gather, raw: Mapping[str, Any], path: Path, rows: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """What stands below the template's key, and what of it any plan may say."""
+    head = gather.mapping(raw[str(path[0])], path)
+    own = (rows, "aggregation_strategy", "task", "description")
+    # What was meant to stand below the template's key is understood beside it as well.
+    said = {**read_plan(gather, raw, (), (str(path[0]),)), **read_plan(gather, head, path, own)}
+    note = gather.text(head.get("aggregation_strategy"), (*path, "aggregation_strategy"))
+    if note:
+        given = said.get("merge", Merge())
+        said["merge"] = replace(given, strategy=note) if note in MERGES else replace(given, note=note)
+    return head, said
+
+
+def _rows(gather: Gather, value: Any, path: Path) -> list[tuple[Path, Mapping[str, Any]]]:
+    found: list[tuple[Path, Mapping[str, Any]]] = []
+    for number, one in enumerate(gather.rows(value, path)):
+        if type(one) is dict:
+            found.append(((*path, number), one))
         else:
-            message = f"{where} has no key `{said}`; it is not read."
-            self.warn("plan-key", message, path, f"Remove it, or use one of {', '.join(sorted(known))}.")
-
-    # ------------------------------------------------------------------------------------------------ single values
-
-    def text(self, value: Any, path: Path) -> str:
-        """A text."""
-        if type(value) is str:
-            return value.strip()
-        if value is not None:
-            self.typed(value, path, "a text", f'Write `{path[-1] if path else "key"}: "…"` with quotes.')
-        return ""
-
-    def name(self, value: Any, path: Path) -> str:
-        """A name; a number is one too."""
-        if type(value) is str:
-            return value.strip()
-        if type(value) is int and abs(value) < 10**18:
-            return str(value)
-        if value is not None:
-            self.typed(value, path, "a name", "Write one word.")
-        return ""
-
-    def flag(self, value: Any, path: Path) -> bool:
-        """True or false."""
-        if type(value) is bool:
-            return value
-        if value is not None:
-            self.typed(value, path, "true or false", f"Write `{path[-1]}: true` or `{path[-1]}: false`.")
-        return False
-
-    def mapping(self, value: Any, path: Path) -> Mapping[str, Any]:
-        """Keys and values."""
-        if type(value) is dict:
-            return value
-        if value is not None:
-            self.typed(
-                value, path, "a mapping", f"Write `{path[-1] if path else 'key'}:` and `name: value` lines below it."
-            )
-        return {}
-
-    def rows(self, value: Any, path: Path) -> list[Any]:
-        """A list."""
-        if type(value) is list:
-            return value
-        if value is not None:
-            self.typed(value, path, "a list", f"Write `{path[-1]}: [a, b]`, or lines that begin with `- `.")
-        return []
-
-    def words(self, value: Any, path: Path) -> tuple[str, ...]:
-        """A list of texts; a single one is a list too."""
-        if type(value) is str:
-            return (value.strip(),) if value.strip() else ()
-        if type(value) is list and set(map(type, value)) <= _TEXT:
-            return tuple(filter(None, map(str.strip, value)))
-        found = []
-        for number, one in enumerate(self.rows(value, path)):
-            if isinstance(one, _NAMES) and type(one) is not bool:
-                found.append(self.name(one, (*path, number)))
-            else:
-                self.typed(one, (*path, number), "a text", "Put quotes around it.")
-        return tuple(one for one in found if one)
-
-    def choice(self, value: Any, path: Path, allowed: Collection[str], default: str) -> str:
-        """One of some words."""
-        if type(value) is str and value.strip() in allowed:
-            return value.strip()
-        if value is None:
-            return default
-        if type(value) is not str:
-            self.typed(value, path, f"one of {', '.join(allowed)}", f"Write `{path[-1]}: {next(iter(allowed))}`.")
-            return default
-        near = nearest(value, allowed)
-        meant = f" Did you mean {near}?" if near else ""
-        message = f"`{path[-1]}` is {shorten(one_line(value), 40)!r}, which is none of its values.{meant}"
-        self.wrong("plan-value", message, path, f"Write one of {', '.join(allowed)}.")
-        return default
-
-    def seconds(self, value: Any, path: Path) -> float | None:
-        """A duration."""
-        if value is None:
-            return None
-        if type(value) is str or type(value) in (int, float):
-            known = self._times.get(value)
-            if known is not None:
-                return known
-            try:
-                found = duration(value)
-            except (ValueError, OverflowError):
-                found = 0.0
-            if found > 0:
-                self._times[value] = found
-                return found
-        message = f"`{path[-1]}` is {shorten(one_line(str(value)[:100]), 40)!r}, which is not a duration above zero."
-        self.wrong("plan-duration", message, path, "Write seconds, or `30s`, `5m`, `5min`, `2h`, `1d`.")
-        return None
-
-    def known_seconds(self, value: Any) -> float | None:
-        """A duration that was read before."""
-        return self._times.get(value) if type(value) in (str, int, float) else None
-
-    def tokens(self, value: Any, path: Path) -> int | None:
-        """A number of tokens."""
-        if value is None:
-            return None
-        if type(value) is int and 0 < value < 10**15:
-            return value
-        match = _BUDGET.fullmatch(value.strip()[:40]) if type(value) is str else None
-        found = round(float(match[1].replace("_", "").replace(",", "")) * _TIMES[match[2].lower()]) if match else 0
-        if not 0 < found < 10**15:
-            message = f"`{path[-1]}` is {shorten(one_line(str(value)[:100]), 40)!r}, which is not a number of tokens."
-            self.wrong("plan-budget-value", message, path, "Write `token_budget: 12000` or `12k`.")
-            return None
-        return found
-
-    def count(self, value: Any, path: Path, top: int = 1_000_000) -> int:
-        """A whole number from 0."""
-        if type(value) is int and 0 <= value <= top:
-            return value
-        if value is not None:
-            self.typed(value, path, f"a whole number from 0 to {top:,}", f"Write `{path[-1]}: 1`.")
-        return 0
-
-    def part(self, value: Any, path: Path) -> float | None:
-        """A number from 0 to 1."""
-        if type(value) in (int, float) and 0 <= value <= 1:
-            return float(value)
-        if value is not None:
-            self.typed(value, path, "a number from 0 to 1", f"Write `{path[-1]}: 0.5`.")
-        return None
-
-    def priority(self, value: Any, path: Path) -> str:
-        """P0 to P3, or the word for it."""
-        if type(value) is str and (found := PRIORITIES.get(value.strip().upper())):
-            return found
-        self.choice(value, path, PRIORITIES, "")
-        return "P2"
-
-    def id(self, value: Any, path: Path) -> str:
-        """A node's id, or nothing if it cannot be one."""
-        name = value if type(value) is str else self.name(value, path)
-        if not name:
-            if type(value) in (str, type(None)):
-                self.wrong("plan-missing", "A node has no id.", path, "Add `id: a-name`.")
-            return ""
-        if not ID.fullmatch(name):
-            message = f"The id {shorten(repr(name), 60)} cannot name a node."
-            self.wrong("plan-id", message, path, "Use letters, digits, `-` and `_`, at most 64 of them.")
-            return ""
-        if name in RESERVED:
-            message = f"The id `{name}` has a meaning of its own: {_MEANINGS[name]}."
-            self.wrong("plan-id-reserved", message, path, "Give the node another id.")
-            return ""
-        return name
+            gather.typed(one, (*path, number), "a mapping", "Write `- agent: a-name` and `task: …` below it.")
+    return found
 
 
-_MEANINGS = {"all_subtasks": "every node of the plan", "merge": "the step that makes one result of all"}
-_KINDS: dict[type, str] = {list: "a list", dict: "a mapping", type(None): "nothing"}
+def _ordered(gather: Gather, rows: list[tuple[Path, Mapping[str, Any]]]) -> list[tuple[Path, Mapping[str, Any]]]:
+    """By the steps' numbers; those without one come where they stand."""
+    seen: set[int] = set()
+    ranked: list[tuple[int, int]] = []
+    last = 0
+    for number, (path, one) in enumerate(rows):
+        step = one.get("step")
+        if step is not None and type(step) is not int:
+            gather.typed(step, (*path, "step"), "a whole number", f"Write `step: {number + 1}`.")
+        last = step if type(step) is int else last
+        if type(step) is int and step in seen:
+            gather.wrong("plan-id-twice", f"Step {step} occurs twice.", (*path, "step"), "Number the steps 1, 2, 3 …")
+        if type(step) is int:
+            seen.add(step)
+        ranked.append((last, number))
+    return [rows[number] for _, number in sorted(ranked)]
 
 
-def kind(value: Any) -> str:
-    """What a value is, in words."""
-    if isinstance(value, str):
-        return f"the text {shorten(one_line(value[:200]), 30)!r}" if value else "an empty text"
-    if isinstance(value, (bool, int, float)) and len(said := str(value).lower()) < 30:
-        return said
-    return _KINDS.get(type(value), "a number")
+def _filled(gather: Gather, fields: dict[str, Any], givers: Mapping[str, str], names: list[str], path: Path) -> None:
+    """`{step_2_input}` becomes the `${…}` of the step that gives it on, and an input of that name."""
+    inputs = dict(fields.get("inputs") or {})
+
+    def filled(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in givers:
+            inputs.setdefault(name, str(refs.Ref(givers[name])))
+            return str(refs.Ref(givers[name]))
+        if name in names:
+            message = f"{{{name}}} is given by this step or a later one, so it is not there yet."
+            gather.wrong("plan-field-unknown", message, (*path, "task"), "Use what an earlier step gives on.")
+        elif _STEP.fullmatch(name):
+            message = f"No step gives on {{{name}}}.{meant(name, filter(None, names))}"
+            fix = f"Write `output_to: {name}` in an earlier step."
+            gather.wrong("plan-field-unknown", message, (*path, "task"), fix)
+        return match[0]
+
+    fields["task"] = _INPUT.sub(filled, fields.get("task", ""))
+    if inputs:
+        fields["inputs"] = inputs
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or nothing."""
-    from difflib import get_close_matches
-
-    said = name.strip().lower()[:100]
-    names = {one.lower(): one for one in known}
-    if said in names:
-        return names[said]
-    if len(names) > 2000:  # comparing with all of them takes seconds
-        names = {low: one for low, one in names.items() if abs(len(low) - len(said)) < 2 and low[:2] == said[:2]}
-        names = dict(list(names.items())[:2000])
-    near = get_close_matches(said, names, 1, 0.7)
-    return names[near[0]] if near else ""
+def _complete(gather: Gather, fields: dict[str, Any], path: Path) -> dict[str, Any]:
+    if not fields.get("task"):
+        gather.wrong("plan-missing", "There is no task here.", path, 'Add `task: "…"`.')
+    return fields
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """` Did you mean X?`, or nothing."""
-    near = nearest(name, known)
-    return f" Did you mean {near}?" if near else ""
+def _id(agent: str, nodes: _Nodes) -> str:
+    """A node is called like its agent; who comes twice is counted."""
+    base = re.sub(r"[^A-Za-z0-9_-]", "-", agent)[:58].lstrip("-") or "node"
+    if not ID.fullmatch(base):
+        base = "node"
+    name, number = base, nodes.counts.get(base, 1)
+    while name in nodes.found or name in RESERVED:
+        number += 1
+        name = f"{base}-{number}"
+    nodes.counts[base] = number
+    return name
+
+
+def _about(gather: Gather, head: Mapping[str, Any], path: Path, nodes: _Nodes) -> str:
+    """What the whole is for: its task, its workflow's name, or what its nodes do."""
+    for key in ("task", "description", "workflow"):
+        if head.get(key) and (text := gather.name(head[key], (*path, key))):
+            return text
+    return shorten(one_line("; ".join(node.task for node in list(nodes.found.values())[:4])), 120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 STRATEGIES = ("parallel", "sequential", "pipeline", "fan-out-fan-in")
 MERGES = ("aggregate", "consensus", "custom", "first_wins", "sequential")
@@ -13,7 +13,7 @@ RULES = ("prefer_first", "prefer_last", "prefer_longer", "prefer_newer", "prefer
 RESERVED = ("all_subtasks", "merge")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """One delegation of a plan; `at` is its place in the file, for messages."""
 
@@ -47,7 +47,7 @@ class Node:
     """The line it begins in; 0 where it is not known (yet)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interface:
     """What goes from one node (or `all_subtasks`) to another (or `merge`)."""
 
@@ -56,20 +56,6 @@ class Interface:
     format: Mapping[str, Any] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     at: int = 0
-
-
-_T = TypeVar("_T", Node, Interface)
-_new, _set = object.__new__, object.__setattr__
-
-
-def adopted(kind: type[_T], said: dict[str, Any]) -> _T:
-    """`kind(**said)`, but far faster: the dict becomes the object's own, which is why these two have no slots.
-
-    It must name all fields but those whose default is a plain value (the class keeps these), and no others.
-    """
-    made = _new(kind)
-    _set(made, "__dict__", said)
-    return made
 
 
 @dataclass(frozen=True, slots=True)

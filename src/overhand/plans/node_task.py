@@ -6,7 +6,7 @@ plan's caller had delegated it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,9 @@ from overhand.documents.text import decode
 from overhand.drafts import guards
 from overhand.errors import BadInput, LimitExceeded, OverhandError, TaskNotFound
 from overhand.items import alerts
-from overhand.plans import refs, strategy
+from overhand.plans import strategy
 from overhand.plans.contract import Index, by_source, contract_of
-from overhand.plans.node_words import BIG, compact, deliverables, for_all
+from overhand.plans.node_words import compact, deliverables, for_all
 from overhand.plans.node_words import handoff as handoff_of
 from overhand.policy import budget, trust
 from overhand.policy.caller import Caller
@@ -138,28 +138,6 @@ def _look_at(base: Ground, node: Node) -> None:
     if not _is_alike(base, node, agent, node.inputs, schema):
         _require_sections(agent, handoff_of(base.plan, node, node.inputs, node.task, schema, base.context))
         compact([dict(node.inputs), schema])
-
-
-def resolved(node: Node, lookup: Callable[[refs.Ref], Any]) -> tuple[dict[str, Any], str]:
-    """Inputs and words of a node with every `${…}` filled in; a big value stays out of the words and is an input."""
-    inputs: dict[str, Any] = refs.resolve(dict(node.inputs), lookup)
-
-    def told(ref: refs.Ref) -> Any:
-        value = lookup(ref)
-        if len(compact(value)) <= BIG:
-            return value
-        known = next((name for name, one in inputs.items() if one is value), None)
-        name = known or str(ref)[2:-1]
-        inputs[name] = value
-        return f"`{name}` of {INPUTS}"
-
-    words = refs.resolve(node.task, told)
-    return inputs, words if isinstance(words, str) else compact(words).decode()
-
-
-def drafts(base: Ground, wanted: Iterable[tuple[Node, Mapping[str, Any], str]]) -> list[Draft]:
-    """Many nodes at once: each with its inputs and, where `${…}` stood in its words, the words filled in."""
-    return [draft(base, node, inputs, task) for node, inputs, task in wanted]
 
 
 def draft(base: Ground, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from overhand.documents.problems import Problem, by_line, has_errors, wrong
-from overhand.plans import forms_graph, forms_node, forms_plan, forms_templates
-from overhand.plans.forms import Gather, meant
+from overhand.plans import forms
+from overhand.plans.fields import NODE_FIELDS, PLAN_FIELDS
 from overhand.plans.model import Node, Plan
-from overhand.plans.source import Path, Source, load, without_collecting
+from overhand.plans.source import Path, Source, load
+from overhand.plans.values import Gather, meant
 
 FORMS = {
     "output": "delegation and subtasks",
@@ -21,14 +22,13 @@ FORMS = {
     "short": "plan and nodes",
 }
 _READERS = {
-    "output": forms_graph.output,
-    "standard": forms_templates.standard,
-    "parallel": forms_templates.parallel,
-    "sequential": forms_templates.sequential,
-    "input": forms_graph.given,
-    "short": forms_graph.short,
+    "output": forms.output,
+    "standard": forms.standard,
+    "parallel": forms.parallel,
+    "sequential": forms.sequential,
+    "input": forms.given,
+    "short": forms.short,
 }
-_LARGE = 1024 * 1024
 _FEW = 8
 _KEYS = ("delegation", "subtasks", "parallel_delegation", "sequential_delegation", "agents", "nodes", "plan", "task")
 
@@ -42,12 +42,12 @@ class Lines:
 
     def plan(self, name: str = "", *more: str | int) -> int | None:
         """The line of a field of the plan, by its name in the model."""
-        return self._find((), name, more, forms_plan.FIELDS)
+        return self._find((), name, more, PLAN_FIELDS)
 
     def node(self, id: str, name: str = "", *more: str | int) -> int | None:
         """The line of a node, or of one of its fields, by its name in the model."""
         path = self._places.get(id)
-        return None if path is None else self._find(path, name, more, forms_node.FIELDS)
+        return None if path is None else self._find(path, name, more, NODE_FIELDS)
 
     def _find(self, path: Path, name: str, more: Path, fields: Mapping[str, tuple[str, Any]]) -> int | None:
         if self._source is None:
@@ -90,11 +90,6 @@ class Reading:
 
 def read(text: str | bytes, name: str = "") -> Reading:
     """The plan in a text (YAML or JSON, whatever form), and everything that is wrong with how it is written."""
-    with without_collecting(len(text) > _LARGE):
-        return _read(text, name)
-
-
-def _read(text: str | bytes, name: str) -> Reading:
     source = load(text, name)
     if source.problems and source.value is None:
         return Reading(None, by_line(source.problems))

@@ -23,29 +23,7 @@ class Ref(NamedTuple):
 
 def find(value: Any) -> list[Ref]:
     """Every reference in a value, in order, each once."""
-    strings = texts(value)
-    if not strings:
-        return []
-    if len(strings) == 1 and (alone := whole(strings[0])):
-        return [alone]
-    return list(dict.fromkeys(ref for text in strings for ref, _, _ in scan(text) if ref is not None))
-
-
-def nodes(value: Any) -> list[str]:
-    """The node of every reference in a value, in order."""
-    found: list[str] = []
-    for text in texts(value):
-        match = _REF.fullmatch(text)
-        if match is not None:
-            found.append(match[1])
-        else:
-            found += [ref.node for ref, _, _ in scan(text) if ref is not None]
-    return found
-
-
-def malformed(value: Any) -> list[str]:
-    """What begins like a reference and is none, shortened; `$${` is written where none is meant."""
-    return [text[start : start + 40] for text in texts(value) for ref, start, _ in scan(text) if ref is None]
+    return list(dict.fromkeys(ref for text in texts(value) for ref, _, _ in scan(text) if ref is not None))
 
 
 def whole(text: str) -> Ref | None:
@@ -57,35 +35,15 @@ def whole(text: str) -> Ref | None:
     return Ref(node, fields[1:])
 
 
-def parts(text: str) -> tuple[str, str]:
-    """Node and field of the reference that a text is, if it is nothing else; else two empty texts."""
-    match = _REF.fullmatch(text)
-    return (match[1], match[2][1:]) if match is not None else ("", "")
-
-
 def texts(value: Any) -> list[str]:
     """The strings in a value that hold a `${`; keys are not looked at."""
-    kind = type(value)
-    if kind is str:
+    if isinstance(value, str):
         return [value] if "${" in value else []
-    found: list[str] = []
-    if kind is dict:
+    if isinstance(value, Mapping):
         value = value.values()
-    elif kind not in _NESTED:
-        if not isinstance(value, (Mapping, list, tuple)):
-            return found
-        value = value.values() if isinstance(value, Mapping) else value
-    for one in value:
-        kind = type(one)
-        if kind is str:
-            if "${" in one:
-                found.append(one)
-        elif kind in _NESTED:
-            found += texts(one)
-    return found
-
-
-_NESTED = frozenset((dict, list, tuple))
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [text for one in value for text in texts(one)]
 
 
 def resolve(value: Any, lookup: Callable[[Ref], Any]) -> Any:

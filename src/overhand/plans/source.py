@@ -1,16 +1,15 @@
-"""A plan's text: read as YAML or JSON, and the line of everything in it, found only when somebody asks."""
+"""A plan's text: read as JSON or YAML, with the line of everything in it."""
 
 from __future__ import annotations
 
-import gc
+import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from overhand.documents.problems import Problem, wrong
-from overhand.documents.text import unix
+from overhand.documents.text import shorten, unix
 
 JSON_LIMIT = 256 * 1024 * 1024
 YAML_LIMIT = 8 * 1024 * 1024
@@ -20,21 +19,24 @@ EXPANDED = 100_000
 
 Path = tuple[str | int, ...]
 Locate = Callable[[Path], int | None]
+_HALF = re.compile("[\ud800-\udfff]")
+_ESCAPED_HALF = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+_BLANK = re.compile(r"[ \t\n\r]*")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:]')
+_FIX = "Correct the JSON there; commas stand between entries only, strings in double quotes."
 
 
 class Source:
     """What a text holds: its value, what is wrong with it, and where things stand."""
 
-    __slots__ = ("_locate", "eager", "problems", "value")
+    __slots__ = ("_locate", "problems", "value")
 
-    def __init__(
-        self, value: Any, problems: list[Problem], locate: Locate | None = None, *, eager: bool = False
-    ) -> None:
+    def __init__(self, value: Any, problems: list[Problem], locate: Locate | None = None) -> None:
         self.value = value
         self.problems = problems
         self._locate = locate
-        self.eager = eager
-        """Whether a line costs next to nothing, so that every node can know its own."""
 
     def line(self, path: Path) -> int | None:
         """The line on which the thing at this path stands, else that of what is around it."""
@@ -49,13 +51,13 @@ def load(text: str | bytes, name: str = "") -> Source:
         decoded, problems = _clean(text)
     if problems:
         return Source(None, problems)
-    from overhand.plans import jsonsource, yamlsource
+    from overhand.plans import yamlsource
 
     # JSON is nearly always YAML too, but is read a hundred times as fast.
     if name.lower().endswith(".json"):
-        return jsonsource.load(decoded)
+        return _load_json(decoded)
     if decoded.lstrip()[:1] in ("{", "["):
-        found = jsonsource.load(decoded)
+        found = _load_json(decoded)
         if not any(one.code == "plan-syntax" for one in found.problems):
             return found
         other = yamlsource.load(decoded)
@@ -108,49 +110,155 @@ def syntax(kind: str, message: str, line: int | None, fix: str) -> Problem:
     return wrong("plan-syntax", f"This is not valid {kind}: {message}.", line, fix)
 
 
-class Newlines:
-    """From a place in a text to the number of its line."""
+# JSON
 
-    __slots__ = ("_ends", "_text")
+
+def _load_json(text: str) -> Source:
+    """The values of a JSON text, or why it is none."""
+    twice = False
+
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal twice
+        found = dict(pairs)
+        twice = twice or len(found) < len(pairs)
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=object_of, parse_constant=_refuse, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        said = f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
+        return Source(None, [syntax("JSON", said, error.lineno, _FIX)])
+    except RecursionError:
+        return Source(None, [_deep(text)])
+    except ValueError as error:
+        return Source(None, [_number(error, text)])
+    depth, halves = _walk(value)
+    if halves and (half := _ESCAPED_HALF.search(text)):
+        message = "A string holds half a pair of characters, which cannot be written as UTF-8."
+        line = text.count("\n", 0, half.start()) + 1
+        return Source(None, [wrong("plan-encoding", message, line, "Remove the lone \\ud… escape.")])
+    if depth > DEPTH:
+        return Source(None, [_deep(text)])
+    places = _Places(text)
+    return Source(value, _twice(text, places) if twice else [], places.line)
+
+
+def _walk(value: object) -> tuple[int, bool]:
+    """How deeply values are nested, and whether a string is half a pair of characters, as an escape can say."""
+    deepest, halves = 0, False
+    waiting = [(value, 1)]
+    while waiting:
+        one, depth = waiting.pop()
+        if isinstance(one, str):
+            halves = halves or (not one.isascii() and _HALF.search(one) is not None)
+        elif isinstance(one, (dict, list)):
+            deepest = max(deepest, depth)
+            waiting += [(part, depth + 1) for part in one]
+            if isinstance(one, dict):
+                waiting += [(part, depth + 1) for part in one.values()]
+    return deepest, halves
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"the number {word[:20]} cannot be held")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if abs(number) != float("inf") else _refuse(digits)
+
+
+def _number(error: ValueError, text: str) -> Problem:
+    """A number that cannot be held: where it stands is looked for, the parser does not say it."""
+    found = re.search(r"(?<![\w.\"])(?:-?Infinity|NaN|-?\d[\d.]*[eE]\+?\d{3,}|-?\d{309,})", text)
+    line = text.count("\n", 0, found.start()) + 1 if found else 1
+    said = str(error) if found is None or len(found[0]) < 100 else "a number has too many digits"
+    return syntax("JSON", said[:100], line, "Write a smaller number, or a string.")
+
+
+def _deep(text: str) -> Problem:
+    depth = at = 0
+    for found in _TOKEN.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > DEPTH:
+            at = found.start()
+            break
+    line = text.count("\n", 0, at) + 1
+    fix = "Put the value into a file and name it."
+    return wrong("plan-deep", f"Values are nested more than {DEPTH} deep.", line, fix)
+
+
+def _twice(text: str, places: _Places) -> list[Problem]:
+    """Every key that stands in an object which has it already."""
+    problems: list[Problem] = []
+    around: list[set[str]] = []
+    last, at = "", 0
+    for found in _TOKEN.finditer(text):
+        sign = found[0]
+        if sign in "{[":
+            around.append(set())
+        elif sign in "}]":
+            around.pop()
+        elif sign == ":":
+            if last in around[-1]:
+                key = shorten(json.loads(last), 60)
+                message = f"The key {key!r} occurs twice in one object."
+                problems.append(wrong("plan-key-twice", message, places.line_at(at), "Remove one of them."))
+            around[-1].add(last)
+        else:
+            last, at = sign, found.start()
+    return problems
+
+
+class _Places:
+    """Where the entries of a container begin; each container is stepped through once, the rest never."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._ends: Sequence[int] | None = None
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._known: dict[int, dict[str | int, tuple[int, int]]] = {}
+        self._scan = json.JSONDecoder().raw_decode
 
-    def line(self, offset: int) -> int:
+    def line(self, path: Path) -> int | None:
+        """The line of the key (or the entry of a list) at this path."""
+        start = value = self._skip(0)
+        for step in path:
+            found = self._entries(value).get(step)
+            if found is None:
+                break
+            start, value = found
+        return self.line_at(start)
+
+    def line_at(self, offset: int) -> int:
         """The line of the character at `offset`."""
-        if self._ends is None:
-            self._ends = [found.start() for found in re.finditer("\n", self._text)]
         return bisect_right(self._ends, offset - 1) + 1
 
+    def _skip(self, at: int) -> int:
+        return _BLANK.match(self._text, at).end()  # type: ignore[union-attr] # it matches everywhere
 
-def surrogates(value: object) -> bool:
-    """Whether a string in here is half a pair of characters (an escape can say so)."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            if not one.isascii() and _HALF.search(one):
-                return True
-        elif isinstance(one, dict):
-            waiting += one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
-    return False
+    def _entries(self, at: int) -> dict[str | int, tuple[int, int]]:
+        """By key or number: where the entry and where its value begins."""
+        if at not in self._known:
+            try:
+                self._known[at] = self._walk(at)
+            except (ValueError, IndexError, RecursionError):
+                self._known[at] = {}
+        return self._known[at]
 
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-@contextmanager
-def without_collecting(large: bool) -> Iterator[None]:
-    """A large plan is hundreds of thousands of values that all stay: searching them for garbage doubles the time."""
-    pause = large and gc.isenabled()
-    if pause:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if pause:
-            gc.enable()
+    def _walk(self, at: int) -> dict[str | int, tuple[int, int]]:
+        text, scan, skip = self._text, self._scan, self._skip
+        opened = text[at : at + 1]
+        found: dict[str | int, tuple[int, int]] = {}
+        if opened not in ("{", "["):
+            return found
+        at = skip(at + 1)
+        while text[at] not in "]}":
+            start, key = at, len(found)
+            if opened == "{":
+                key, at = scan(text, at)
+                at = skip(skip(at) + 1)
+            found.setdefault(key, (start, at))
+            at = skip(scan(text, at)[1])
+            if text[at] == ",":
+                at = skip(at + 1)
+        return found

@@ -41,7 +41,7 @@ def load(text: str) -> Source:
         value = None if reading.problems else reading.value(root)
     except RecursionError:
         return Source(None, [_deep(1)])
-    return Source(value, reading.problems, _Places(root).line, eager=True)
+    return Source(value, reading.problems, _Places(root).line)
 
 
 def _compose(text: str) -> Any:

@@ -11,7 +11,6 @@ import pytest
 from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, TooDeep
 from overhand.plans import node_task
 from overhand.plans.model import Node
-from overhand.plans.refs import Ref
 from overhand.policy import trust
 from overhand.runs import spending
 from plans.nodes.house import BY, agent, edge, plan_of
@@ -76,7 +75,7 @@ def test_nodes_that_differ_in_their_task_alone_are_told_the_rest_alike(house: Ho
     third = Node("c", "worker", task="Count the birds.", deliverables=("BIRDS.md",), **common)
     plan = plan_of(first, second, third)
     base = house.ground(plan)
-    together = node_task.drafts(base, [(node, {}, node.task) for node in plan.nodes.values()])
+    together = [node_task.draft(base, node, {}) for node in plan.nodes.values()]
     alone = [node_task.draft(house.ground(plan), node, {}) for node in plan.nodes.values()]
     assert together == alone
     assert node_task.refusals(base) == []
@@ -114,17 +113,6 @@ def test_a_big_input_is_referred_to_not_pasted(house: House) -> None:
     assert "`rows`: a list of 500" in inputs
     assert '"few"' in inputs
     assert json.loads(files["inputs.json"])["rows"] == rows
-
-
-def test_a_big_value_in_the_words_becomes_an_input(house: House) -> None:
-    rows = ["y" * 10] * 1000
-    known: dict[Ref, Any] = {Ref("collect", "rows"): rows, Ref("collect", "n"): 3}
-    node = Node("n", "worker", task="Count ${collect.rows}, expect ${collect.n}.", inputs={"n": "${collect.n}"})
-    inputs, words = node_task.resolved(node, known.__getitem__)
-    assert words == "Count `collect.rows` of inputs.json, expect 3."
-    assert inputs == {"n": 3, "collect.rows": rows}
-    same = Node("n", "worker", task="Count ${collect.rows}.", inputs={"all": "${collect.rows}"})
-    assert node_task.resolved(same, known.__getitem__) == ({"all": rows}, "Count `all` of inputs.json.")
 
 
 def test_a_node_without_words_gets_some(house: House) -> None:
@@ -248,8 +236,9 @@ def test_a_schema_by_its_file_is_taken_as_it_is_now(house: House) -> None:
 
 def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     plan = plan_of(*(Node(f"n{number}", "worker", task=f"Do part {number} of it.") for number in range(60)))
-    wanted = [(node, {"part": number}, "") for number, node in enumerate(plan.nodes.values())]
-    states = house.store.new_tasks(node_task.drafts(house.ground(plan), wanted), BY, start=False, pieces=[])
+    base = house.ground(plan)
+    drafts = [node_task.draft(base, node, {"part": number}) for number, node in enumerate(plan.nodes.values())]
+    states = house.store.new_tasks(drafts, BY, start=False, pieces=[])
     assert [state["node"] for state in states] == list(plan.nodes)
     read = [json.loads((house.folder(state) / "inputs.json").read_text()) for state in states]
     assert read == [{"part": number} for number in range(60)]

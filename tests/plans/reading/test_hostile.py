@@ -115,3 +115,22 @@ def test_thousands_of_slips() -> None:
 
 def test_short_reads_as_it_should_after_all() -> None:
     assert codes(SHORT) == []
+
+
+@pytest.mark.parametrize(
+    ("inner", "twice"),
+    [
+        ('"k": 1, "k": 2', True),
+        ('"k" : 1, "k"\n\t: 2', True),
+        ('"k" : 1, "l"\n:2, "m": "a : b"', False),
+        (r'"k": "he said \"k\": 1", "l": ":"', False),
+        (r'"k": "\"k\" :", "k": "x"', True),
+        (r'"k\\": 1, "l": "\":"', False),
+        (r'"k\\": 1, "k\\": "\":"', True),
+        (r'"k": "\\", "l": "\\\":"', False),
+        (r'"k": "\":\":", "k" : 0', True),
+    ],
+)
+def test_a_key_that_occurs_twice(inner: str, twice: bool) -> None:
+    text = f'{{"plan": "p", "nodes": {{"a": {{"agent": "w", "task": "Do the thing", "inputs": {{{inner}}}}}}}}}'
+    assert [one.code for one in read(text, "plan.json").problems] == ["plan-key-twice"] * twice

@@ -207,7 +207,8 @@ def test_escapes_and_what_is_no_reference() -> None:
         refs.Ref("a", "c.0"),
         refs.Ref("c"),
     ]
-    assert refs.malformed("${} ${a ${a b} ${a..b} $${") == [
+    text = "${} ${a ${a b} ${a..b} $${"
+    assert [text[start:] for ref, start, _ in refs.scan(text) if ref is None] == [
         "${} ${a ${a b} ${a..b} $${",
         "${a ${a b} ${a..b} $${",
         "${a b} ${a..b} $${",
