@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure import Row, median
 
-from overhand.plans.check import check
-from overhand.plans.match import AgentFacts
+from overhand.plans.check import AgentFacts, check
 from overhand.plans.reader import read
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from overhand.api.project import Project, Task
 from overhand.cli import helps
 from overhand.contracts import data
 from overhand.documents import control, problems
-from overhand.plans import codes, merge, progress
+from overhand.plans import findings, merge, progress
 from overhand.policy import config
 from overhand.policy.kinds import KINDS, NO_KIND
 from overhand.record import model
@@ -100,7 +100,7 @@ def control_codes() -> str:
 
 
 def plan_codes() -> str:
-    known = {**codes.CODES, **data.CODES, **merge.CODES}
+    known = {**findings.CODES, **data.CODES, **merge.CODES}
     return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in known.items()])
 
 

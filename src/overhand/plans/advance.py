@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.plans import commands, ending, ready
+from overhand.plans import commands, transitions
 from overhand.plans.commands import pending
 from overhand.plans.progress import (
     FINISHED,
@@ -79,7 +79,7 @@ def new_state(plan: Plan, limits: Limits = _NO_LIMITS) -> State:
         if spec.writes:
             node.lane = state.lanes.get(spec.writes) or state.lanes.setdefault(spec.writes, Lane(spec.writes))
     state.open = len(nodes)
-    ready.limit(state)
+    transitions.limit(state)
     return state
 
 
@@ -133,13 +133,13 @@ def _resumed(state: State, node: NodeState, event: Event, todo: list[Command]) -
     elif not node.approved and node.state in (PENDING, HELD) and event.attempt == node.attempt + 1:
         node.approved = True
         if node.state == HELD:
-            ready.queue(state, node, todo)
+            transitions.queue(state, node, todo)
             _settle(state, todo)
 
 
 def _usage(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
     if event.attempt == node.attempt and node.attempt and state.phase != FINISHED:
-        ready.spend(state, node, event.facts.get("tokens", 0))
+        transitions.spend(state, node, event.facts.get("tokens", 0))
         _watch_budget(state, todo)
 
 
@@ -150,7 +150,7 @@ def _ended(state: State, node: NodeState, event: Event, todo: list[Command]) -> 
     if attempt != node.attempt or node.state not in (STARTING, RUNNING, WAITING, STOPPING):
         return None
     if "tokens" in facts:
-        ready.spend(state, node, facts["tokens"])
+        transitions.spend(state, node, facts["tokens"])
     node.status = facts.get("status", "failed")
     node.result = facts.get("result")
     node.digest = facts.get("digest", "")
@@ -168,7 +168,7 @@ def _refused(state: State, node: NodeState, facts: Mapping[str, Any], todo: list
     """A person did not approve it; the next Notice is another one."""
     node.attempt += 1
     node.status = facts.get("status", "rejected")
-    ending.node_failed(state, node, facts.get("why", "") or "a person did not approve it", todo)
+    transitions.node_failed(state, node, facts.get("why", "") or "a person did not approve it", todo)
     _settle(state, todo)
 
 
@@ -181,7 +181,7 @@ def _verified(state: State, node: NodeState, event: Event, todo: list[Command]) 
         node.status = "failed"  # with a partial result the last hope is gone too
         why = facts.get("why", "") or "not verified"
         return _attempt_failed(state, node, why, whole and facts.get("again", True), todo)
-    ready.release(state, node)
+    transitions.release(state, node)
     node.state = VERIFIED
     node.why = ""
     state.verified += 1
@@ -189,12 +189,12 @@ def _verified(state: State, node: NodeState, event: Event, todo: list[Command]) 
     if not node.after:
         if state.phase == GOING and state.plan.merge.strategy == "first_wins":
             state.winner = node.spec.id
-            ending.halt(state, "won", "won", todo)
+            transitions.halt(state, "won", "won", todo)
     else:
         for other in node.after:
             other.missing -= 1
             if not other.missing and state.phase == GOING:
-                ready.queue(state, other, todo)
+                transitions.queue(state, other, todo)
     return _settle(state, todo) if state.ready or not state.live else None
 
 
@@ -202,12 +202,12 @@ def _stopped(state: State, node: NodeState, event: Event, todo: list[Command]) -
     if node.state != STOPPING or event.attempt != node.attempt:
         return
     if "tokens" in event.facts:
-        ready.spend(state, node, event.facts["tokens"])
+        transitions.spend(state, node, event.facts["tokens"])
     if node.status == "completed":
         node.state = VERIFYING
         todo.append(commands.verify(node))
         return
-    ready.release(state, node)
+    transitions.release(state, node)
     node.state = STOPPED
     state.open -= 1
     _settle(state, todo)
@@ -237,7 +237,7 @@ def _plan_started(state: State, event: Event, todo: list[Command]) -> None:
     state.phase = GOING
     state.status = state.why = state.outcome = ""
     if state.winner:
-        return ending.end(state, todo)  # only the merge is missing
+        return transitions.end(state, todo)  # only the merge is missing
     if again:
         _renew(state)
     if state.plan.timeout:
@@ -245,7 +245,7 @@ def _plan_started(state: State, event: Event, todo: list[Command]) -> None:
         todo.append(commands.set_timer(state))
     for node in state.order:
         if not node.missing and node.state == PENDING:
-            ready.queue(state, node, todo)
+            transitions.queue(state, node, todo)
     return _settle(state, todo)
 
 
@@ -271,25 +271,25 @@ def _cancel_requested(state: State, event: Event, todo: list[Command]) -> None:
     if event.attempt != state.run or state.phase == FINISHED:
         return
     if state.phase == GOING:
-        ending.halt(state, "cancelled", "cancelled", todo)
+        transitions.halt(state, "cancelled", "cancelled", todo)
         _settle(state, todo)
     else:
         state.outcome = state.why = "cancelled"
         if state.phase != HALTING:
-            ending.finish(state, "cancelled", todo)  # a merge that is on its way comes too late
+            transitions.finish(state, "cancelled", todo)  # a merge that is on its way comes too late
 
 
 def _limits_changed(state: State, event: Event, todo: list[Command]) -> None:
     facts, now = event.facts, state.limits
     state.limits = Limits(facts.get("max_parallel", now.max_parallel), facts.get("budget", now.budget))
-    ready.limit(state)
+    transitions.limit(state)
     _watch_budget(state, todo)
     _settle(state, todo)
 
 
 def _merged(state: State, event: Event, todo: list[Command]) -> None:
     if state.phase == MERGING and event.attempt == state.run:
-        ending.merged(state, event.facts.get("status", "completed"), event.facts.get("why", ""), todo)
+        transitions.merged(state, event.facts.get("status", "completed"), event.facts.get("why", ""), todo)
 
 
 _OF_PLAN: dict[str, Callable[[State, Event, list[Command]], None]] = {
@@ -308,14 +308,14 @@ def _attempt_failed(state: State, node: NodeState, why: str, again: bool, todo: 
     """Try again, or the fallback agent, or take the partial result; or the node has failed."""
     node.why = why
     if state.phase == GOING and again and _try_again(state, node):
-        ready.release(state, node)
-        ready.queue(state, node, todo)
+        transitions.release(state, node)
+        transitions.queue(state, node, todo)
     elif state.phase == GOING and node.status == "partial" and state.plan.failure.fallback == "partial":
         node.state = VERIFYING
         todo.append(commands.verify(node))
     else:
-        ready.release(state, node)
-        ending.node_failed(state, node, why, todo)
+        transitions.release(state, node)
+        transitions.node_failed(state, node, why, todo)
     _settle(state, todo)
 
 
@@ -343,13 +343,13 @@ def _watch_budget(state: State, todo: list[Command]) -> None:
 
 def _fall_short(state: State, why: str, todo: list[Command]) -> None:
     """The plan's budget or time is over; the policy says what becomes of the results that are there."""
-    ending.halt(state, "short" if state.plan.failure.policy == "continue" else "failed", why, todo)
+    transitions.halt(state, "short" if state.plan.failure.policy == "continue" else "failed", why, todo)
     _settle(state, todo)
 
 
 def _settle(state: State, todo: list[Command]) -> None:
     """Start what may start now, or end the plan if nothing is left."""
     if state.ready and state.phase == GOING:
-        ready.fill(state, todo)
+        transitions.fill(state, todo)
     if not state.live and (state.phase == HALTING or (state.phase == GOING and not state.open)):
-        ending.end(state, todo)
+        transitions.end(state, todo)

@@ -4,63 +4,25 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from overhand.contracts import expressions
 from overhand.documents.handoff import is_vague
-from overhand.documents.problems import Problem, by_line, warning, wrong
+from overhand.documents.problems import Problem, by_line
 from overhand.documents.text import one_line, shorten
-from overhand.plans import check_edges, check_graph, check_writers
-from overhand.plans.match import AgentFacts, best, nearest_able
+from overhand.plans import check_edges, check_graph
+from overhand.plans.findings import Findings, Places
 from overhand.plans.model import Node, Plan
-from overhand.plans.values import meant
 from overhand.record.model import say_duration
 
 TEMPLATES = ("standard", "parallel", "sequential")
-_SUGGESTIONS = 50
 
 
-class Places(Protocol):
-    """Where the parts of a plan stand; `reading.Lines` knows."""
+class AgentFacts(NamedTuple):
+    """What a plan needs to know of an agent."""
 
-    def plan(self, name: str = "", *more: str | int) -> int | None: ...
-
-    def node(self, id: str, name: str = "", *more: str | int) -> int | None: ...
-
-
-class Findings:
-    """What was found, with lines where somebody knows them."""
-
-    def __init__(self, plan: Plan, lines: Places | None) -> None:
-        self.plan = plan
-        self.lines = lines
-        self.problems: list[Problem] = []
-        self._unknown: dict[tuple[str, str], str] = {}
-
-    def wrong(self, code: str, message: str, line: int | None, fix: str) -> None:
-        """Note an error; what is nowhere in particular stands at the beginning."""
-        self.problems.append(wrong(code, message, line or self.of_plan(), fix))
-
-    def warn(self, code: str, message: str, line: int | None, fix: str) -> None:
-        """Note a warning."""
-        self.problems.append(warning(code, message, line or self.of_plan(), fix))
-
-    def of_node(self, id: str, name: str = "", *more: str | int) -> int | None:
-        """The line of a node's field."""
-        if self.lines is None:
-            return self.plan.nodes[id].at or None if id in self.plan.nodes else None
-        return self.lines.node(id, name, *more)
-
-    def of_plan(self, name: str = "", *more: str | int) -> int | None:
-        """The line of a field of the plan."""
-        return self.lines.plan(name, *more) if self.lines else None
-
-    def meant(self, kind: str, name: str, known: Iterable[str]) -> str:
-        """` Did you mean X?`: looked for once for each name, and not for hundreds."""
-        key = (kind, name)
-        if key not in self._unknown:
-            self._unknown[key] = meant(name, known) if len(self._unknown) < _SUGGESTIONS else ""
-        return self._unknown[key]
+    capabilities: tuple[str, ...] = ()
 
 
 def check(
@@ -81,7 +43,7 @@ def check(
     _nodes(found, agents)
     check_graph.check(found)
     check_edges.check(found)
-    check_writers.check(found)
+    check_graph.check_writers(found)
     _limits(found, depth, max_depth, budget)
     _merge(found)
     _failure(found, agents)
@@ -121,8 +83,8 @@ def _agent(found: Findings, node: Node, agents: Mapping[str, AgentFacts] | None)
         message = f"{node.id} names neither an agent nor capabilities."
         fix = _name_one(agents) if agents else "Add `agent: a-name`, or `capabilities: [what it takes]`."
         found.wrong("plan-agent-missing", message, found.of_node(node.id), fix)
-    elif agents is not None and not best(node.capabilities, agents):
-        name, lacking = nearest_able(node.capabilities, agents)
+    elif agents is not None and not _best(node.capabilities, agents):
+        name, lacking = _nearest_able(node.capabilities, agents)
         near = f"; {name} lacks {', '.join(lacking)}" if name else ""
         message = f"No agent has all that {node.id} needs ({', '.join(node.capabilities)}){near}."
         fix = "Name the agent with `agent:`, or add the capabilities to the agent's file."
@@ -273,3 +235,36 @@ def _workflow(found: Findings) -> None:
     if plan.budget is None and not any(node.budget for node in plan.nodes.values()):
         fix = "Add `token_budget: 50000` to the plan or to its nodes."
         found.warn("no-budget", "The workflow has no token budget.", None, fix)
+
+
+# which agent does a node that names none: one that has all the capabilities the node asks for
+
+
+def match(plan: Plan, agents: Mapping[str, AgentFacts]) -> Plan:
+    """The plan with an agent for every node that names none and for which there is one."""
+    found = {this: _best(node.capabilities, agents) for this, node in plan.nodes.items() if not node.agent}
+    if not any(found.values()):
+        return plan
+    nodes = {this: replace(node, agent=found[this]) if found.get(this) else node for this, node in plan.nodes.items()}
+    return replace(plan, nodes=nodes)
+
+
+def _best(wanted: Iterable[str], agents: Mapping[str, AgentFacts]) -> str:
+    """The agent that has everything wanted and the least beside it, by name where several do; "" for none."""
+    needs = _plain(wanted)
+    if not needs:
+        return ""
+    able = [(len(has), name) for name, facts in agents.items() if needs <= (has := _plain(facts.capabilities))]
+    return min(able)[1] if able else ""
+
+
+def _nearest_able(wanted: Iterable[str], agents: Mapping[str, AgentFacts]) -> tuple[str, list[str]]:
+    """Who has most of what is wanted, and what he lacks; "" where nobody has any of it."""
+    needs = _plain(wanted)
+    ranked = [(len(needs - _plain(facts.capabilities)), name) for name, facts in agents.items()]
+    lacking, name = min(ranked, default=(len(needs), ""))
+    return ("", sorted(needs)) if lacking == len(needs) else (name, sorted(needs - _plain(agents[name].capabilities)))
+
+
+def _plain(words: Iterable[str]) -> set[str]:
+    return {word.strip().lower().replace("_", "-").replace(" ", "-") for word in words}

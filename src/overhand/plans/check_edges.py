@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from overhand.contracts.types import kinds, mismatch
 from overhand.documents.text import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.contract import ALL, MERGE
+from overhand.plans.findings import Findings
 from overhand.plans.model import Interface, Node
-
-if TYPE_CHECKING:
-    from overhand.plans.check import Findings
 
 
 def check(found: Findings) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overhand.contracts.data import pick
 from overhand.errors import OverhandError, Refused
-from overhand.plans import custom_merge, receipts, record, refs
+from overhand.plans import custom_merge, formats, receipts, refs
 from overhand.plans.merge import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.policy import budget
@@ -62,7 +62,7 @@ def read_plan(store: Store, state: State) -> Plan:
             f"{PLAN_FILE} of task {state['handle'] or state['task_id']} is not the plan that was accepted.",
             "Run the plan's file anew: overhand plan run FILE",
         )
-    return record.load(json.loads(raw))
+    return formats.load(json.loads(raw))
 
 
 # one node

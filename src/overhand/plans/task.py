@@ -13,7 +13,7 @@ from overhand.documents import handoff as handoffs
 from overhand.documents.text import one_line
 from overhand.drafts import guards
 from overhand.errors import Busy, NotFound, OverhandError, Refused
-from overhand.plans import node_task, record, refs, results
+from overhand.plans import formats, node_task, refs, results
 from overhand.plans.progress import Event
 from overhand.plans.situations import attempt_of, is_unbegun, situation
 from overhand.plans.strategy import score
@@ -102,7 +102,7 @@ def _only_from_people(who: Caller, plan: Plan) -> None:
 
 def draft(store: Store, who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Draft:
     """The plan as a task: what it was read from, and what was read."""
-    raw = dumps(record.dump(plan)).encode("utf-8", "replace")
+    raw = dumps(formats.dump(plan)).encode("utf-8", "replace")
     handoff = handoffs.filled(handoffs.Handoff(task=plan.task.strip() or "A plan", context=_told(plan)), None)
     after = given.get("after")
     budget = given.get("budget") or (f"{plan.budget} tokens" if plan.budget else None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from overhand.documents.problems import Problem
-    from overhand.plans.match import AgentFacts
+    from overhand.plans.check import AgentFacts
     from overhand.plans.model import Plan
 
 SCHEMA = "overhand.plan/1"
@@ -106,7 +106,7 @@ def look_over(session: Session, given: Source, *, strict: bool = False, own: Ite
     found = read(given.raw, given.word)
     plan, problems = found.plan, list(found.problems)
     if plan is not None:
-        from overhand.plans.match import AgentFacts, match
+        from overhand.plans.check import AgentFacts, match
         from overhand.policy.caller import caller
 
         agents = {**facts(session), **{name: AgentFacts() for name in own}}
@@ -120,7 +120,7 @@ def facts(session: Session) -> Mapping[str, AgentFacts]:
     """What is known of every agent that a node can name."""
     from overhand.agents import files, installable
     from overhand.errors import OverhandError
-    from overhand.plans.match import AgentFacts
+    from overhand.plans.check import AgentFacts
     from overhand.policy import trust
 
     config = trust.settings(session.root)

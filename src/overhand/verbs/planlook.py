@@ -72,7 +72,7 @@ def show(session: Session, word: str, watch: bool = False, format: str = "text")
 
 def _document(session: Session, view: View, format: str) -> Row:
     """The output form, with the states and results of now."""
-    from overhand.plans import results, writer
+    from overhand.plans import formats, results
 
     rows: dict[str, Row] = {}
     for name, known in view.state.nodes.items():
@@ -83,10 +83,10 @@ def _document(session: Session, view: View, format: str) -> Row:
             rows[name]["result"] = {"summary": value.summary} if value.data is None else value.data
     own = session.store.state(view.task_id)
     status = own["status"] if own["status"] is not None else "running" if own["runs"] else "pending"
-    made = writer.written(view.plan, str(status), rows)
+    made = formats.written(view.plan, str(status), rows)
     head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own["handle"], "format": format}
     if format == "yaml":
-        return {**head, "plan": made, "text": writer.as_yaml(made), "raw": True}
+        return {**head, "plan": made, "text": formats.as_yaml(made), "raw": True}
     import json
 
     return {**head, "plan": made, "text": json.dumps(made, ensure_ascii=False, indent=2, default=str), "raw": True}

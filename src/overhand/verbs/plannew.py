@@ -15,7 +15,7 @@ from overhand.verbs.plan import SCHEMA, Source, facts, look_over
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.plans.match import AgentFacts
+    from overhand.plans.check import AgentFacts
 
 FOLDER = ".overhand/plans"
 _MOST = 2000  # characters of a task, as of any other

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from overhand.documents.problems import Problem, by_line, has_errors
-from overhand.plans.check import check
-from overhand.plans.codes import CODES
-from overhand.plans.match import AgentFacts
+from overhand.plans.check import AgentFacts, check
+from overhand.plans.findings import CODES
 from overhand.plans.reader import read
 from plans.checking.broken import BYTES, JSON, YAML
 from plans.reading.examples import AGENTS

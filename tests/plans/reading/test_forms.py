@@ -7,9 +7,8 @@ import json
 import pytest
 
 from overhand.documents.problems import has_errors
-from overhand.plans import record
-from overhand.plans.check import check
-from overhand.plans.match import AgentFacts
+from overhand.plans import formats
+from overhand.plans.check import AgentFacts, check
 from overhand.plans.model import Plan
 from overhand.plans.reader import read
 from overhand.plans.yamlsource import load
@@ -50,7 +49,7 @@ def test_json_says_the_same(name: str) -> None:
     value = load(ALL[name]).value
     for indent in (None, 2):
         as_json = plan_of(json.dumps(value, indent=indent), "plan.json")
-        both = [record.dump(one) for one in (as_json, plan_of(ALL[name]))]
+        both = [formats.dump(one) for one in (as_json, plan_of(ALL[name]))]
         for one in both:
             for node in one["nodes"]:
                 node.pop("at", None)

@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overhand.contracts.data import pick
-from overhand.plans import record, refs
-from overhand.plans.check import check
-from overhand.plans.codes import CODES
-from overhand.plans.match import AgentFacts
+from overhand.plans import formats, refs
+from overhand.plans.check import AgentFacts, check
+from overhand.plans.findings import CODES
 from overhand.plans.model import MERGES, POLICIES, RULES, Failure, Interface, Merge, Node, Plan
 from overhand.plans.reader import read
 from plans.reading.examples import ALL
@@ -88,7 +87,7 @@ QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], ma
 @QUIET
 @given(PLANS)
 def test_a_record_loses_nothing(plan: Plan) -> None:
-    assert record.load(json.loads(json.dumps(record.dump(plan)))) == plan
+    assert formats.load(json.loads(json.dumps(formats.dump(plan)))) == plan
 
 
 @QUIET
@@ -170,7 +169,7 @@ def test_any_value_behind_the_keys_can_be_read(value: dict[str, Any]) -> None:
     problems = [*found.problems, *(check(found.plan, None, lines=found.lines) if found.plan else [])]
     assert {one.code for one in problems} <= set(CODES)
     if found.plan:
-        assert record.load(json.loads(json.dumps(record.dump(found.plan)))) == found.plan
+        assert formats.load(json.loads(json.dumps(formats.dump(found.plan)))) == found.plan
 
 
 @QUIET

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from overhand.plans import skeleton
+from overhand.plans.formats import as_yaml, written
 from overhand.plans.model import STRATEGIES
 from overhand.plans.reader import read
-from overhand.plans.writer import as_yaml, written
 
 TASKS = [
     "Review the shop for security and speed",

@@ -1,6 +1,13 @@
-"""Every code that a problem of a plan can have, and what it means."""
+"""What a check of a plan finds: problems, each with its code and its line."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from overhand.documents.problems import Problem, warning, wrong
+from overhand.plans.model import Plan
+from overhand.plans.values import meant
 
 CODES: dict[str, str] = {
     # the file
@@ -50,3 +57,47 @@ CODES: dict[str, str] = {
     "no-deliverable": "a node is asked for nothing that could be checked",
     "no-budget": "the nodes of a workflow have no token budget",
 }
+_SUGGESTIONS = 50
+
+
+class Places(Protocol):
+    """Where the parts of a plan stand; `reader.Lines` knows."""
+
+    def plan(self, name: str = "", *more: str | int) -> int | None: ...
+
+    def node(self, id: str, name: str = "", *more: str | int) -> int | None: ...
+
+
+class Findings:
+    """What was found, with lines where somebody knows them."""
+
+    def __init__(self, plan: Plan, lines: Places | None) -> None:
+        self.plan = plan
+        self.lines = lines
+        self.problems: list[Problem] = []
+        self._unknown: dict[tuple[str, str], str] = {}
+
+    def wrong(self, code: str, message: str, line: int | None, fix: str) -> None:
+        """Note an error; what is nowhere in particular stands at the beginning."""
+        self.problems.append(wrong(code, message, line or self.of_plan(), fix))
+
+    def warn(self, code: str, message: str, line: int | None, fix: str) -> None:
+        """Note a warning."""
+        self.problems.append(warning(code, message, line or self.of_plan(), fix))
+
+    def of_node(self, id: str, name: str = "", *more: str | int) -> int | None:
+        """The line of a node's field."""
+        if self.lines is None:
+            return self.plan.nodes[id].at or None if id in self.plan.nodes else None
+        return self.lines.node(id, name, *more)
+
+    def of_plan(self, name: str = "", *more: str | int) -> int | None:
+        """The line of a field of the plan."""
+        return self.lines.plan(name, *more) if self.lines else None
+
+    def meant(self, kind: str, name: str, known: Iterable[str]) -> str:
+        """` Did you mean X?`: looked for once for each name, and not for hundreds."""
+        key = (kind, name)
+        if key not in self._unknown:
+            self._unknown[key] = meant(name, known) if len(self._unknown) < _SUGGESTIONS else ""
+        return self._unknown[key]
