@@ -1,21 +1,68 @@
-"""Aggregation: arrays one after the other, booleans by AND, objects deep, unequal values by a rule, all of it told."""
+"""Results of nodes combined: arrays one after the other, booleans by AND, objects deep, unequal values by a rule.
+
+Then the data take the form that the plan asks for in `final_output_format`. All of it is told: conflicts, and which
+nodes each field comes from.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from overhand.contracts.compare import canonical
-from overhand.plans.merged import Conflict, NodeResult
+from overhand.contracts.data import pick
+from overhand.contracts.types import optional, schema_of
+from overhand.documents.problems import Problem, warning
+from overhand.documents.text import one_line
+from overhand.plans import refs
 from overhand.plans.model import Merge
-
-Given = tuple[NodeResult, Any]
-"""A node and its value for one field."""
 
 ROOT = "$"
 NOTHING = object()
 """No value at all, where null is one."""
+GENERATED = "merge"
+"""Where a generated field comes from, in the provenance."""
+
+_GENERATED = re.compile(r"\(\s*generated\b", re.IGNORECASE)
+_BESIDE_FROM = frozenset(("from", "type", "description", "note", "optional", "required"))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What one node gave back."""
+
+    id: str
+    status: str
+    verified: bool = True
+    """Whether its data passed the contract, its edges and its checks."""
+    data: Any = None
+    summary: str = ""
+    at: float = 0.0
+    """When it ended."""
+    priority: str = "P2"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A field for which nodes gave different values, all of them, and which one was taken."""
+
+    field: str
+    values: tuple[tuple[str, Any], ...]
+    """Node and value, in the order of the plan."""
+    rule: str
+    taken: str = ""
+    """The node whose value was taken; "" where none was."""
+
+    def as_json(self) -> dict[str, object]:
+        """The conflict as result.json holds it."""
+        values = [{"node": node, "value": value} for node, value in self.values]
+        return {"field": self.field, "values": values, "rule": self.rule, "taken": self.taken or None}
+
+
+Given = tuple[NodeResult, Any]
+"""A node and its value for one field."""
 
 
 @dataclass(slots=True)
@@ -134,14 +181,14 @@ def _settle(total: Sum, said: Sequence[Given], path: str) -> Given | None:
     """The node whose value counts by the field's rule; recorded with everybody's value."""
     if path in total.unasked:
         return said[0]
-    rule = rule_of(total.merge, path)
+    rule = _rule_of(total.merge, path)
     winner = None if rule == "fail" else _PICKS[rule](said)
     values = tuple((node.id, value) for node, value in said)
     total.conflicts.append(Conflict(path or ROOT, values, rule, winner[0].id if winner else ""))
     return winner
 
 
-def rule_of(merge: Merge, path: str) -> str:
+def _rule_of(merge: Merge, path: str) -> str:
     """The rule of a field: its own, that of what it is part of, or the plan's."""
     at = path
     while at:
@@ -163,3 +210,150 @@ _PICKS: Mapping[str, Callable[[Sequence[Given]], Given]] = {
     "prefer_newer": lambda said: max(said, key=lambda one: one[0].at),
     "prefer_priority": lambda said: min(said, key=lambda one: one[0].priority),
 }
+RULES = (*_PICKS, "fail")
+
+
+# final_output_format
+
+
+@dataclass(slots=True)
+class Shaped:
+    """Data in the plan's own form, and what that took."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unfilled: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def shape(
+    wanted: Mapping[str, Any],
+    data: Any,
+    provenance: Mapping[str, tuple[str, ...]],
+    results: Sequence[NodeResult],
+) -> Shaped:
+    """The data as `final_output_format` wants them."""
+    shaped = Shaped()
+    nodes = {one.id: one for one in results}
+    for name, spec in wanted.items():
+        value, origin = _find(name, spec, data, nodes)
+        if value is NOTHING:
+            if not optional(spec):
+                shaped.unfilled.append(name)
+            continue
+        shaped.data[name] = value
+        path = below("", name)
+        shaped.provenance |= {path: origin} if isinstance(origin, tuple) else _renamed(provenance, origin, path)
+    shaped.problems += _unfilled(shaped.unfilled, data)
+    return shaped
+
+
+def _find(name: str, spec: Any, data: Any, nodes: Mapping[str, NodeResult]) -> tuple[Any, tuple[str, ...] | str]:
+    """A field's value, and the nodes it comes from or the merged field that it was."""
+    source = _source_of(spec)
+    if source:
+        value = NOTHING if source.node else _pick(data, source.field)
+        if value is not NOTHING:
+            return value, _path_of(data, source.field)
+        node, _, field = (source.node, "", source.field) if source.node else source.field.partition(".")
+        return (_pick(nodes[node].data, field) if node in nodes else NOTHING), (node,)
+    if _is_generated(name, spec):
+        return _summary(nodes.values()), (GENERATED,)
+    for candidate in (name, name.removeprefix("all_")):
+        value = _pick(data, candidate)
+        if value is not NOTHING:
+            return value, _path_of(data, candidate)
+    return (_summary(nodes.values()), (GENERATED,)) if name == "summary" else (NOTHING, "")
+
+
+def _is_generated(name: str, spec: Any) -> bool:
+    return isinstance(spec, str) and bool(_GENERATED.search(spec)) and name.endswith("summary")
+
+
+def generated(wanted: Mapping[str, Any]) -> frozenset[str]:
+    """The fields that the merge writes itself and nothing else of the format takes from the nodes."""
+    taken = {source.field.partition(".")[0] for spec in wanted.values() if (source := _source_of(spec))}
+    written = {name for name, spec in wanted.items() if _is_generated(name, spec)}
+    names = written - taken - {name.removeprefix("all_") for name in wanted if name not in written}
+    return frozenset(below("", name) for name in names)
+
+
+def _source_of(spec: Any) -> refs.Ref | None:
+    """The node or the field that an entry of the format names: `${node.field}`, `{from: field}`."""
+    given = spec.get("from") if _names_source(spec) else spec
+    if not isinstance(given, str):
+        return None
+    if "${" in given:
+        return next(iter(refs.find(given)), None)
+    return refs.Ref("", given.strip()) if given is not spec and given.strip() else None
+
+
+def _names_source(spec: Any) -> bool:
+    """`{from: x}`, which `{from: string, to: string}` is not."""
+    return isinstance(spec, Mapping) and "from" in spec and spec.keys() <= _BESIDE_FROM
+
+
+def _pick(data: Any, path: str) -> Any:
+    if isinstance(data, Mapping) and path in data:
+        return data[path]
+    if not path:
+        return NOTHING if data is None else data
+    try:
+        return pick(data, path)
+    except LookupError:
+        return NOTHING
+
+
+def _path_of(data: Any, field: str) -> str:
+    """The path in a provenance of a field that is there; a name with a dot may be one field or several."""
+    path, at = "", data
+    for name in (field,) if isinstance(data, Mapping) and field in data else field.split("."):
+        listed = isinstance(at, list)
+        path = f"{path}[{int(name)}]" if listed else below(path, name)
+        at = at[int(name)] if listed else at[name]
+    return path
+
+
+def _renamed(known: Mapping[str, tuple[str, ...]], old: str, new: str) -> dict[str, tuple[str, ...]]:
+    """The lines of a provenance at and below a path, under another; without any, that of what it is part of."""
+    inside = (f"{old}.", f"{old}[")
+    found = {new + path[len(old) :]: nodes for path, nodes in known.items() if path == old or path.startswith(inside)}
+    if found:
+        return found
+    above = [path for path in known if old.startswith((f"{path}.", f"{path}["))]
+    return {new: known[max(above, key=len)] if above else known.get(ROOT, ())}
+
+
+def _unfilled(names: Sequence[str], data: Any) -> list[Problem]:
+    if not names:
+        return []
+    has = ", ".join(data) if isinstance(data, Mapping) and data else "no fields"
+    one = "Nothing was found for " + ", ".join(names)
+    fix = f"Name the source, such as `{names[0]}: {{from: field}}`; the merged data have {has}."
+    return [warning("merge-unfilled", f"{one}, which final_output_format asks for.", fix=fix)]
+
+
+def _summary(results: Iterable[NodeResult]) -> str:
+    """The nodes' summaries as one text, one line each."""
+    return "\n".join(f"{one.id}: {_said(one)}" for one in results)
+
+
+def _said(one: NodeResult) -> str:
+    text = one.summary
+    if not text and isinstance(one.data, Mapping) and isinstance(one.data.get("summary"), str):
+        text = one.data["summary"]
+    text = one_line(text.strip())
+    if one.status != "completed":
+        return f"{one.status}. {text}".strip() if text else one.status
+    return text or "completed"
+
+
+def types_of(wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The schemas of the format's fields, as far as its words say something."""
+    found = {}
+    for name, spec in wanted.items():
+        words = spec.get("type") if _names_source(spec) else spec
+        schema = {} if isinstance(words, str) and "${" in words else schema_of(words)
+        if schema:
+            found[name] = schema
+    return found

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from overhand.plans import refs
-from overhand.plans.model import MERGES, POLICIES, RULES, STRATEGIES, Failure, Interface, Merge, Node
+from overhand.plans.combine import RULES
+from overhand.plans.merge import MERGES
+from overhand.plans.model import POLICIES, STRATEGIES, Failure, Interface, Merge, Node
 from overhand.plans.source import Path
 from overhand.plans.values import AGENT, Gather
 

@@ -13,7 +13,8 @@ from typing import Any
 from overhand.documents.text import one_line, shorten
 from overhand.plans import refs
 from overhand.plans.fields import make_node, read_node, read_plan, settled, spoken
-from overhand.plans.model import MERGES, RESERVED, Merge, Node, Plan
+from overhand.plans.merge import MERGES
+from overhand.plans.model import RESERVED, Merge, Node, Plan
 from overhand.plans.source import Path
 from overhand.plans.values import ID, Gather, meant
 

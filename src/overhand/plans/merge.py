@@ -1,19 +1,20 @@
-"""Merging: the nodes' results as one, by the plan's strategy, and in the form that the plan asks for."""
+"""Merging: the nodes' results as one, by the plan's strategy, and in the form that the plan asks for.
+
+A strategy is one entry of `MERGES`. Only winning early (`first_wins`) is known elsewhere: `advance` stops the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from overhand.contracts.compare import canonical, compare
 from overhand.documents.problems import Problem, warning, wrong
-from overhand.plans import combine, shape
+from overhand.plans import combine
+from overhand.plans.combine import Conflict, NodeResult
 from overhand.plans.contract import ALL, MERGE
-from overhand.plans.merged import Conflict, Merged, NodeResult, Variant
 from overhand.plans.model import Plan
-
-__all__ = ["CODES", "Conflict", "Merged", "NodeResult", "Variant", "members", "merge", "sinks"]
 
 CODES = {
     "merge-nothing": "No node gave anything that could be merged.",
@@ -30,18 +31,66 @@ UNSET: Any = object()
 """No custom data, where null would be some."""
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What some nodes agree on."""
+
+    nodes: tuple[str, ...]
+    data: Any
+
+    def as_json(self) -> dict[str, object]:
+        """The variant as result.json holds it."""
+        return {"nodes": list(self.nodes), "data": self.data}
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The results as one."""
+
+    data: Any
+    status: str = "completed"
+    """completed, partial (something is missing), blocked (no majority) or failed."""
+    conflicts: tuple[Conflict, ...] = ()
+    provenance: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per field path the nodes it comes from; a path stands for everything below it that has no line of its own."""
+    variants: tuple[Variant, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unfilled: tuple[str, ...] = ()
+    """Fields of final_output_format that nothing could be found for."""
+    missing: tuple[str, ...] = ()
+    """Nodes that were to be merged and gave nothing."""
+
+    def as_json(self) -> dict[str, object]:
+        """The merge as result.json holds it, without what is empty."""
+        shown: dict[str, object] = {"status": self.status, "data": self.data}
+        rows = {
+            "conflicts": [one.as_json() for one in self.conflicts],
+            "provenance": {path: list(nodes) for path, nodes in self.provenance.items()},
+            "variants": [one.as_json() for one in self.variants],
+            "problems": [one.as_json() for one in self.problems],
+            "unfilled": list(self.unfilled),
+            "missing": list(self.missing),
+        }
+        return {**shown, **{name: value for name, value in rows.items() if value}}
+
+
 def merge(plan: Plan, results: Sequence[NodeResult], custom: Any = UNSET) -> Merged:
     """The results as one; `custom` is what the plan's own function or command made of them."""
     given = {one.id: one for one in results}
-    ids = members(plan)
-    ordered = [given[name] for name in ids if name in given]
+    strategy = _strategy(plan)
+    ids = strategy.members(plan)
     problems: list[Problem] = []
-    usable = [one for one in ordered if _counts(one, problems)]
+    usable = [given[name] for name in ids if name in given and _counts(given[name], problems)]
     counted = {one.id for one in usable}
     missing = tuple(name for name in ids if name not in counted)
-    found = _merged(plan, usable, custom)
-    problems += _missing(plan, missing, given)
-    status = "partial" if found.status == "completed" and _short(plan, usable, missing) else found.status
+    if usable or not strategy.needs_results:
+        found = strategy.merge(plan, usable, custom)
+    else:
+        found = _failed("merge-nothing", "No node gave data that could be merged.")
+    if strategy.warns:
+        problems += [_missing(name, given.get(name)) for name in missing]
+    short = strategy.needs_all and (missing or any(one.status != "completed" for one in usable))
+    status = "partial" if found.status == "completed" and short else found.status
     found = replace(found, status=status, missing=missing, problems=(*problems, *found.problems))
     if not plan.merge.shape or status not in USABLE:
         return found
@@ -50,29 +99,26 @@ def merge(plan: Plan, results: Sequence[NodeResult], custom: Any = UNSET) -> Mer
     return _in_form(plan, found, [told[name] for name in plan.nodes if name in told])
 
 
+def members(plan: Plan) -> tuple[str, ...]:
+    """The nodes whose results are merged."""
+    return _strategy(plan).members(plan)
+
+
 def sinks(plan: Plan) -> tuple[str, ...]:
     """The nodes that no other node waits for."""
     needed = {need for node in plan.nodes.values() for need in node.needs}
     return tuple(name for name in plan.nodes if name not in needed)
 
 
-def members(plan: Plan) -> tuple[str, ...]:
-    """The nodes whose results are merged.
-
-    Winners and the ends of chains are sinks. Otherwise those with an interface to `merge` count; without any,
-    a vote is among the sinks, and everything else takes all nodes.
-    """
-    strategy = plan.merge.strategy
-    if strategy in ("first_wins", "sequential") or (strategy == "custom" and not _has_code(plan)):
-        return sinks(plan)
+def _declared(plan: Plan) -> tuple[str, ...]:
+    """Those with an interface to `merge`; without any, all nodes."""
     sources = {one.source for one in plan.interfaces if one.target == MERGE}
-    if sources and ALL not in sources:
-        return tuple(name for name in plan.nodes if name in sources)
-    return sinks(plan) if strategy == "consensus" and not sources else tuple(plan.nodes)
+    return tuple(name for name in plan.nodes if name in sources or not sources or ALL in sources)
 
 
-def _has_code(plan: Plan) -> bool:
-    return bool(plan.merge.function or plan.merge.command)
+def _voters(plan: Plan) -> tuple[str, ...]:
+    """Those with an interface to `merge`; without any, the sinks."""
+    return _declared(plan) if any(one.target == MERGE for one in plan.interfaces) else sinks(plan)
 
 
 def _counts(one: NodeResult, problems: list[Problem]) -> bool:
@@ -87,49 +133,24 @@ def _counts(one: NodeResult, problems: list[Problem]) -> bool:
     return True
 
 
-def _missing(plan: Plan, missing: Sequence[str], given: dict[str, NodeResult]) -> list[Problem]:
-    if plan.merge.strategy == "first_wins":
-        return []
-    found = []
-    for name in missing:
-        one = given.get(name)
-        why = "has no result" if one is None else "returned no data" if one.status in USABLE else f"is {one.status}"
-        found.append(warning("merge-missing", f"{name} {why}, so nothing of it was merged."))
-    return found
+def _missing(name: str, one: NodeResult | None) -> Problem:
+    why = "has no result" if one is None else "returned no data" if one.status in USABLE else f"is {one.status}"
+    return warning("merge-missing", f"{name} {why}, so nothing of it was merged.")
 
 
-def _short(plan: Plan, usable: Sequence[NodeResult], missing: Sequence[str]) -> bool:
-    """Whether something is missing; a winner and a majority are whole without the others."""
-    if plan.merge.strategy in ("first_wins", "consensus"):
-        return False
-    return bool(missing) or any(one.status != "completed" for one in usable)
+def _failed(code: str, message: str, fix: str = "") -> Merged:
+    return Merged(None, "failed", problems=(wrong(code, message, fix=fix),))
 
 
-def _merged(plan: Plan, usable: Sequence[NodeResult], custom: Any) -> Merged:
-    strategy = plan.merge.strategy
-    if strategy == "custom" and _has_code(plan):
-        return _custom(plan, custom)
-    if not usable:
-        return Merged(None, "failed", problems=(wrong("merge-nothing", "No node gave data that could be merged."),))
-    if strategy == "first_wins":
-        return _first(usable)
-    if strategy == "consensus":
-        return _consensus(plan, usable)
-    found = _aggregate(plan, usable)
-    if strategy != "custom":
-        return found
-    message = "The custom merge has neither function nor command; what the last nodes gave was taken."
-    fix = "Add `function: module:name` or `command: [...]` to the merge, or write `strategy: sequential`."
-    return replace(found, problems=(*found.problems, warning("merge-custom", message, fix=fix)))
+# the strategies
 
 
-def _aggregate(plan: Plan, usable: Sequence[NodeResult]) -> Merged:
-    total = combine.Sum(plan.merge, shape.generated(plan.merge.shape))
+def _aggregate(plan: Plan, usable: Sequence[NodeResult], _: Any) -> Merged:
+    total = combine.Sum(plan.merge, combine.generated(plan.merge.shape))
     try:
         data = combine.combine(total, [(one, one.data) for one in usable])
     except (RecursionError, ValueError):  # each was JSON: only the depth of all together can be too much
-        message = "The data are nested too deeply to be merged."
-        return Merged(None, "failed", problems=(wrong("merge-not-json", message, fix="Return flatter data."),))
+        return _failed("merge-not-json", "The data are nested too deeply to be merged.", "Return flatter data.")
     failed = [one for one in total.conflicts if not one.taken]
     problems = tuple(_unsolved(one) for one in failed)
     status = "failed" if failed else "completed"
@@ -144,46 +165,83 @@ def _unsolved(one: Conflict) -> Problem:
     return wrong("merge-conflict", f"{one.field}: {nodes} gave different values, and its rule is fail.", fix=fix)
 
 
-def _first(usable: Sequence[NodeResult]) -> Merged:
+def _first(_: Plan, usable: Sequence[NodeResult], __: Any) -> Merged:
     fit = [one for one in usable if one.status == "completed" and one.verified]
     if not fit:
-        message = "No node completed with a verified result."
-        return Merged(None, "failed", problems=(wrong("merge-nothing", message),))
+        return _failed("merge-nothing", "No node completed with a verified result.")
     winner = min(fit, key=lambda one: one.at)
     return Merged(winner.data, provenance=_whole(winner.data, (winner.id,)))
 
 
-def _consensus(plan: Plan, usable: Sequence[NodeResult]) -> Merged:
+def _consensus(plan: Plan, usable: Sequence[NodeResult], _: Any) -> Merged:
     groups: dict[str, list[NodeResult]] = {}
     for one in usable:
         groups.setdefault(canonical(one.data), []).append(one)
     ranked = sorted(groups.values(), key=len, reverse=True)
     variants = tuple(Variant(tuple(one.id for one in group), group[0].data) for group in ranked)
-    declared = len(members(plan))
+    declared = len(_voters(plan))
     best = ranked[0]
-    if enough(len(best), declared, plan.merge.quorum):
+    if _enough(len(best), declared, plan.merge.quorum):
         status = "completed" if any(one.status == "completed" for one in best) else "partial"
         return Merged(best[0].data, status, (), _whole(best[0].data, variants[0].nodes), variants)
-    needed = next((count for count in range(1, declared + 1) if enough(count, declared, plan.merge.quorum)), declared)
+    needed = next((count for count in range(1, declared + 1) if _enough(count, declared, plan.merge.quorum)), declared)
     message = f"{len(best)} of {declared} nodes agree at most, {needed} are needed."
     fix = "Compare the variants, then decide, or run the nodes that differ again."
     return Merged(None, "blocked", variants=variants, problems=(wrong("merge-no-majority", message, fix=fix),))
 
 
-def enough(agreeing: int, declared: int, quorum: float) -> bool:
+def _enough(agreeing: int, declared: int, quorum: float) -> bool:
     """Whether so many of the declared nodes are more than the quorum; a quorum of 1 means all of them."""
     return agreeing > declared * quorum or (quorum >= 1 and agreeing == declared)
 
 
-def _custom(plan: Plan, custom: Any) -> Merged:
+def _custom(plan: Plan, _: Sequence[NodeResult], custom: Any) -> Merged:
     if custom is UNSET:
         name = plan.merge.function or " ".join(plan.merge.command)
-        return Merged(None, "failed", problems=(wrong("merge-custom", f"The custom merge `{name}` gave no data."),))
+        return _failed("merge-custom", f"The custom merge `{name}` gave no data.")
     try:
         canonical(custom)
     except ValueError as error:
-        return Merged(None, "failed", problems=(wrong("merge-not-json", f"The custom merge's data: {error}."),))
-    return Merged(custom, provenance=_whole(custom, (shape.GENERATED,)))
+        return _failed("merge-not-json", f"The custom merge's data: {error}.")
+    return Merged(custom, provenance=_whole(custom, (combine.GENERATED,)))
+
+
+def _custom_without_code(plan: Plan, usable: Sequence[NodeResult], custom: Any) -> Merged:
+    found = _aggregate(plan, usable, custom)
+    message = "The custom merge has neither function nor command; what the last nodes gave was taken."
+    fix = "Add `function: module:name` or `command: [...]` to the merge, or write `strategy: sequential`."
+    return replace(found, problems=(*found.problems, warning("merge-custom", message, fix=fix)))
+
+
+class Strategy(NamedTuple):
+    """What a merge strategy does."""
+
+    merge: Callable[[Plan, Sequence[NodeResult], Any], Merged]
+    """One result from those that can be used; the third is what the plan's own code made of them."""
+    members: Callable[[Plan], tuple[str, ...]]
+    """The nodes whose results are merged."""
+    needs_all: bool = True
+    """Whether it is partial where one of them gave nothing, or not all; a winner and a majority are whole without."""
+    warns: bool = True
+    """Whether it warns of those that gave nothing."""
+    needs_results: bool = True
+    """Whether it fails where none of them gave anything; the plan's own code decides that itself."""
+
+
+MERGES = {
+    "aggregate": Strategy(_aggregate, _declared),
+    "consensus": Strategy(_consensus, _voters, needs_all=False),
+    "custom": Strategy(_custom, _declared, needs_results=False),
+    "first_wins": Strategy(_first, sinks, needs_all=False, warns=False),
+    "sequential": Strategy(_aggregate, sinks),
+}
+_WITHOUT_CODE = Strategy(_custom_without_code, sinks)
+
+
+def _strategy(plan: Plan) -> Strategy:
+    if plan.merge.strategy == "custom" and not (plan.merge.function or plan.merge.command):
+        return _WITHOUT_CODE
+    return MERGES.get(plan.merge.strategy, MERGES["aggregate"])
 
 
 def _whole(data: Any, nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -195,9 +253,9 @@ def _whole(data: Any, nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 def _in_form(plan: Plan, found: Merged, results: Sequence[NodeResult]) -> Merged:
     """The merge in the plan's form; if nothing of the form can be filled, the data stay as they are."""
-    shaped = shape.shape(plan.merge.shape, found.data, found.provenance, results)
+    shaped = combine.shape(plan.merge.shape, found.data, found.provenance, results)
     problems = list(shaped.problems)
-    for name, schema in shape.types_of(plan.merge.shape).items():
+    for name, schema in combine.types_of(plan.merge.shape).items():
         if name in shaped.data:
             problems += compare(schema, shaped.data[name], name, "final_output_format: ", "merge-mismatch")
     status = "partial" if any(one.level == "error" for one in problems) else found.status

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STRATEGIES = ("parallel", "sequential", "pipeline", "fan-out-fan-in")
-MERGES = ("aggregate", "consensus", "custom", "first_wins", "sequential")
 POLICIES = ("abort", "continue", "retry")
-RULES = ("prefer_first", "prefer_last", "prefer_longer", "prefer_newer", "prefer_priority", "fail")
 RESERVED = ("all_subtasks", "merge")
 
 

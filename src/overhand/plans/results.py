@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from overhand.contracts.data import pick
 from overhand.errors import OverhandError, Refused
 from overhand.plans import custom_merge, formats, receipts, refs
-from overhand.plans.merge import NodeResult
+from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.policy import budget
 from overhand.record import log, model

@@ -15,7 +15,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from overhand.plans.model import MERGES, POLICIES, STRATEGIES, Failure, Merge, Node, Plan
+from overhand.plans.merge import MERGES
+from overhand.plans.model import POLICIES, STRATEGIES, Failure, Merge, Node, Plan
 from overhand.plans.progress import EVENTS, Event, Limits
 from plans.advance.executor import FILES, Executor, snapshot
 
@@ -51,7 +52,7 @@ def plans(draw: Callable[[Any], Any]) -> Plan:
     return Plan(
         task="anything",
         nodes={node.id: node for node in draw(st.permutations(nodes))},
-        merge=Merge(strategy=draw(SOME(MERGES))),
+        merge=Merge(strategy=draw(SOME(sorted(MERGES)))),
         failure=Failure(policy=draw(SOME(POLICIES)), max_retries=draw(st.integers(0, 2)), fallback=fallback),
         strategy=draw(SOME(("", *STRATEGIES))),
         max_parallel=draw(SIZES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from overhand.plans.merge import NodeResult
+from overhand.plans.combine import NodeResult
 from overhand.plans.model import Interface, Merge, Node, Plan
 
 ISSUES = "array of {severity, file, line, description}"

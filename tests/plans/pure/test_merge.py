@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from overhand.plans.merge import Conflict, Merged, members, merge
+from overhand.plans.combine import Conflict
+from overhand.plans.merge import Merged, members, merge
 from overhand.plans.model import Interface, Merge, Node
 from plans.pure.examples import plan, result, voters
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overhand.contracts.compare import canonical, same
-from overhand.plans.combine import below
-from overhand.plans.merge import CODES, Merged, NodeResult, merge
-from overhand.plans.model import MERGES, RULES, Merge, Node, Plan
+from overhand.plans.combine import RULES, NodeResult, below
+from overhand.plans.merge import CODES, MERGES, Merged, merge
+from overhand.plans.model import Merge, Node, Plan
 
 # Results are small trees of JSON: what takes long to draw is a busy machine, not a fault.
 calmly = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,7 +42,7 @@ RESULTS = st.lists(
 )
 MERGE = st.builds(
     Merge,
-    strategy=st.sampled_from(MERGES),
+    strategy=st.sampled_from(sorted(MERGES)),
     rule=st.sampled_from(RULES),
     rules=st.dictionaries(st.sampled_from(["x", "y.x", "issues", '["a.b"]']), st.sampled_from(RULES), max_size=2),
     dedupe=st.booleans(),
