@@ -5,16 +5,19 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overhand.contracts import expressions
 from overhand.documents.handoff import is_vague
 from overhand.documents.problems import Problem, by_line
 from overhand.documents.text import one_line, shorten
-from overhand.plans import check_edges, check_graph
-from overhand.plans.findings import Findings, Places
+from overhand.plans import check_graph
+from overhand.plans.findings import Findings
 from overhand.plans.model import Node, Plan
 from overhand.record.model import say_duration
+
+if TYPE_CHECKING:
+    from overhand.plans.reader import Lines
 
 TEMPLATES = ("standard", "parallel", "sequential")
 
@@ -29,7 +32,7 @@ def check(
     plan: Plan,
     agents: Mapping[str, AgentFacts] | None = None,
     *,
-    lines: Places | None = None,
+    lines: Lines | None = None,
     depth: int = 1,
     max_depth: int = 3,
     budget: int | None = None,
@@ -42,7 +45,7 @@ def check(
     found = Findings(plan, lines)
     _nodes(found, agents)
     check_graph.check(found)
-    check_edges.check(found)
+    check_graph.check_interfaces(found)
     check_graph.check_writers(found)
     _limits(found, depth, max_depth, budget)
     _merge(found)

@@ -1,18 +1,18 @@
-"""How nodes hang together: dependencies and references that exist, no circle among them, and an order among writers.
-
-Nodes that write the same files without waiting for each other are run one after the other.
-"""
+"""How nodes hang together: dependencies, references and interfaces that fit, no circles, and an order among writers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
-from overhand.contracts.types import kinds_of, schema_of
+from overhand.contracts.types import kinds, kinds_of, mismatch, schema_of
 from overhand.documents.text import one_line, shorten
 from overhand.plans import refs
+from overhand.plans.contract import ALL, MERGE
 from overhand.plans.findings import Findings
-from overhand.plans.model import RESERVED, Node
+from overhand.plans.model import RESERVED, Interface, Node
+from overhand.plans.order import cycles, dependencies, in_order
 from overhand.plans.writers import meet, parts_of
 
 _SHOWN = 12
@@ -35,11 +35,6 @@ def check(found: Findings) -> None:
         _text(found, node, "context", node.context)
     for cycle in cycles(dependencies(nodes)):
         _cycle(found, cycle)
-
-
-def dependencies(nodes: Mapping[str, Node]) -> dict[str, Sequence[str]]:
-    """What each node waits for, without what does not exist."""
-    return {this: [name for name in node.needs if name in nodes] for this, node in nodes.items()}
 
 
 def _dependency(found: Findings, node: Node, name: str) -> None:
@@ -119,96 +114,143 @@ def _cycle(found: Findings, cycle: Sequence[str]) -> None:
     found.wrong("plan-cycle", message, found.of_node(cycle[0], "needs"), fix)
 
 
-def cycles(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """For every knot of nodes that wait for each other one shortest circle through its first node."""
-    left = _peeled(needs)[1]
-    return [circle for knot in _knots(needs, set(left)) if (circle := _circle(needs, knot))] if left else []
+# interfaces: both ends exist, and what one node gives fits what the other takes
 
 
-def in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Every node behind those it waits for; what is knotted, or behind a knot, comes last."""
-    order, left = _peeled(needs)
-    return order + left
+def check_interfaces(found: Findings) -> None:
+    """Every interface of the plan."""
+    nodes = found.plan.nodes
+    for number, edge in enumerate(found.plan.interfaces):
+        source, target = nodes.get(edge.source), nodes.get(edge.target)
+        if source is not None and target is not None and source is not target:
+            _between(found, number, edge, source, target)
+            continue
+        known = (source is not None or edge.source == ALL) and (target is not None or edge.target == MERGE)
+        if not known or edge.source == edge.target:
+            _ends(found, number, edge)
+        elif target is None:
+            _to_merge(found, number, edge, [source] if source is not None else list(nodes.values()))
+        else:
+            for one in nodes.values():
+                if one is not target:
+                    _between(found, number, edge, one, target)
 
 
-def _peeled(needs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
-    """What could run, in an order in which it could, and what is left when it has."""
-    waiting = {this: len(names) for this, names in needs.items()}
-    after: dict[str, list[str]] = {}
-    for this, names in needs.items():
-        for name in names:
-            after.setdefault(name, []).append(this)
-    order = [this for this, count in waiting.items() if not count]
-    for this in order:  # it grows while it is walked along
-        for other in after.get(this, ()):
-            waiting[other] -= 1
-            if not waiting[other]:
-                order.append(other)
-    return order, [this for this, count in waiting.items() if count] if len(order) < len(needs) else []
+def _edge_line(found: Findings, number: int, *more: str | int) -> int | None:
+    return found.of_plan("interfaces", number, *more)
 
 
-def _knots(needs: Mapping[str, Sequence[str]], left: set[str]) -> list[list[str]]:
-    """The strongly connected parts of what is left (Tarjan, without recursion), in the file's order."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    place: dict[str, int] = {}
-    found: list[list[str]] = []
-    work: list[tuple[str, Iterator[str]]] = []
-
-    def enter(this: str) -> None:
-        index[this] = low[this] = len(index)
-        place[this] = len(stack)
-        stack.append(this)
-        work.append((this, iter(needs[this])))
-
-    for root in needs:
-        if root in left and root not in index:
-            enter(root)
-        while work:
-            this, others = work[-1]
-            for other in others:
-                if other in left and other not in index:
-                    enter(other)
-                    break
-                if other in place:
-                    low[this] = min(low[this], index[other])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[this])
-                if low[this] == index[this]:
-                    found.append(knot := stack[place[this] :])
-                    del stack[place[this] :]
-                    for one in knot:
-                        del place[one]
-    order = {this: number for number, this in enumerate(needs)}
-    knots = (sorted(knot, key=order.__getitem__) for knot in found if len(knot) > 1)
-    return sorted(knots, key=lambda knot: order[knot[0]])
+def _ends(found: Findings, number: int, edge: Interface) -> None:
+    """An end that is no node, or both the same."""
+    nodes = found.plan.nodes
+    for key, name, word in (("from", edge.source, ALL), ("to", edge.target, MERGE)):
+        if name not in nodes and name != word:
+            said = shorten(one_line(name), 60)
+            message = f"The interface goes {key} {said}, which is no node."
+            message += found.meant(f"end {key}", name, chain(nodes, (word,)))
+            fix = f"Name a node of this plan, or `{word}`."
+            found.wrong("plan-node-unknown", message, _edge_line(found, number, key), fix)
+    if edge.source == edge.target and edge.source in nodes:
+        message = f"The interface goes from {edge.source} to itself."
+        found.wrong("plan-ref-self", message, _edge_line(found, number), "Name two different nodes.")
 
 
-def _circle(needs: Mapping[str, Sequence[str]], knot: Sequence[str]) -> list[str]:
-    """The shortest way from the knot's first node back to it."""
-    first, inside = knot[0], set(knot)
-    came: dict[str, str] = {}
-    edge = [first]
-    while edge:
-        following: list[str] = []
-        for this in edge:
-            for other in needs[this]:
-                if other == first:
-                    path = [this]
-                    while path[-1] != first:
-                        path.append(came[path[-1]])
-                    return path[::-1]
-                if other in inside and other not in came:
-                    came[other] = this
-                    following.append(other)
-        edge = following
-    return []
+def _to_merge(found: Findings, number: int, edge: Interface, sources: list[Node]) -> None:
+    """What is merged must be an output of every source."""
+    for key, words in edge.format.items():
+        for source in sources:
+            if source.outputs:
+                _fits(found, number, edge, source, key, key, words)
+    for name in edge.required:
+        first = name.partition(".")[0]
+        if first in edge.format:
+            continue
+        for source in sources:
+            if source.outputs and first not in source.outputs and not _has_array(source, edge, {}):
+                _lacks(found, number, edge, source, first)
 
 
-# writers
+def _between(found: Findings, number: int, edge: Interface, source: Node, target: Node) -> None:
+    ties: dict[str, str] = {}
+    outputs, inputs = source.outputs, target.inputs
+    for key, words in edge.format.items():
+        if key not in inputs:
+            message = f"{source.id} → {target.id}: {key} is not among the inputs of {target.id}."
+            message += found.meant(f"input {target.id}", key, target.inputs)
+            own = f"Name one of them ({', '.join(target.inputs)})" if target.inputs else "Name an input"
+            fix = f'{own}, or add `{key}: "${{{source.id}.…}}"` to them.'
+            found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+            continue
+        given = inputs[key]
+        field = _tie(given, source.id)
+        if field is None and (named := refs.find(given)):
+            _elsewhere(found, number, edge, key, named)
+            continue
+        if field is None:
+            field = key
+        elif not field:  # all its data: the key is looked for there
+            field = key if key in source.outputs else ""
+        if source.outputs and field:
+            ties[key] = field
+            _fits(found, number, edge, source, key, field, words)
+    if not (outputs and edge.required) or _has_array(source, edge, ties):
+        return
+    for name in edge.required:
+        first = name.partition(".")[0]
+        if first not in outputs and first not in edge.format:
+            _lacks(found, number, edge, source, first)
+
+
+def _tie(given: Any, source: str) -> str | None:
+    """The field of the source that an input refers to; "" for all of it, None for none."""
+    for ref in refs.find(given):
+        if ref.node == source:
+            return ref.field
+    return None
+
+
+def _elsewhere(found: Findings, number: int, edge: Interface, key: str, named: list[refs.Ref]) -> None:
+    """An input that comes from another node; one that does not exist is told where it is named."""
+    if all(ref.node in found.plan.nodes for ref in named):
+        message = f"{edge.source} → {edge.target}: {key} comes from {named[0].node}, not from {edge.source}."
+        fix = f"Refer to `${{{edge.source}.…}}` in the input {key}, or begin the interface at {named[0].node}."
+        found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+
+
+def _fits(found: Findings, number: int, edge: Interface, source: Node, key: str, field: str, words: Any) -> None:
+    first, _, rest = field.partition(".")
+    if first not in source.outputs:
+        if key != field:
+            return  # the reference itself is what is wrong, and is told
+        message = f"{source.id} → {edge.target}: {source.id} has no output {first}."
+        message += found.meant(f"field {source.id}", first, source.outputs)
+        fix = f"Add {first} to the outputs of {source.id}, or refer to one of {', '.join(source.outputs)}."
+        found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+    elif not rest and (said := mismatch(source.outputs[first], words)):
+        other = f" {key}" if key != first else ""
+        message = f"{source.id} → {edge.target}: {first} does not fit{other}: {said}."
+        fix = f"Let {source.id} give what is wanted, or change the format."
+        found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+
+
+def _has_array(source: Node, edge: Interface, ties: dict[str, str]) -> bool:
+    """Whether something on this edge may have items (or parts) in which a required field can be looked for."""
+    fields = ties or {key: key for key in edge.format} or {key: key for key in source.outputs}
+    for key, field in fields.items():
+        for spec in (edge.format.get(key), source.outputs.get(field.partition(".")[0])):
+            if spec is not None and (not (found := kinds(spec)) or "array" in found or "object" in found):
+                return True
+    return False
+
+
+def _lacks(found: Findings, number: int, edge: Interface, source: Node, name: str) -> None:
+    message = f"{source.id} → {edge.target}: {name} is required, and {source.id} does not give it."
+    message += found.meant(f"field {source.id}", name, source.outputs)
+    fix = f"Add {name} to the outputs of {source.id}, or take it out of `required_fields`."
+    found.wrong("plan-interface", message, _edge_line(found, number, "required_fields"), fix)
+
+
+# writers: nodes that write the same files without waiting for each other are run one after the other
 
 
 def check_writers(found: Findings) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from overhand.documents.problems import Problem, warning, wrong
 from overhand.plans.model import Plan
 from overhand.plans.values import meant
+
+if TYPE_CHECKING:
+    from overhand.plans.reader import Lines
 
 CODES: dict[str, str] = {
     # the file
@@ -60,18 +63,10 @@ CODES: dict[str, str] = {
 _SUGGESTIONS = 50
 
 
-class Places(Protocol):
-    """Where the parts of a plan stand; `reader.Lines` knows."""
-
-    def plan(self, name: str = "", *more: str | int) -> int | None: ...
-
-    def node(self, id: str, name: str = "", *more: str | int) -> int | None: ...
-
-
 class Findings:
     """What was found, with lines where somebody knows them."""
 
-    def __init__(self, plan: Plan, lines: Places | None) -> None:
+    def __init__(self, plan: Plan, lines: Lines | None) -> None:
         self.plan = plan
         self.lines = lines
         self.problems: list[Problem] = []

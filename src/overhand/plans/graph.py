@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from overhand.plans import progress
 from overhand.plans.model import Plan
+from overhand.plans.order import dependencies, waves
 
 FORMATS = ("mermaid", "dot", "svg")
 
@@ -50,42 +51,21 @@ def picture(plan: Plan, states: Mapping[str, str], format: str) -> str:
 
 def layout(plan: Plan) -> Layout:
     """Each node one layer behind the last one it waits for; what is in a cycle comes after everything else."""
-    needs = {name: [one for one in node.needs if one in plan.nodes] for name, node in plan.nodes.items()}
+    needs = dependencies(plan.nodes)
     after: dict[str, list[str]] = {name: [] for name in needs}
-    for name, before in needs.items():
-        for one in before:
-            after[one].append(name)
-    left = {name: len(before) for name, before in needs.items()}
-    depth = {name: 0 for name, count in left.items() if not count}
-    todo = list(depth)
-    for name in todo:
-        for one in after[name]:
-            depth[one] = max(depth.get(one, 0), depth[name] + 1)
-            left[one] -= 1
-            if not left[one]:
-                todo.append(one)
-    last = max((depth[name] for name in todo), default=-1) + 1
-    reached = set(todo)
-    layers: list[list[str]] = [[] for _ in range(last + (len(reached) < len(needs)))]
-    for name in needs:
-        layers[depth[name] if name in reached else last].append(name)
     edges = [(one, name) for name, before in needs.items() for one in before]
-    return Layout(_untangled(layers, needs, after), edges, [name for name in needs if not after[name]])
-
-
-def waves(plan: Plan) -> list[list[str]]:
-    """The nodes in the order of the file, each in the first wave in which all it waits for has ended."""
-    place = {name: number for number, name in enumerate(plan.nodes)}
-    return [sorted(layer, key=place.__getitem__) for layer in layout(plan).layers]
+    for one, name in edges:
+        after[one].append(name)
+    return Layout(_untangled(waves(plan.nodes), needs, after), edges, [name for name in needs if not after[name]])
 
 
 def _untangled(
-    layers: list[list[str]], needs: Mapping[str, list[str]], after: Mapping[str, list[str]]
+    layers: list[list[str]], needs: Mapping[str, Sequence[str]], after: Mapping[str, list[str]]
 ) -> list[list[str]]:
     """Each layer in the order of its neighbours' middles, forth and back: fewer lines cross."""
     place = {name: float(number) for layer in layers for number, name in enumerate(layer)}
 
-    def middle(name: str, around: Mapping[str, list[str]]) -> float:
+    def middle(name: str, around: Mapping[str, Sequence[str]]) -> float:
         found = around[name]
         return sum(place[one] for one in found) / len(found) if found else place[name]
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from overhand.documents.lists import looks_like_path
 from overhand.plans.model import Node, Plan
+from overhand.plans.order import dependencies, depths
 
 HINTS = {"low": "haiku", "medium": "sonnet", "high": "opus"}
 """The model that is hinted at, by level; a project may name others."""
@@ -81,7 +82,10 @@ class Score:
 def score(plan: Plan, hints: Mapping[str, str] = HINTS) -> Score:
     """The plan's score; what the file gives wins over what is calculated."""
     files = _files(plan.nodes.values())
-    levels, edges, crossing = _chains(plan.nodes)
+    needs = dependencies(plan.nodes)
+    levels = max(depths(needs).values(), default=0)  # nodes of a circle, which the check refuses, are in no chain
+    agents = [(plan.nodes[need].agent, plan.nodes[name].agent) for name, names in needs.items() for need in names]
+    edges, crossing = len(agents), sum(one != other for one, other in agents)
     modules, retries = len({_top(path) for path in files}), max(plan.failure.max_retries, 0)
     counts = (modules, levels, len(plan.nodes), len(files), crossing, retries)
     rows = tuple(Row(what, count, each) for (what, each), count in zip(POINTS.items(), counts, strict=True))
@@ -152,39 +156,3 @@ def _top(path: str) -> str:
     """The top directory; files of the root, and globs that begin anywhere, belong to the root itself."""
     top, slash, _ = path.partition("/")
     return top if slash and _GLOB.isdisjoint(top) else "."
-
-
-def _chains(nodes: Mapping[str, Node]) -> tuple[int, int, int]:
-    """The longest chain of dependencies, how many there are, and how many join different agents.
-
-    Nodes of a cycle are in no chain: a plan that is checked for cycles elsewhere can still be scored.
-    """
-    edges = crossing = 0
-    waits: dict[str, int] = {}
-    then: dict[str, list[str]] = {}
-    ready: list[str] = []
-    for name, node in nodes.items():
-        known = [need for need in node.needs if need in nodes] if node.needs else ()
-        if not known:
-            ready.append(name)
-            continue
-        waits[name] = len(known)
-        edges += len(known)
-        for need in known:
-            crossing += nodes[need].agent != node.agent
-            then.setdefault(need, []).append(name)
-    return _longest(ready, waits, then), edges, crossing
-
-
-def _longest(ready: Iterable[str], waits: dict[str, int], then: Mapping[str, list[str]]) -> int:
-    """How many levels come after the first one."""
-    level, wave = 0, list(ready)
-    while wave:
-        after: list[str] = []
-        for name in wave:
-            for one in then.get(name, ()):
-                waits[one] -= 1
-                if not waits[one]:
-                    after.append(one)
-        level, wave = level + bool(after), after
-    return level

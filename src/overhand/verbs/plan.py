@@ -163,10 +163,10 @@ def _about(plan: Plan, *, explain: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"task": plan.task, "form": plan.form, "nodes": len(plan.nodes), **rated.as_json()}
     told |= {"merge": plan.merge.strategy, "notes": list(plan.notes)}
     if explain:
-        from overhand.plans.graph import waves
+        from overhand.plans.order import waves
 
         told["explained"] = strategy.explain(rated)
-        told["waves"] = [[row(plan, name) for name in wave] for wave in waves(plan)]
+        told["waves"] = [[row(plan, name) for name in wave] for wave in waves(plan.nodes)]
     return told
 
 

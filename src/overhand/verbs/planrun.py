@@ -171,7 +171,7 @@ def _ask(session: Session, given: Source, name: str) -> None:
 
 def dry(session: Session, given: Source, *, strict: bool = False, **limits: str | None) -> dict[str, Any]:
     """What would run when, by whom and within which limits."""
-    from overhand.plans.graph import waves
+    from overhand.plans.order import waves
     from overhand.plans.strategy import score
 
     found = plans.look_over(session, given, strict=strict)
@@ -193,7 +193,7 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
             "budget": limits.get("budget") or (f"{plan.budget} tokens" if plan.budget else None),
             "timeout": plan.timeout,
         },
-        "waves": [[plans.row(plan, name) for name in wave] for wave in waves(plan)],
+        "waves": [[plans.row(plan, name) for name in wave] for wave in waves(plan.nodes)],
         "commands": plans.commands(plan),
         "warnings": [one.as_json() for one in found.problems],
         "next": [f"overhand plan run {given.word} --wait"],

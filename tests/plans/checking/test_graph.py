@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overhand.plans.check import check
-from overhand.plans.check_graph import cycles, in_order
 from overhand.plans.model import Node, Plan
+from overhand.plans.order import cycles, in_order
 
 NAMES = [f"n{number}" for number in range(7)]
 GRAPHS = st.fixed_dictionaries({name: st.lists(st.sampled_from(NAMES), max_size=3, unique=True) for name in NAMES})

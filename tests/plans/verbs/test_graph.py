@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 
 from overhand.plans import progress
-from overhand.plans.graph import COLOURS, FORMATS, layout, picture, waves
+from overhand.plans.graph import COLOURS, FORMATS, layout, picture
 from overhand.plans.model import Node, Plan
+from overhand.plans.order import waves
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = [
@@ -36,13 +37,13 @@ DIAMOND = plan(a=(), b=("a",), c=("a",), d=("b", "c"))
 
 
 def test_layers_follow_dependencies() -> None:
-    assert waves(DIAMOND) == [["a"], ["b", "c"], ["d"]]
+    assert waves(DIAMOND.nodes) == [["a"], ["b", "c"], ["d"]]
     assert layout(DIAMOND).sinks == ["d"]
-    assert waves(plan(d=("c",), c=("b",), b=(), a=())) == [["b", "a"], ["c"], ["d"]]
+    assert waves(plan(d=("c",), c=("b",), b=(), a=()).nodes) == [["b", "a"], ["c"], ["d"]]
 
 
 def test_what_is_in_a_circle_or_waits_for_nobody_is_drawn_all_the_same() -> None:
-    found = waves(plan(a=(), b=("a", "c"), c=("b",), d=("nowhere",)))
+    found = waves(plan(a=(), b=("a", "c"), c=("b",), d=("nowhere",)).nodes)
     assert found == [["a", "d"], ["b", "c"]]
     assert picture(plan(a=("b",), b=("a",)), {}, "svg").count("<rect") == 4
 
@@ -107,6 +108,6 @@ def test_graphviz_takes_it() -> None:
 
 def test_ten_thousand_nodes_in_a_row_and_side_by_side() -> None:
     row = {f"n{n}": Node(f"n{n}", "w", "", (f"n{n - 1}",) if n else ()) for n in range(10_000)}
-    assert len(waves(Plan("row", row))) == 10_000
+    assert len(waves(row)) == 10_000
     side = {f"n{n}": Node(f"n{n}", "w") for n in range(10_000)}
     assert picture(Plan("side", side), {}, "svg").count("<rect") == 10_002
