@@ -23,7 +23,7 @@ lint: .venv/.dev ## ruff, mypy --strict, import layers
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy --strict
-	MYPYPATH=src:bench $(VENV)/mypy --strict bench
+	MYPYPATH=src:bench:tests $(VENV)/mypy --strict bench
 	$(VENV)/lint-imports --no-logo
 
 docs: .venv/.dev ## renew what the pages take from the code

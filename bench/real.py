@@ -25,8 +25,11 @@ from overhand.supervisor import client
 from overhand.system import members
 from overhand.system import processes as proc
 from overhand.testing import processes
-from overhand.testing.model import ScriptedModel, scripted_model
-from overhand.testing.model.clients import point
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from model import ScriptedModel, scripted_model
+from model.clients import point
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agents.installed import program, require
+from model import ScriptedModel, scripted_model
+from model.clients import point
 from overhand.agents import sessions
 from overhand.record.store import Store
 from overhand.system import members, processes
-from overhand.testing.model import ScriptedModel, scripted_model
-from overhand.testing.model.clients import point
 from overhand.testing.project import ProjectDir, Ran, make_project
 
 LIMIT = 180.0  # seconds; three slow agents, one in the other, on a busy machine

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.testing.model import scripted_model
-from overhand.testing.model.clients import CLIENTS, point
+from model import scripted_model
+from model.clients import CLIENTS, point
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

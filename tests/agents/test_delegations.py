@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agents.house import FIRST, REST, house, returns, tree
-from overhand.testing.model.clients import CLIENTS
+from model.clients import CLIENTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 
 from agents.house import FIRST, REST, House, house, until
 from agents.installed import command, finish
-from overhand.testing.model.clients import CLIENTS
+from model.clients import CLIENTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 
 from agents.house import until
 from agents.installed import LIMIT, Ran, finish, kill, require, run_bare, start
-from overhand.testing.model import scripted_model
+from model import scripted_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable

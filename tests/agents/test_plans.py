@@ -10,7 +10,7 @@ import pytest
 
 from agents.house import LIMIT, House, house, output
 from agents.installed import program, require
-from overhand.testing.model.clients import point
+from model.clients import point
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

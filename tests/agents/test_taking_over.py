@@ -18,7 +18,7 @@ import pytest
 
 from agents.house import house, returns
 from agents.installed import program, require
-from overhand.testing.model.clients import point
+from model.clients import point
 from verbs import player
 
 if TYPE_CHECKING:

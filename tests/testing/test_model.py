@@ -11,16 +11,15 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from overhand.testing.model import scripted_model
+from model import scripted_model
 from testing.wire_clients import FORMATS, Chat, fetch
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+TESTS = Path(__file__).resolve().parents[1]  # where `python -m model` is found
 SCRIPTS: dict[str, Any] = {
     "three": [
         {"text": "I begin.", "ops": [{"write": {"path": "/a", "content": "1"}}, {"bash": {"command": "ls"}}]},
@@ -321,8 +320,8 @@ def test_it_listens_on_loopback_only() -> None:
 def test_as_a_program(tmp_path: Path) -> None:
     scripts, log = tmp_path / "scripts.json", tmp_path / "log.jsonl"
     scripts.write_text(json.dumps(SCRIPTS))
-    argv = [sys.executable, "-m", "overhand.testing.model", "--scripts", str(scripts), "--log", str(log)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+    argv = [sys.executable, "-m", "model", "--scripts", str(scripts), "--log", str(log)]
+    with subprocess.Popen(argv, cwd=TESTS, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         chat = Chat(f"http://127.0.0.1:{int(program.stdout.readline())}", "chat")
         chat.say("script:other")
@@ -336,7 +335,7 @@ def test_as_a_program(tmp_path: Path) -> None:
 def test_as_a_program_with_scripts_that_are_none(tmp_path: Path) -> None:
     scripts = tmp_path / "scripts.json"
     scripts.write_text('{"a": [{"txt": "?"}]}')
-    argv = [sys.executable, "-m", "overhand.testing.model", "--scripts", str(scripts)]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    argv = [sys.executable, "-m", "model", "--scripts", str(scripts)]
+    ended = subprocess.run(argv, cwd=TESTS, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert "script a, turn 0: no key 'txt'; there are" in ended.stderr

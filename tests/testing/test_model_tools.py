@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.testing.model import anthropic, chat, conversation, gemini, responses, tools
-from overhand.testing.model.answering import reply
-from overhand.testing.model.conversation import Event, Request, Tool
-from overhand.testing.model.scripts import load
+from model import anthropic, chat, conversation, gemini, responses, tools
+from model.answering import reply
+from model.conversation import Event, Request, Tool
+from model.scripts import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.testing.model.wire import Format
+    from model.wire import Format
 
 
 def tool(name: str, *parameters: str, namespace: str = "", **types: str) -> Tool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.testing.model.scripts import Script, Usage
+    from model.scripts import Script, Usage
 
 MARKER = re.compile(r"\bscript:([A-Za-z0-9][A-Za-z0-9_-]*)")
 # What clients add to the user's words, also as messages of their own; it may repeat a file that holds a marker.

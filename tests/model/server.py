@@ -10,9 +10,9 @@ import time
 from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from overhand.testing.model.handler import LOOK, Handler
-from overhand.testing.model.scripts import load
-from overhand.testing.model.wire import Json, dumps
+from model.handler import LOOK, Handler
+from model.scripts import load
+from model.wire import Json, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

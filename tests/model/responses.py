@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overhand.testing.model.conversation import Answer, Call, Event, Request, Tool
-from overhand.testing.model.openai import failure
-from overhand.testing.model.wire import Json, dumps, frame, objects, offered, pieces, text_of
+from model.conversation import Answer, Call, Event, Request, Tool
+from model.openai import failure
+from model.wire import Json, dumps, frame, objects, offered, pieces, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

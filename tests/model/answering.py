@@ -7,15 +7,15 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overhand.testing.model import conversation, tools
-from overhand.testing.model.conversation import Answer, Place, Request
-from overhand.testing.model.scripts import Turn
+from model import conversation, tools
+from model.conversation import Answer, Place, Request
+from model.scripts import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.testing.model.scripts import Script
-    from overhand.testing.model.wire import Json
+    from model.scripts import Script
+    from model.wire import Json
 
 CUT = 4000  # characters of a text that the log keeps
 

@@ -11,15 +11,15 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
-from overhand.testing.model import anthropic, chat, gemini, responses
-from overhand.testing.model.answering import Reply, reply
-from overhand.testing.model.scripts import Usage
-from overhand.testing.model.wire import Format, Json, Problem, dumps
+from model import anthropic, chat, gemini, responses
+from model.answering import Reply, reply
+from model.scripts import Usage
+from model.wire import Format, Json, Problem, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from overhand.testing.model.server import ScriptedModel
+    from model.server import ScriptedModel
 
 LOOK = 0.02  # seconds between two looks whether a file has come or the client has gone
 MOST = 64 * 1024 * 1024  # bytes of one request

@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from overhand.testing.model.conversation import Tool
+from model.conversation import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.testing.model.conversation import Answer, Request
+    from model.conversation import Answer, Request
 
 Json = dict[str, Any]
 PIECE = 24  # characters in one delta: a sentence arrives in several, as from a real model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from overhand.testing.model.wire import Json, Problem
+    from model.wire import Json, Problem
 
 KINDS = {
     400: ("invalid_request_error", None),

@@ -18,7 +18,7 @@ the number of the model's own turns after it in the conversation chooses the tur
 again, a title request takes nothing away, and a resumed session goes on where its history ends: with the next turn
 if the new message has no marker, from the first turn if it has one.
 
-Keys of a turn (all optional; `overhand.testing.model.scripts` says what each may hold): `text`, `ops`, `delay`,
+Keys of a turn (all optional; `model.scripts` says what each may hold): `text`, `ops`, `delay`,
 `hang`, `status`, `message`, `retry_after`, `resets_in`, `until`, `refuses`, `usage`. Operations are neutral and are
 mapped onto the tools that a request offers: `write{path, content}`, `read{path}`, `bash{command}`, `mcp{server, tool,
 arguments}`, and `call{name, arguments}` for one tool by its own name; `extra` adds arguments where the tool has such
@@ -28,6 +28,6 @@ parameters. What no offered tool can do is answered as text that says so. `{outp
 
 from __future__ import annotations
 
-from overhand.testing.model.server import ScriptedModel, scripted_model
+from model.server import ScriptedModel, scripted_model
 
 __all__ = ["ScriptedModel", "scripted_model"]

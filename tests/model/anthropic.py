@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from overhand.testing.model.conversation import Answer, Event, Request
-from overhand.testing.model.wire import Json, Problem, dumps, frame, objects, offered, pieces, text_of
+from model.conversation import Answer, Event, Request
+from model.wire import Json, Problem, dumps, frame, objects, offered, pieces, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,12 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from overhand.testing.model.conversation import Call, Tool, call_id
+from model.conversation import Call, Tool, call_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from overhand.testing.model.scripts import Operation
+    from model.scripts import Operation
 
 # What the agents call these tools, without a prefix such as `developer__`; the first that is offered is taken.
 NAMES = {

@@ -1,4 +1,4 @@
-"""`python -m overhand.testing.model --scripts FILE.json --log FILE [--port 0]`: prints its port and serves."""
+"""`python -m model --scripts FILE.json --log FILE [--port 0]`: prints its port and serves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import signal
 import sys
 import threading
 
-from overhand.testing.model.handler import LOOK
-from overhand.testing.model.server import ScriptedModel
+from model.handler import LOOK
+from model.server import ScriptedModel
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m overhand.testing.model", description="A scripted model on 127.0.0.1."
-    )
+    parser = argparse.ArgumentParser(prog="python -m model", description="A scripted model on 127.0.0.1.")
     parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON: names, each with a list of turns")
     parser.add_argument("--log", default="", metavar="FILE", help="gets one JSON line for each request")
     parser.add_argument("--port", type=int, default=0, help="default: any that is free; it is printed")
