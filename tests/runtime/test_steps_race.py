@@ -162,7 +162,7 @@ def test_killed_at_any_moment_leaves_a_whole_file(path: Path) -> None:
     for _ in range(25):
         process = subprocess.Popen([sys.executable, "-c", loop, str(path)], stdout=subprocess.PIPE)
         assert process.stdout is not None
-        process.stdout.readline()
+        assert process.stdout.readline(), "it never began"
         moment = random.random() * 0.01
         try:
             process.wait(moment)  # it never ends by itself: this is only the moment of the kill
