@@ -14,7 +14,6 @@ from overhand.documents import tags
 from overhand.items import approve as approving
 from overhand.items import item as places
 from overhand.items import sync as items
-from overhand.policy import trust
 from overhand.policy.actor import Actor
 from overhand.policy.caller import Caller
 from overhand.policy.config import load
@@ -48,8 +47,7 @@ class House(Scene):
 
     def trusted(self) -> None:
         """What is on disk now is trusted, without a verb."""
-        root = str(self.path)
-        trust.remember(root, trust.marks(root, files.runnable(root)))
+        self.project.trust_files()
 
     def another(self, name: str) -> House:
         """A further project of the same user, with a worker that is one line of shell."""

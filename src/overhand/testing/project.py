@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand.agents import files
+from overhand.policy import trust
 from overhand.supervisor.notify.channels import SCREEN
 from overhand.testing import processes
 
@@ -79,8 +81,7 @@ class ProjectDir:
     def start(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start `overhand ARGS` in the project and return at once, for a test that watches or kills it."""
         if self.trust and self._changed and args[:1] != ("trust",):
-            self._changed = False
-            self.run("trust", "--yes", check=True)
+            self.trust_files()
         return subprocess.Popen(
             [sys.executable, "-m", "overhand", *args],
             cwd=self.path,
@@ -90,6 +91,16 @@ class ProjectDir:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def trust_files(self) -> None:
+        """What is on disk now is trusted, as by `overhand trust --yes`; it takes no process where this one sees the
+        project's user-level configuration."""
+        self._changed = False
+        if os.environ.get("XDG_CONFIG_HOME") == str(self.config_home):
+            root = str(self.path)
+            trust.remember(root, trust.marks(root, files.runnable(root)))
+        else:
+            self.run("trust", "--yes", check=True)
 
     def environment(self) -> dict[str, str]:
         """The environment of a person in this project: not inside a run, with a private configuration, and with no

@@ -27,7 +27,7 @@ def overhand_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
     try:
-        project.run("list", check=True)  # trusts what is there: the Python API may be what a test uses first
+        project.trust_files()  # now: the Python API may be what a test uses first
         yield project
     finally:
         project.cleanup()
