@@ -14,9 +14,9 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import tags
+from overhand.policy.config import Config
 from overhand.record.store import Store
 from overhand.supervisor import client, index_client
-from overhand.supervisor.tag_daemon import DEBOUNCE
 from overhand.testing import processes
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _start(rounds: int) -> Row:
             path.write_text(_REQUEST.format(number))
             wrote = path.stat().st_mtime
             until(lambda number=number: began.exists() and len(began.read_text().split()) > number)
-            late.append(float(began.read_text().split()[-1]) - wrote - DEBOUNCE)
+            late.append(float(began.read_text().split()[-1]) - wrote - Config().debounce)
     found = measure.median(late)
     return Row(
         "approved tag → agent process started, beyond the debounce",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def house(overhand_project: ProjectDir) -> Iterator[Watched]:
     """With a worker that is quick; afterwards nobody of the project may be left."""
     house = Watched(overhand_project)
-    house.settings("approve_without_terminal = true\n")
+    house.settings("approve_without_terminal = true\n[limits]\ndebounce = '0.5s'\n")
     house.shell("worker", QUICK)
     house.trusted()
     yield house

@@ -100,6 +100,7 @@ class Config:
     answer_wait: float = 180.0
     max_block: float = 100.0
     idle: float = 60.0
+    debounce: float = 3.0
     checks: tuple[tuple[str, str], ...] = ()
     drivers: dict[str, dict[str, Any]] = field(default_factory=dict)
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -243,7 +244,7 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
         take(values, merged, name, read_one, problems, name)
     takers = {
         "max_parallel": a_count, "max_output": a_size, "stop_grace": model.duration, "stall": model.duration,
-        "check_timeout": model.duration, "idle": model.duration,
+        "check_timeout": model.duration, "idle": model.duration, "debounce": model.duration,
         "answer_wait": model.duration, "max_block": model.duration,
     }  # fmt: skip
     for name, read in takers.items():

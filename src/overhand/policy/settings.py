@@ -38,6 +38,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
     "limits.answer_wait": ("3m", "that a blocked run waits for an answer before it is parked; 0 = for ever"),
     "limits.max_block": ("100s", "that one `overhand ask` blocks before it says to call again"),
     "limits.idle": ("60s", "until a supervisor with nothing to do ends"),
+    "limits.debounce": ("3s", "after the last change of a file until the daemon looks at the tags in it"),
     "limits.agents.NAME": (0, "runs of one agent at the same time"),
     "limits.kinds.KIND": (0, "runs of one kind at the same time"),
     "kinds.KIND.timeout": ("2h", "time for a task of this kind"),

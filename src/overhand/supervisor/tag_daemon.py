@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from overhand.record.task import State
     from overhand.supervisor.loop import Supervisor
 
-DEBOUNCE = 3.0  # seconds after the last change of a file
 _AGAIN = 2.0  # seconds after which a file that was busy is looked at again
 _LOOK_EVERY = 5.0  # seconds between looks at the switch, and at the tree where it cannot be watched
 _DEAF = 0.05  # seconds between two looks at what changed
@@ -209,7 +208,7 @@ class Dispatch:
 
     def _touch(self, path: str, at: float, quiet: float, had: Iterable[str] = ()) -> None:
         """This file changed at that time, and has been quiet for so long."""
-        due = time.monotonic() + max(0.0, DEBOUNCE - quiet)
+        due = time.monotonic() + max(0.0, self.boss.config.debounce - quiet)
         known = self.changed.get(path)
         if known is None:
             self.changed[path] = Changed(at, time.time(), due, set(had))
@@ -324,7 +323,7 @@ class Dispatch:
         self.looking = False
         for path, one in again.items():
             has_changed = path in self.changed
-            self._touch(path, one.first, DEBOUNCE - _AGAIN, one.tasks)
+            self._touch(path, one.first, self.boss.config.debounce - _AGAIN, one.tasks)
             if not has_changed:
                 self.changed[path].last = one.last
         if not self.changed and not self.scanning and self.on:
