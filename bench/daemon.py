@@ -1,28 +1,25 @@
-"""The daemon: tags found through it, from an approved tag to a started agent, and what it costs when it only waits."""
+"""The daemon: from an approved tag to a started agent, and what it costs when it only waits."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import measure
-from measure import OVERHAND, PYTHON, Row
+from measure import OVERHAND, Row
 
-import tags
 from overhand.policy.config import Config
 from overhand.record.store import Store
-from overhand.supervisor import client, index_client
+from overhand.supervisor import client
 from overhand.testing import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RG = ("-n", "#needs-[a-z]", "-g", "*.md")
 _WORKER = """date +%s.%N >>"$OVERHAND_PROJECT/began"
 printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary\\nDone.\\n' >"$OVERHAND_OUTPUT" """
 _REQUEST = "# Fix Request: number {}\n\n**Tags**: #delegated-fix\n\n## What\nDo it.\n"
@@ -31,10 +28,7 @@ _PATIENCE = 60.0
 
 def rows(*, quick: bool) -> list[Row]:
     """All of them."""
-    found = [_find(10_000, 8700, 15 if quick else 41, (0.8, 0.4))]
-    if not quick:
-        found.append(_find(100_000, 1000, 11, (0.2, 0.07)))
-    return [*found, _start(3 if quick else 9), _idle(500 if quick else 5000, 10.0 if quick else 60.0)]
+    return [_start(3 if quick else 9), _idle(500 if quick else 5000, 10.0 if quick else 60.0)]
 
 
 @contextmanager
@@ -72,30 +66,6 @@ def until(true: object, patience: float = _PATIENCE) -> None:
         if time.monotonic() > deadline:
             raise SystemExit("bench/daemon.py waited too long")
         time.sleep(0.002)
-
-
-def _find(files: int, size: int, rounds: int, bars: tuple[float, float]) -> Row:
-    program = shutil.which("rg") or str(Path(PYTHON).parent / "rg")
-    with measure.folder() as place:
-        tagged = tags.corpus(place, files, size)
-        with watched(place) as (store, env):
-            if index_client.find(store, str(place), "#needs-*", tags_only=False, form="files") is None:
-                raise SystemExit("the daemon does not answer")
-            commands = ([program, *_RG, "."], [OVERHAND, "tag", "find", "#needs-*"])
-            for command in commands:
-                measure.run(command, place, env)
-            doings = [lambda command=command: measure.run(command, place, env) for command in commands]
-            rg, ours = (measure.median(times) for times in measure.interleaved(rounds, *doings))
-    bar, aim = bars
-    return Row(
-        f"`tag find '#needs-*'` over {files:,} files ({files * size / 1e6:.0f} MB, {tagged:,} with tags), with daemon",
-        f"{ours / rg:.2f} x rg",
-        f"≤ {bar} x rg",
-        f"{aim} x",
-        ours <= bar * rg,
-        ours <= aim * rg,
-        f"{ours * 1e3:.0f} ms; `rg` {rg * 1e3:.0f} ms",
-    )
 
 
 def _start(rounds: int) -> Row:

@@ -1,114 +1,25 @@
-"""Tags in Markdown: finding them against ripgrep, claim races, and an editor that writes the same file all the time."""
+"""Tags in Markdown: claim races, and an editor that writes the same file all the time."""
 
 from __future__ import annotations
 
 import os
-import random
-import shutil
 import subprocess
 import threading
-from pathlib import Path
 
 import measure
-from measure import OVERHAND, PYTHON, Row
+from measure import OVERHAND, Row
 
 from overhand.errors import Refused
 from overhand.verbs import Session
 from overhand.verbs import tag as verb
 
-_WORDS = (
-    "server",
-    "client",
-    "queue",
-    "token",
-    "header",
-    "request",
-    "answer",
-    "module",
-    "build",
-    "test",
-    "index",
-    "cache",
-)
-_KINDS = ("fix", "docs", "research", "implementation", "chores")
-_RG = ("-n", "#needs-[a-z]", "-g", "*.md")
-
 
 def rows(*, quick: bool) -> list[Row]:
-    """Everything; without ripgrep there is nothing to compare finding with."""
-    found = [_find(10_000, 8700, 15 if quick else 41)]
-    if not quick:
-        found.append(_find(100_000, 1000, 11))
+    """Everything."""
     races = [_race(count) for count in ((2, 8) if quick else (2, 8, 64))]
-    import editors  # not above: it needs daemon.py, which needs the documents of this file
+    import editors
 
-    return [*found, *races, _in_process(200 if quick else 1000), *editors.rows(quick=quick)]
-
-
-# ------------------------------------------------------------------------------------------------------- finding
-
-
-def _find(files: int, size: int, rounds: int) -> Row:
-    program = shutil.which("rg") or str(Path(PYTHON).parent / "rg")
-    with measure.folder() as place:
-        tagged = corpus(place, files, size)
-        env = measure.environment(place)
-        commands = ([PYTHON, "-c", "pass"], [program, *_RG, "."], [OVERHAND, "tag", "find", "#needs-*"])
-        for command in commands:
-            measure.run(command, place, env)
-        doings = [lambda command=command: measure.run(command, place, env) for command in commands]
-        bare, rg, ours = (measure.median(times) for times in measure.interleaved(rounds, *doings))
-    what = f"`tag find '#needs-*'` over {files:,} files ({files * size / 1e6:.0f} MB, {tagged:,} with tags), no daemon"
-    note = f"{ours * 1e3:.0f} ms; `rg` {rg * 1e3:.0f} ms, `python -c pass` {bare * 1e3:.0f} ms"
-    if files > 10_000:
-        return Row(what, f"{ours / rg:.2f} x rg", "≤ 1.5 x rg", "1.1 x", ours <= 1.5 * rg, ours <= 1.1 * rg, note)
-    left = (ours - 1.3 * rg) / bare
-    return Row(
-        what,
-        f"1.3 x rg {left:+.1f} x python",
-        "≤ 1.3 x rg + 2 x `python -c pass`",
-        "1.1 x rg + 1.3 x",
-        ours <= 1.3 * rg + 2 * bare,
-        ours <= 1.1 * rg + 1.3 * bare,
-        note,
-    )
-
-
-def corpus(place: Path, files: int, size: int) -> int:
-    """Documents as people write them: headings, lists, fences, code; one in ten has tags."""
-    dice = random.Random(5)
-    pieces = [_piece(dice) for _ in range(400)]
-    tagged = 0
-    for number in range(files):
-        folder = place / f"d{number // 100:04d}"
-        if number % 100 == 0:
-            folder.mkdir()
-        parts, length = [], 0
-        while length < size:
-            parts.append(dice.choice(pieces))
-            length += len(parts[-1])
-        head = f"# Document {number}\n"
-        if number % 10 == 0:
-            tagged += 1
-            kind = dice.choice(_KINDS)
-            head += f"**Tags**: #needs-{kind} #P{number // 10 % 4}\n" if number % 30 == 0 else ""
-            parts.append(f"- look at the {dice.choice(_WORDS)} #needs-{kind} #S\n\nA mention: `#needs-{kind}`.\n")
-        (folder / f"f{number}.md").write_text(f"{head}\n{''.join(parts)}")
-    return tagged
-
-
-def _piece(dice: random.Random) -> str:
-    def sentence() -> str:
-        return " ".join(dice.choice(_WORDS) for _ in range(dice.randint(6, 14))).capitalize() + "."
-
-    kind = dice.random()
-    if kind < 0.1:
-        return f"## {sentence()}\n\n"
-    if kind < 0.2:
-        return "```python\n" + "".join(f"    x = call({n})  # note\n" for n in range(8)) + "```\n\n"
-    if kind < 0.4:
-        return "".join(f"- [ ] {sentence()} `code()`\n" for _ in range(5)) + "\n"
-    return "".join(f"{sentence()} {sentence()} See `a.b` and [it](other.md#part).\n" for _ in range(4)) + "\n"
+    return [*races, _in_process(200 if quick else 1000), *editors.rows(quick=quick)]
 
 
 # --------------------------------------------------------------------------------------------------------- races

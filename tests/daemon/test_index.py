@@ -1,4 +1,4 @@
-"""The index answers as a search does, at every moment: after any change, and at once."""
+"""The index holds what a search finds, at every moment: after any change, and at once."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import os
 import random
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT
 from overhand.documents import tags
 from overhand.items import find
-from overhand.items.index import Index
-from overhand.supervisor import index_client, replies
+from overhand.items.index import Hit, Index
+from overhand.supervisor import client
 from overhand.system.jsonline import loads
 from runtime.scene import until
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from daemon.house import Watched
 
-PATTERNS = ("#needs-*", "#needs-fix", "#*-fix", "#delegated-*", "#done-?ix")
 TEXTS = (
     b"# A\n\n**Tags**: #needs-fix #P1 #S\n\nand #needs-fix again\n",
     b"nothing here\n",
@@ -35,25 +33,19 @@ TEXTS = (
 )
 
 
-def search(root: str, where: str, pattern: str) -> list[dict[str, Any]]:
-    """What a search says, as rows."""
-    hits = find.search(f"{root}/{where}".rstrip("/"), pattern)
-    return [
-        tags.row(path, tag.line, tag.name, tag.on_tags_line, tags.weights(raw, tag), tag.task, tags.line_text(raw, tag))
-        for path, raw, found in hits
-        for tag in found
-    ]
-
-
-def told(index: Index, where: str, pattern: str) -> list[dict[str, Any]] | None:
-    """What the index says, as rows; None if it would rather have one search."""
-    whole = f"{index.root}/{where}".rstrip("/")
-    answer = replies.find(index, {"where": whole, "shown": f"{whole}/", "pattern": pattern, "form": "rows"})
-    return (
-        None
-        if answer is None
-        else [loads(line) for line in answer.decode("utf-8", "surrogateescape").split("\n") if line]
-    )
+def searched(root: str) -> dict[str, tuple[Hit, ...]]:
+    """What a search finds of what the index holds."""
+    return {
+        path.removeprefix(f"{root}/"): hits
+        for path, raw, found in find.search(root, "#*")
+        if (
+            hits := tuple(
+                Hit(tag.line, tag.name, tag.on_tags_line, tag.task, tags.line_text(raw, tag))
+                for tag in found
+                if tags.stage(tag.name)
+            )
+        )
+    }
 
 
 @pytest.fixture
@@ -69,16 +61,13 @@ def index(tmp_path: Path) -> Iterator[Index]:
     index.close()
 
 
-def agrees(index: Index) -> None:
+def agrees(index: Index) -> bool:
+    """Take in what has happened and compare; False if everything must be read again first."""
     index.drain()
-    if index.is_lost:
-        return
-    for where in ("", "a", "a/b"):
-        if os.path.isdir(f"{index.root}/{where}"):
-            for pattern in PATTERNS:
-                answer = told(index, where, pattern)
-                if answer is not None:
-                    assert answer == search(index.root, where, pattern), (where, pattern)
+    if index.is_lost or index.dirty or not index.tree.is_whole:
+        return False
+    assert index.hits == searched(index.root)
+    return True
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -87,16 +76,15 @@ def test_after_any_change_it_says_what_a_search_says(index: Index, seed: int) ->
     chance = random.Random(seed)
     folders = ["", "a/", "a/b/", "a/c/", "d/", ".hidden/"]
     names = ["one.md", "two.md", "three.md", ".h.md", "x.txt"]
-    answered = 0
+    agreed = 0
     for _ in range(60):
         _change(index.root, chance, folders, names)
-        agrees(index)
-        answered += told(index, "", "#needs-*") is not None
+        agreed += agrees(index)
         if index.is_lost:  # as the daemon does it
             index.close()
             index.__init__(index.root)  # type: ignore[misc]
             index.begin()
-    assert answered > 30, "it hardly ever answers"
+    assert agreed > 30, "it is hardly ever up to date"
 
 
 def _change(root: str, chance: random.Random, folders: list[str], names: list[str]) -> None:
@@ -137,9 +125,9 @@ def _change(root: str, chance: random.Random, folders: list[str], names: list[st
 def test_a_folder_whose_place_a_link_takes_is_gone(index: Index) -> None:
     os.rename(f"{index.root}/a", f"{index.root}/z")
     os.symlink("z", f"{index.root}/a")
-    index.drain()
-    assert {row["path"] for row in told(index, "", "#needs-*") or ()} == {f"{index.root}/z/one.md"}
-    agrees(index)
+    assert agrees(index)
+    assert "z/one.md" in index.hits
+    assert "a/one.md" not in index.hits
 
 
 def test_what_is_ignored_is_not_found(index: Index) -> None:
@@ -148,51 +136,31 @@ def test_what_is_ignored_is_not_found(index: Index) -> None:
         os.makedirs(os.path.dirname(f"{root}/{path}"))
         with open(f"{root}/{path}", "wb") as file:
             file.write(TEXTS[0])
-    agrees(index)
-    assert any(row["path"] == f"{root}/node/z.md" for row in told(index, "", "#needs-*") or [])
+    assert agrees(index)
+    assert "node/z.md" in index.hits
     with open(f"{root}/.gitignore", "w", encoding="ascii") as file:
         file.write("node/\n")
     index.drain()
     assert index.is_lost, "other files count now"
     again = Index(root)
     again.begin()
-    agrees(again)
+    assert agrees(again)
     os.mkdir(f"{root}/x/node")
     with open(f"{root}/x/node/new.md", "wb") as file:
         file.write(TEXTS[0])
-    agrees(again)
-    assert told(again, "x/node", "#needs-*") is None, "a search there looks into it"
+    assert agrees(again)
+    assert not any(path.endswith(("node/z.md", "new.md")) for path in again.hits)
     again.close()
 
 
-def test_rules_that_lie_outside_count_as_well(index: Index) -> None:
-    subprocess.run(["git", "init", "-q", index.root], check=True)
-    again = Index(index.root)
-    again.begin()
-    assert told(again, "", "#needs-*") is not None
-    os.makedirs(f"{index.root}/.git/info", exist_ok=True)
-    with open(f"{index.root}/.git/info/exclude", "w", encoding="ascii") as file:
-        file.write("a/\n")
-    again.drain()
-    assert told(again, "", "#needs-*") is None
-    again.close()
-
-
-@pytest.mark.parametrize("text", [b"#needs-fix\0\n", b"#needs-fix " + b"x" * 5000 + b"\n", b"#needs-fix\n" * 500_000])
-def test_what_is_out_of_the_ordinary_is_left_to_a_search(index: Index, text: bytes) -> None:
+@pytest.mark.parametrize("text", [b"#needs-fix\0\n", b"#needs-fix\n" * 500_000])
+def test_what_is_no_text_or_very_big_is_not_held(index: Index, text: bytes) -> None:
     with open(f"{index.root}/a/odd.md", "wb") as file:
         file.write(text)
     index.drain()
-    assert told(index, "", "#needs-*") is None
-    assert told(index, "a/b", "#needs-*") == []
+    assert set(index.hits) == {"a/one.md", "two.md"}
     os.unlink(f"{index.root}/a/odd.md")
-    agrees(index)
-    assert told(index, "", "#needs-*")
-
-
-def test_tags_without_a_stage_are_left_to_a_search(index: Index) -> None:
-    for pattern in ("#*", "#n*", "#P1", "#needs"):
-        assert told(index, "", pattern) is None
+    assert agrees(index)
 
 
 def test_more_than_the_kernel_can_hold_is_noticed(index: Index) -> None:
@@ -204,39 +172,16 @@ def test_more_than_the_kernel_can_hold_is_noticed(index: Index) -> None:
         os.utime(f"{index.root}/{('a/one.md', 'two.md')[number % 2]}")
     index.drain()
     assert index.is_lost
-    assert told(index, "", "#needs-*") is None
 
 
-def answered(house: Watched) -> list[str]:
-    """The files that the daemon names; it sends whoever is held up before they ask away, to search for themselves."""
+def held(house: Watched, files: int) -> None:
+    """Wait until the daemon holds this many files."""
 
-    def ask() -> str | None:
-        return index_client.find(house.store, str(house.path), "#needs-*", tags_only=False, form="files")
+    def reached() -> bool:
+        told = client.ask(house.store, {"ask": "daemon"})
+        return told is not None and loads(told.decode())["files"] == files
 
-    return until(ask, "an answer of the daemon").split("\n")
-
-
-def test_read_your_write_through_the_daemon(house: Watched) -> None:
-    """Written, then found, again and again; the same as without a daemon."""
-    house.begin()
-    for number in range(10):
-        house.write(f"n{number}/note.md", f"# N\n\n#needs-fix number {number}\n")
-        assert len(answered(house)) == number + 1
-    house.write(AT)
-    for words in (
-        ("#needs-*",),
-        ("#needs-*", "requests"),
-        ("#needs-*", "--files"),
-        ("#needs-*", "--tags-only"),
-        ("#done-*",),
-    ):
-        fast = house.project.run("tag", "find", *words)
-        fast_json = house.json("tag", "find", *words)
-        house.json("daemon", "stop")
-        slow = house.project.run("tag", "find", *words)
-        assert (fast.out, fast.err, fast.code) == (slow.out, slow.err, slow.code)
-        assert fast_json == house.json("tag", "find", *words)
-        house.begin()
+    until(reached, f"{files} files in the daemon's index")
 
 
 def test_a_busy_folder_does_not_keep_it_busy(house: Watched) -> None:
@@ -246,7 +191,7 @@ def test_a_busy_folder_does_not_keep_it_busy(house: Watched) -> None:
     try:
         for number in range(5):
             house.write(f"n{number}.md", "# N\n\n#needs-fix\n")
-            assert len(answered(house)) == number + 1
+            held(house, number + 1)
     finally:
         writer.kill()
         writer.wait()

@@ -40,19 +40,6 @@ def text(desk: ProjectDir, name: str = "a.md") -> str:
     return (desk.path / name).read_bytes().decode()
 
 
-@pytest.mark.parametrize("words", [["#needs-*"], ["needs-fix", "b"], ["#*", "b/c.md"], ["#nothing"], ["#?*-fix", "."]])
-def test_the_short_way_prints_the_same(desk: ProjectDir, words: list[str]) -> None:
-    """Without options the search begins before the verbs are loaded; an option makes it go the long way."""
-    for name in ("b/c.md", "b/.x/d.md", "e/\udcff.md", "e/f.md"):
-        path = desk.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(ITEM)
-    (desk.path / "picture.md").write_bytes(b"\0 #needs-fix")
-    short, long = desk.run("tag", "find", *words), desk.run("--project", ".", "tag", "find", *words)
-    assert (short.code, short.out, short.err) == (long.code, long.out, long.err)
-    assert bool(short.out) == (words != ["#nothing"])
-
-
 def test_find_as_text(desk: ProjectDir) -> None:
     (desk.path / "b").mkdir()
     (desk.path / "b/c.md").write_text("no\r\n\r\nx #needs-fix #needs-docs\r\ny\r\nz\r\n")

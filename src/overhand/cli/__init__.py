@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
 def program() -> NoReturn:
     """`overhand` itself: run the command, and end at once, since taking an interpreter apart takes milliseconds."""
-    if sys.argv[1:3] == ["tag", "find"]:
-        import gc
-
-        gc.disable()  # it ends soon, and looking through all that is found, again and again, takes a while
     code = main()
     try:
         sys.stdout.flush()
@@ -62,11 +58,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str], *, as_json: bool) -> int:
-    if words[:2] == ["tag", "find"]:
-        from overhand.cli import find
-
-        if find.at_once(words[2:], _tell):
-            return 0
     from overhand import verbs
     from overhand.cli.parse import parse
 
@@ -181,7 +172,7 @@ def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
         if answer.stream is None:
             print(_as_json(answer.payload, indent=1 if sys.stdout.isatty() else None))
     elif verb.name == "tag" and answer.payload.get("raw"):
-        from overhand.cli.words import verbatim  # and no more: the daemon was quick
+        from overhand.cli.words import verbatim
 
         for line in verbatim(verb.name, answer.payload["text"]):
             print(line)

@@ -244,23 +244,21 @@ def digest(raw: bytes, tag: Tag) -> str:
     return sha256(tag.on.bare(raw)).hexdigest()
 
 
-def row(
-    path: str, line: int, name: str, on_tags_line: bool, weights: tuple[int, str], task: str, text: str
-) -> dict[str, str | int | None]:
+def row(path: str, raw: bytes, tag: Tag) -> dict[str, str | int | None]:
     """One tag, as scripts read it."""
-    noun = kind(name)
-    place = path if on_tags_line else f"{path}:{line}"
+    noun, (priority, effort) = kind(tag.name), weights(raw, tag)
+    place = path if tag.on_tags_line else f"{path}:{tag.line}"
     return {
         "item": f"{place}#{noun}" if noun else None,
         "path": path,
-        "line": line,
-        "tag": name,
+        "line": tag.line,
+        "tag": tag.name,
         "kind": noun or None,
-        "stage": stage(name) or None,
-        "priority": f"P{weights[0]}",
-        "effort": weights[1] or None,
-        "text": text,
-        "task_id": task or None,
+        "stage": stage(tag.name) or None,
+        "priority": f"P{priority}",
+        "effort": effort or None,
+        "text": line_text(raw, tag),
+        "task_id": tag.task or None,
     }
 
 

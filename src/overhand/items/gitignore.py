@@ -1,69 +1,55 @@
-"""What `.gitignore` leaves out, for a walk through a tree without ripgrep; the rules are git's."""
+"""What `.gitignore` leaves out, asked entry by entry on the way down a tree; the rules are git's, read by pathspec."""
 
 from __future__ import annotations
 
 import os
-import re
 
-Rule = tuple[re.Pattern[str], bool, bool]  # what it matches, is it taken back (`!`), only folders
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Pattern
+
+    Rule = tuple[Pattern[str], bool]  # what it matches, and whether that is left out or taken back (`!`)
 
 
 class Ignored:
     """The rules of a folder and of those above it, up to its repository; each level knows only what it adds."""
 
-    __slots__ = ("_above", "_base", "_rules")
+    __slots__ = ("_above", "_base", "rules")
 
-    def __init__(self, folder: str, above: Ignored | None = None) -> None:
-        self._base = folder.rstrip("/") + "/"
-        self._above = None if os.path.lexists(f"{folder}/.git") else above
-        self._rules = _rules(f"{folder}/.gitignore")
+    def __init__(self, folder: str, rules: list[Rule], above: Ignored | None = None) -> None:
+        self._base = len(folder.rstrip("/")) + 1
+        self._above = above
+        self.rules = rules
 
     def __call__(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether this path is left out; None if no rule speaks of it."""
+        """Whether this entry is left out; None if no rule speaks of it. What is inside a match is not asked here."""
+        entry = f"{path}/" if is_folder else path
         level: Ignored | None = self
         while level is not None:
-            relative = path[len(level._base) :]
-            for pattern, is_back, only_folders in reversed(level._rules):
-                if (is_folder or not only_folders) and pattern.match(relative):
-                    return not is_back
+            name = entry[level._base :]
+            for pattern, is_left_out in reversed(level.rules):
+                if pattern.fullmatch(name):
+                    return is_left_out
             level = level._above
         return None
-
-
-class _Excluded(Ignored):
-    """The repository's own list, `.git/info/exclude`, which every `.gitignore` overrules."""
-
-    __slots__ = ()
-
-    def __init__(self, folder: str) -> None:
-        self._base = folder.rstrip("/") + "/"
-        self._above = None
-        self._rules = _rules(f"{git_folder(folder)}/info/exclude")
 
 
 def ignored(folder: str) -> Ignored:
     """The rules that hold in this folder, which is given as an absolute path."""
     above = os.path.dirname(folder)
+    is_top = above == folder or os.path.lexists(f"{folder}/.git")
+    return below(folder, None if is_top else ignored(above))
+
+
+def below(folder: str, above: Ignored | None) -> Ignored:
+    """The rules of a folder inside another one; a repository begins anew, with its own `.git/info/exclude`."""
     if os.path.lexists(f"{folder}/.git"):
-        return _of_repository(folder)
-    return Ignored(folder, ignored(above) if above != folder else None)
+        above = Ignored(folder, _rules(f"{_git_folder(folder)}/info/exclude"))
+    rules = _rules(f"{folder}/.gitignore")
+    return Ignored(folder, rules, above) if rules or above is None else above
 
 
-def below(folder: str, rules: Ignored) -> Ignored:
-    """The rules of a folder inside another one."""
-    if os.path.lexists(f"{folder}/.git"):
-        return _of_repository(folder)
-    own = Ignored(folder, rules)
-    return own if own._rules else rules
-
-
-def _of_repository(folder: str) -> Ignored:
-    found = Ignored(folder)
-    found._above = _Excluded(folder)
-    return found
-
-
-def git_folder(folder: str) -> str:
+def _git_folder(folder: str) -> str:
     """Where the repository keeps what all its worktrees share."""
     place = f"{folder}/.git"
     if os.path.isfile(place):
@@ -84,61 +70,31 @@ def _first_line(path: str) -> str:
 def _rules(path: str) -> list[Rule]:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().removeprefix("\ufeff").splitlines()
+            lines = file.read().removeprefix("\ufeff").split("\n")
     except OSError:
         return []
-    return [found for line in lines if (found := rule(line)) is not None]
+    return [rule for line in lines if line.strip() and line[0] != "#" and (rule := _rule(line.removesuffix("\r")))]
 
 
-def rule(line: str) -> Rule | None:
-    """One line of a `.gitignore`."""
-    if not line or line.startswith("#"):
-        return None
-    bare = line.rstrip(" \t")
-    if bare.endswith("\\") and len(bare) < len(line):
-        bare += " "  # a blank that is meant
-    is_back = bare.startswith("!")
-    bare = bare[1:] if is_back else bare
-    only_folders = bare.endswith("/")
-    bare = bare.rstrip("/") if only_folders else bare
-    if not bare:
-        return None
-    anchored = "/" in bare
+def _rule(line: str) -> Rule | None:
+    """One line of a `.gitignore`; None if it means nothing."""
+    import re
+
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
     try:
-        pattern = re.compile(("" if anchored else "(?:.*/)?") + _regex(bare.removeprefix("/")) + r"\Z", re.DOTALL)
-    except re.error:
+        pattern, is_left_out = GitIgnoreSpecPattern.pattern_to_regex(_spelled_out(line))
+        return (re.compile(pattern, re.DOTALL), bool(is_left_out)) if pattern is not None else None
+    except (ValueError, re.error):
         return None  # a set that makes no sense matches nothing
-    return pattern, is_back, only_folders
 
 
-def _regex(glob: str) -> str:
-    parts: list[str] = []
-    at = 0
-    while at < len(glob):
-        char = glob[at]
-        at += 1
-        if char == "*":
-            stars = at
-            while at < len(glob) and glob[at] == "*":
-                at += 1
-            alone = at - stars >= 1 and glob[stars - 2 : stars - 1] in ("", "/")
-            if alone and glob[at : at + 1] == "/":
-                parts.append("(?:.*/)?")
-                at += 1
-            elif alone and at == len(glob):
-                parts.append(".+")
-            else:
-                parts.append("[^/]*")
-        elif char == "?":
-            parts.append("[^/]")
-        elif char == "[" and (end := glob.find("]", at + 1 + (glob[at : at + 1] in ("!", "^")))) >= 0:
-            inside = glob[at:end].replace("\\", "\\\\")
-            inside = "^" + inside[1:] if inside[:1] in ("!", "^") else inside
-            parts.append(f"(?!/)[{inside}]")
-            at = end + 1
-        elif char == "\\" and at < len(glob):
-            parts.append(re.escape(glob[at]))
-            at += 1
-        else:
-            parts.append(re.escape(char))
-    return "".join(parts)
+def _spelled_out(line: str) -> str:
+    """The same rule with its stars spelled out: for a bare one pathspec matches a beginning, not the whole path."""
+    line = line if line.endswith("\\ ") else line.rstrip()
+    mark = "!" if line.startswith("!") else ""
+    bare = line[len(mark) :].rstrip("/")
+    parts = ["?*" if part == "*" else part for part in bare.split("/")]
+    if parts[-1] == "**":
+        parts.append("?*")
+    return mark + "/".join(parts) + ("/" if line.endswith("/") else "")

@@ -1,8 +1,4 @@
-"""The tags of items in a project, in memory and kept up to date: `tag find` is answered from it while the daemon runs.
-
-Only tags with a stage are held. Whatever is out of the ordinary (a file that cannot be read, is no text or very big) is
-only noted: then whoever asks is told to look for themselves, and gets the same answer and warnings as ever.
-"""
+"""The tags of items in a project, in memory and kept up to date while the daemon runs; tags with a stage only."""
 
 from __future__ import annotations
 
@@ -12,28 +8,24 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.documents import tags
-from overhand.items import find as finding
+from overhand.items import find, ripgrep
 from overhand.items.watch import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 PREFIXES = tuple(f"#{stage}-" for stage in tags.STAGES)
 _MARKS = tuple(prefix.encode() for prefix in PREFIXES)
-_MOST = 4_000_000  # bytes of a file, and
-_LONGEST = 4000  # characters of a line that are held
-_START = 8000  # as in finding: a NUL among these says that a file is no text
-_AT_ONCE = 500  # files that are read while somebody waits
+_MOST = 4_000_000  # bytes of a file that is looked at
+_AT_ONCE = 500  # files that are read before the loop goes on
 
 
 class Hit(NamedTuple):
-    """One tag, with all that is ever told about it."""
+    """One tag, the id behind it and the line it stands on."""
 
     line: int
     name: str
     on_tags_line: bool
-    priority: int
-    effort: str
     task: str
     text: str
 
@@ -45,21 +37,15 @@ class Index:
         self.root = root
         self.tree = Tree(root, beside)
         self.hits: dict[str, tuple[Hit, ...]] = {}
-        self.odd: set[str] = set()
         self.dirty: set[str] = set()
         self.is_lost = False  # something may have been missed: everything must be read again
-        self._order: list[str] | None = None
 
     def begin(self) -> None:
         """Watch, then read everything."""
         files = self.tree.begin()
-        if finding.installed():
-            held: set[str] = set()
-            complaints: list[str] = []
-            for path in finding.holding(self.root, "#", warn=complaints.append):
-                held.add(path.removeprefix(f"{self.root}/"))
-            if not complaints:
-                files = [path for path in files if path in held]
+        held = ripgrep.holding(self.root, *PREFIXES)
+        if held is not None:
+            files = [path for path in files if path in held]
         for path in files:
             self.read(path)
 
@@ -81,7 +67,7 @@ class Index:
             return {}, False
         files, gone, beside = changes
         for folder in gone:
-            files.update(path for table in (self.hits, self.odd) for path in table if path.startswith(folder))
+            files.update(path for path in self.hits if path.startswith(folder))
         self.dirty |= files
         return self._catch_up(), beside
 
@@ -97,14 +83,11 @@ class Index:
 
     def read(self, path: str) -> None:
         """One file as it is now."""
-        self.odd.discard(path)
         found = self._hits(path)
         if found:
-            if path not in self.hits:
-                self._order = None
             self.hits[path] = found
-        elif self.hits.pop(path, None) is not None:
-            self._order = None
+        else:
+            self.hits.pop(path, None)
 
     def _hits(self, path: str) -> tuple[Hit, ...]:
         whole = f"{self.root}/{path}"
@@ -115,49 +98,16 @@ class Index:
             return ()
         if not stat.S_ISREG(found.st_mode) or (self.tree.is_whole and folder not in self.tree.numbers):
             return ()
-        if found.st_size > _MOST:
-            self.odd.add(path)
+        raw = find.read(whole) if found.st_size <= _MOST else None
+        if raw is None or not any(mark in raw for mark in _MARKS) or not find.is_text(raw):
             return ()
-        raw = finding.read(whole)
-        if raw is None:
-            if os.path.lexists(whole):
-                self.odd.add(path)
-            return ()
-        if not any(mark in raw for mark in _MARKS):
-            return ()
-        if raw.find(b"\0", 0, _START) >= 0:
-            self.odd.add(path)
-            return ()
-        hits = tuple(_hit(raw, tag) for tag in tags.scan(raw) if tags.stage(tag.name))
-        if any(len(hit.text) > _LONGEST for hit in hits):
-            self.odd.add(path)
-        return hits
+        return tuple(
+            Hit(tag.line, tag.name, tag.on_tags_line, tag.task, tags.line_text(raw, tag))
+            for tag in tags.scan(raw)
+            if tags.stage(tag.name)
+        )
 
     # answering
-
-    def can_answer(self, folder: str, pattern: str) -> bool:
-        """Whether a search in this folder (relative, with a `/` behind it) would find exactly what is held."""
-        if self.is_lost or self.dirty or not self.tree.is_whole or folder not in self.tree.numbers:
-            return False
-        if not finding.literal(pattern).startswith(PREFIXES) or self.tree.has_moved_rules():
-            return False
-        return not any(path.startswith(folder) for path in self.odd)
-
-    def find(self, folder: str, pattern: str, *, tags_only: bool = False) -> Iterator[tuple[str, list[Hit]]]:
-        """The files below a folder and the tags in them that match, in the order of their paths."""
-        fits = finding.matcher(pattern)
-        for path in self.in_order():
-            if not path.startswith(folder):
-                continue
-            found = [hit for hit in self.hits[path] if fits(hit.name) and (hit.on_tags_line or not tags_only)]
-            if found:
-                yield path, found
-
-    def in_order(self) -> list[str]:
-        """The paths that have tags."""
-        if self._order is None:
-            self._order = sorted(self.hits, key=lambda path: path.split("/"))
-        return self._order
 
     def tasks_in(self, path: str) -> set[str]:
         """The ids behind the tags of a file."""
@@ -176,8 +126,3 @@ class Index:
             for path, hits in self.hits.items()
             if any(hit.on_tags_line and not hit.task and hit.name.startswith("#needs-") for hit in hits)
         ]
-
-
-def _hit(raw: bytes, tag: tags.Tag) -> Hit:
-    priority, effort = tags.weights(raw, tag)
-    return Hit(tag.line, tag.name, tag.on_tags_line, priority, effort, tag.task, tags.line_text(raw, tag))

@@ -129,10 +129,7 @@ def everywhere(
     """Every item of the project at one of these stages; what cannot be looked at is told."""
     wanted = set(stages)
     told: dict[str, None] = {}
-    if find.installed():
-        kept = set(find.holding(root, *(f"#{stage}-*" for stage in wanted), warn=told.setdefault))
-    else:
-        kept = set(find.documents(root, warn=told.setdefault))
+    kept = set(find.holding(root, *(f"#{stage}-" for stage in wanted), warn=told.setdefault))
     for text in told:
         warn(text)
     for path in sync.documents(root, kept):

@@ -39,66 +39,33 @@ class Tree:
         self.root = root
         self.news = Inotify()
         self.is_whole = self.news.fd >= 0  # every folder could be watched
-        self.folders: dict[int, tuple[str, Ignored]] = {}
+        self.folders: dict[int, tuple[str, Ignored | None]] = {}
         self.numbers: dict[str, int] = {}
         self.beside = beside  # folders that hold no Markdown of ours, but whose change matters
         self._beside: set[int] = set()
-        self._outside: dict[str, object] = {}
         self._look_beside()
 
     def begin(self) -> list[str]:
         """Watch everything; the Markdown files that are there."""
-        for path in _rules_above(self.root):
-            self._outside[path] = _stamp(path)
         return self._walk("", gitignore.ignored(self.root))
 
     def close(self) -> None:
         """Stop watching."""
         self.news.close()
 
-    def has_moved_rules(self) -> bool:
-        """Whether what is ignored was changed outside of the watched folders."""
-        return any(_stamp(path) != was for path, was in self._outside.items())
-
     def _look_beside(self) -> None:
         for path in self.beside:
             if (number := self.news.add(path, _MASK)) is not None:
                 self._beside.add(number)
 
-    def _walk(self, top: str, rules: Ignored) -> list[str]:
+    def _walk(self, top: str, rules: Ignored | None) -> list[str]:
         """Watch a folder and all below it, then say what is in there."""
-        files: list[str] = []
-        stack = [(top, rules)]
-        while stack:
-            folder, rules = stack.pop()
-            if not self._watch(folder, rules):
-                continue
-            try:
-                with os.scandir(f"{self.root}/{folder}") as entries:
-                    found = list(entries)
-            except OSError:
-                self.is_whole = self.is_whole and not os.path.isdir(f"{self.root}/{folder}")
-                continue
-            for entry in found:
-                path, is_folder = f"{folder}{entry.name}", entry.is_dir(follow_symlinks=False)
-                if not is_folder and not (entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)):
-                    continue
-                if not find.is_wanted(f"{self.root}/{path}", entry.name, rules, is_folder=is_folder):
-                    continue
-                if is_folder:
-                    stack.append((f"{path}/", self._below(path, rules)))
-                else:
-                    files.append(path)
-        return files
+        return list(find.walk(self.root, top, rules, enter=self._watch, failed=self._unlisted))
 
-    def _below(self, path: str, rules: Ignored) -> Ignored:
-        here = f"{self.root}/{path}"
-        if os.path.lexists(f"{here}/.git"):
-            exclude = f"{gitignore.git_folder(here)}/info/exclude"
-            self._outside[exclude] = _stamp(exclude)
-        return gitignore.below(here, rules)
+    def _unlisted(self, folder: str, _error: OSError) -> None:
+        self.is_whole = self.is_whole and not os.path.isdir(f"{self.root}/{folder}")
 
-    def _watch(self, folder: str, rules: Ignored) -> bool:
+    def _watch(self, folder: str, rules: Ignored | None) -> bool:
         number = self.news.add(f"{self.root}/{folder}", _MASK)
         if number is None:
             # gone again, or more than the kernel gives us: then the tree is looked at every few seconds
@@ -134,7 +101,7 @@ class Tree:
                     self._look_beside()
                     beside = True
                 if mask & _CAME and find.is_wanted(f"{self.root}/{path}", name, rules, is_folder=True):
-                    files.update(self._walk(f"{path}/", self._below(path, rules)))
+                    files.update(self._walk(f"{path}/", gitignore.below(f"{self.root}/{path}", rules)))
             elif name.endswith(".md") and find.is_wanted(f"{self.root}/{path}", name, rules, is_folder=False):
                 files.add(path)
         return None if events is None else (files, gone, beside)
@@ -150,24 +117,3 @@ class Tree:
         folder = self.folders.pop(number, None)
         if folder is not None and self.numbers.get(folder[0]) == number:
             del self.numbers[folder[0]]
-
-
-def _rules_above(root: str) -> list[str]:
-    """Files above the project, or in its repository, that say what is ignored."""
-    found: list[str] = []
-    folder = root
-    while not os.path.lexists(f"{folder}/.git"):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return found
-        found.append(f"{above}/.gitignore")
-        folder = above
-    return [*found, f"{gitignore.git_folder(folder)}/info/exclude"]
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -17,8 +17,10 @@ from overhand.errors import Busy, OverhandError
 from overhand.items import sync, unrecorded
 from overhand.policy import config as configs
 from overhand.policy import trust
-from overhand.supervisor import replies, switch
+from overhand.supervisor import switch
+from overhand.supervisor.queue import in_order
 from overhand.system import machine
+from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -346,14 +348,24 @@ class Dispatch:
     # being asked
 
     def answer(self, asked: dict[str, Any]) -> bytes | None:
-        """What somebody wants to know; None: they must look for themselves."""
-        if asked.get("ask") == "daemon":
-            return replies.status(self)
-        if asked.get("ask") == "find" and self.index is not None:
-            index = self.index
-            self.stirred()
-            return replies.find(index, asked) if index is self.index else None
-        return None
+        """The daemon as it is now, if that is asked."""
+        return self._status() if asked.get("ask") == "daemon" else None
+
+    def _status(self) -> bytes:
+        boss, index = self.boss, self.index
+        told = {
+            "pid": os.getpid(),
+            "watches": self.on,
+            "since": self.since or None,
+            "folders": len(index.tree.folders) if index is not None else 0,
+            "files": len(index.hits) if index is not None else 0,
+            "complete": index is not None and index.tree.is_whole,
+            "scanned": self.scanned if index is not None else None,
+            "pending": sorted(path for path in self.changed if path),
+            "queue": [state["task_id"] for state in in_order(boss.queue.values())],
+            "running": sorted(boss.slots),
+        }
+        return dumps(told).encode("utf-8", "surrogateescape")
 
 
 def _quiet_for(path: str, now: float) -> float:

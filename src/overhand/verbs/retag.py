@@ -8,7 +8,7 @@ from overhand.documents import tags
 from overhand.errors import BadInput, NotFound, Refused, TimedOut
 from overhand.items import find
 from overhand.verbs import Answer, Session
-from overhand.verbs.tag import SCHEMA, USAGE, named, row
+from overhand.verbs.tag import SCHEMA, USAGE, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _note_claim(session: Session, path: str, held: Tag) -> None:
 
 
 def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
-    return Answer({"schema": SCHEMA, "do": do, **row(file, raw, found), "path": file, **more})
+    return Answer({"schema": SCHEMA, "do": do, **tags.row(file, raw, found), "path": file, **more})
 
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above

@@ -8,10 +8,8 @@ from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
-    from overhand.documents.tags import Tag
     from overhand.items.find import Hit
 
 SCHEMA = "overhand.tag/1"
@@ -57,14 +55,6 @@ def named(word: str, *, wild: bool = False) -> str:
     raise BadInput(f"{word!r} is no tag.", "A tag is #, a letter, then letters, digits, - and _, such as '#needs-fix'.")
 
 
-def row(path: str, raw: bytes, found: Tag) -> dict[str, Any]:
-    """One hit, as scripts read it."""
-    from overhand.documents import tags
-
-    weights, text = tags.weights(raw, found), tags.line_text(raw, found)
-    return tags.row(path, found.line, found.name, found.on_tags_line, weights, found.task, text)
-
-
 def _find(
     session: Session,
     words: list[str],
@@ -77,49 +67,23 @@ def _find(
     name, where = (*words, ".")[:2]
     around = _number(context, where)
     warnings: list[str] = []
-    if not around and not no_ignore and (told := _from_daemon(session, where, name, tags_only, files)) is not None:
-        return told
 
     def warn(text: str) -> None:
         warnings.append(text)
         session.tell(text)
 
-    place, pattern = find.relative(where), named(name, wild=True)
-    if session.plain and not (around or tags_only):
-        texts = find.lines(place, pattern, all=no_ignore, warn=warn)
-        return _text(texts if files else [line for lines in texts.values() for line in lines])
-    hits = find.search(place, pattern, all=no_ignore, warn=warn)
+    hits = find.search(find.relative(where), named(name, wild=True), all=no_ignore, warn=warn)
     if tags_only:
         hits = [(path, raw, kept) for path, raw, found in hits if (kept := [one for one in found if one.on_tags_line])]
     if session.plain:
-        return _text([path for path, _, _ in hits] if files else _lines(hits, around))
+        lines = [path for path, _, _ in hits] if files else _lines(hits, around)
+        return Answer({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
     if files:
         return Answer({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
+    from overhand.documents.tags import row
+
     rows = [row(path, raw, one) for path, raw, found in hits for one in found]
     return Answer({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
-
-
-def _text(lines: Iterable[str]) -> Answer:
-    return Answer({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
-
-
-def _from_daemon(session: Session, where: str, name: str, tags_only: bool, files: bool) -> Answer | None:
-    """The same from the daemon, which has it in memory; None if there is none, or it would rather have us look."""
-    from overhand.supervisor import index_client
-
-    form = "files" if files else "text" if session.plain else "rows"
-    told = index_client.find(
-        session.store, find.relative(where), named(name, wild=True), tags_only=tags_only, form=form
-    )
-    if told is None:
-        return None
-    if session.plain:
-        return _text([told])
-    from overhand.system.jsonline import loads
-
-    lines = told.split("\n") if told else []
-    found = {"files": lines} if files else {"hits": [loads(line) for line in lines]}
-    return Answer({"schema": SCHEMA, "do": "find", **found, "warnings": []})
 
 
 def _number(context: str | None, where: str) -> int:
