@@ -17,7 +17,7 @@ from overhand.testing.project import make_project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.testing.project import ProjectDir
 
 CHILDREN, CAP, TURN = 8, 4000, 100
@@ -71,24 +71,24 @@ def _measure(project: ProjectDir, place: Path) -> tuple[int, int]:
     return turns * TURN, sum(_began_late(store, parent, child) for child in children)
 
 
-def _over(states: list[State]) -> bool:
-    return len(states) > CHILDREN and all(state["status"] for state in states) and not states[0]["reserved"]
+def _over(states: list[Task]) -> bool:
+    return len(states) > CHILDREN and all(state.status for state in states) and not states[0].reserved
 
 
-def _turns(store: Store, child: State) -> int:
-    found = [spending.reported(store.run_folder(child["task_id"], run["id"])) for run in child["runs"]]
-    return sum(usage["turns"] for usage in found if usage)
+def _turns(store: Store, child: Task) -> int:
+    found = [spending.reported(store.run_folder(child.id, run.id)) for run in child.runs]
+    return sum(usage.turns for usage in found if usage)
 
 
-def _began_late(store: Store, parent: State, child: State) -> bool:
+def _began_late(store: Store, parent: Task, child: Task) -> bool:
     """Whether it began without a hold in its parent's log, or with one that was given when nothing was left."""
-    if not child["runs"]:
+    if not child.runs:
         return False
     held: dict[str, int] = {}
-    for event in log.read(store.folder(parent["task_id"])):
+    for event in log.read(store.folder(parent.id)):
         if event["e"] in ("reserved", "settled"):
             held[event["child"]] = event["tokens"]
-            if event["e"] == "reserved" and event["child"] == child["task_id"]:
+            if event["e"] == "reserved" and event["child"] == child.id:
                 level = budget.level(budget.amount(sum(held.values()) - event["tokens"]), budget.amount(CAP))
-                return level >= budget.STOP or event["mono"] > child["runs"][0]["mono"]
+                return level >= budget.STOP or event["mono"] > child.runs[0].mono
     return True

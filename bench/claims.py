@@ -36,7 +36,7 @@ def prepare(store: Store, count: int) -> list[str]:
     for number in range(count):
         created = {"title": f"task {number}", "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
         handoff = f"# Task Handoff\n\n## Task\ntask {number}\n"
-        made.append(store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0]["task_id"])
+        made.append(store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0].id)
     return made
 
 
@@ -107,7 +107,7 @@ def compete(store: Store, count: int) -> dict[str, object]:
             rate, failed = race(work, store, part)
             rates.append(rate)
             errors += failed
-    runs = [len(store.state(task)["runs"]) for task in tasks]
+    runs = [len(store.state(task).runs) for task in tasks]
     mine, theirs = statistics.median(ours), statistics.median(bare)
     return {
         "processes": PROCESSES,

@@ -55,7 +55,7 @@ def accept(work: Actor, title: str) -> str:
     created = {"title": title, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
     created["seal"] = trust.seal(created)
     handoff = f"# Task Handoff\n\n## Task\n{title}\n"
-    return work.store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0]["task_id"]
+    return work.store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0].id
 
 
 def adopt(work: Actor, task: str) -> None:
@@ -63,9 +63,9 @@ def adopt(work: Actor, task: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         state = work.store.state(task)
-        if state["status"] is not None:
+        if state.status is not None:
             return
-        if state["queued"]:
+        if state.queued:
             run.start(work, task)
         else:
             run.settle(work, task)
@@ -78,8 +78,8 @@ def shim_of(work: Actor, task: str) -> int | None:
     current = model.current_run(work.store.state(task))
     if current is None:
         return None
-    marked = (p for p in members.table() if processes.environment_of(p, run.MARKER) == current["id"])
-    return detached.shim_pid(work.store.run_folder(task, current["id"])) or next(marked, None)
+    marked = (p for p in members.table() if processes.environment_of(p, run.MARKER) == current.id)
+    return detached.shim_pid(work.store.run_folder(task, current.id)) or next(marked, None)
 
 
 def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
@@ -96,7 +96,7 @@ def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
     for pid in adopters:
         os.waitpid(pid, 0)
     state = work.store.state(task)
-    return "stuck" if state["status"] is None else str(state["runs"][-1]["cause"] if state["runs"] else state["status"])
+    return "stuck" if state.status is None else str(state.runs[-1].cause if state.runs else state.status)
 
 
 def time_of_a_start(work: Actor) -> float:
@@ -131,8 +131,8 @@ def attack(project: ProjectDir, kills: int) -> dict[str, object]:
         "kills": kills,
         "double_starts": double,
         "stuck": ends.pop("stuck", 0),
-        "second_runs": sum(len(state["runs"]) > 1 for state in judged),
-        "completed": sum(state["status"] == "completed" for state in judged),
+        "second_runs": sum(len(state.runs) > 1 for state in judged),
+        "completed": sum(state.status == "completed" for state in judged),
         "ends": ends,
         "seconds_of_a_start": round(took, 4),
     }

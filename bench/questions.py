@@ -23,6 +23,8 @@ from overhand.testing import processes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from overhand.record.task import Task
+
 _BY = {"kind": "person", "via": "bench"}
 _CONFIG = '[limits]\nmax_parallel = 0\nanswer_wait = "0"\nmax_block = "30m"\nidle = "5m"\n'
 # Asks until it is told to stop, and writes down when it heard each answer.
@@ -61,7 +63,7 @@ def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
     for state in store.states():
         for question in model.open_questions(state):
-            record.answer(store, state["task_id"], _BY, question["seq"], "stop", via="bench", resume=False)
+            record.answer(store, state.id, _BY, question.seq, "stop", via="bench", resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
     processes.end_all(place)
 
@@ -86,7 +88,7 @@ def _light(rounds: int) -> list[Row]:
             )
             measure.run([OVERHAND, "delegate", "answers", "--agent", "sleeper"], place, env)
             _until(lambda: model.run_state(store.states()[1]) == "running", "the run")
-            asked = _many_questions(store, store.states()[1]["task_id"], rounds + 1)
+            asked = _many_questions(store, store.states()[1].id, rounds + 1)
             words = iter([("done", "open")[n % 2] for n in range(rounds + 1)])
             doings: list[Callable[[], object]] = [
                 lambda: measure.run([PYTHON, "-c", "pass"], place, env),
@@ -103,9 +105,9 @@ def _light(rounds: int) -> list[Row]:
 
 
 def _many_questions(store: Store, task_id: str, count: int) -> Iterator[int]:
-    run = store.state(task_id)["runs"][-1]["id"]
+    run = store.state(task_id).runs[-1].id
     by = {"kind": "run", "run": run, "via": "bench"}
-    return iter([record.ask(store, task_id, run, by, f"number {n}")["seq"] for n in range(count)])
+    return iter([record.ask(store, task_id, run, by, f"number {n}").seq for n in range(count)])
 
 
 def _light_row(verb: str, ratio: float, bare: float) -> Row:
@@ -129,7 +131,7 @@ def _arrival(rounds: int) -> Row:
         store, env = _project(place)
         try:
             measure.run([OVERHAND, "delegate", "ask", "--agent", "asker"], place, env)
-            (task_id,) = (state["task_id"] for state in store.states())
+            (task_id,) = (state.id for state in store.states())
             heard = Path(store.folder(task_id)) / "heard"
             gone = [_one_answer(store, task_id, heard, number) for number in range(1, rounds + 1)]
         finally:
@@ -147,7 +149,7 @@ def _arrival(rounds: int) -> Row:
 
 
 def _one_answer(store: Store, task_id: str, heard: Path, number: int) -> float:
-    _until(lambda: len(store.state(task_id)["questions"]) == number, f"question {number}")
+    _until(lambda: len(store.state(task_id).questions) == number, f"question {number}")
     ipc = Path(record.folder(store, task_id))
     _until(lambda: any(name.endswith(".bell") for name in os.listdir(ipc)), "somebody waits")
     began = time.time()
@@ -182,8 +184,8 @@ def _crowd(count: int) -> Row:
 def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -> tuple[float, float, float]:
     for number in range(count):
         measure.run([OVERHAND, "delegate", f"wait, number {number}", "--agent", "waiter"], place, env)
-    _until(lambda: all(_is_blocked(store.state(s["task_id"])) for s in store.states()), "all of them are blocked")
-    tasks = [state["task_id"] for state in store.states()]
+    _until(lambda: all(_is_blocked(store.state(s.id)) for s in store.states()), "all of them are blocked")
+    tasks = [state.id for state in store.states()]
     assert len(tasks) == count
     supervisor = client.running(store)
     assert supervisor is not None
@@ -203,9 +205,9 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     return rss, idle, time.monotonic() - began
 
 
-def _is_blocked(state: object) -> bool:
-    runs = state["runs"]  # type: ignore[index] # a state
-    return bool(runs) and runs[-1]["waiting"] is not None
+def _is_blocked(state: Task) -> bool:
+    runs = state.runs
+    return bool(runs) and runs[-1].waiting is not None
 
 
 def _is_asker(pid: int) -> bool:

@@ -81,7 +81,7 @@ class House(ProjectDir):
         """The native session of each run."""
         store = Store(str(self.path))
         state = store.state(store.resolve(str(handle)))
-        return [sessions.native(store, state, run) for run in state["runs"]]
+        return [sessions.native(store, state, run) for run in state.runs]
 
     def stream(self, run: Mapping[str, Any]) -> str:
         (found,) = self.path.glob(f".agent-workspaces/*/runs/{run['id']}")

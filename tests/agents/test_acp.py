@@ -54,7 +54,7 @@ def notes(project: ProjectDir) -> list[str]:
 def heard(project: ProjectDir, handle: object = "1") -> Any:
     store = Store(str(project.path))
     state = store.state(store.resolve(str(handle)))
-    return sessions.heard(store.run_folder(state["task_id"], state["runs"][-1]["id"]), "acp")
+    return sessions.heard(store.run_folder(state.id, state.runs[-1].id), "acp")
 
 
 def question(project: ProjectDir, handle: object = "1") -> dict[str, Any]:

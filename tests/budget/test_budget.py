@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from overhand.policy import budget
 from overhand.record import model
-from overhand.record.task import Amount, State
+from overhand.record.task import Amount, Task, Usage
 
 tokens = st.integers(0, budget.MOST_TOKENS)
 money = st.floats(0, 1e6, allow_nan=False).map(lambda usd: round(usd, 6))
@@ -72,7 +72,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 @given(caps.filter(budget.is_cap))
 def test_what_is_said_is_read_again(cap: Amount) -> None:
-    assert budget.parse(budget.say(cap)) == pytest.approx(cap)
+    assert vars(budget.parse(budget.say(cap))) == pytest.approx(vars(cap))
 
 
 @given(tokens)
@@ -87,10 +87,10 @@ def test_about_so_many_is_about_right(number: int) -> None:
 def test_sums_and_rests_are_never_negative(one: Amount, other: Amount) -> None:
     whole = budget.add(one, other)
     rest = budget.less(whole, one)
-    assert rest["tokens"] == other["tokens"]
-    assert rest["usd"] == pytest.approx(other["usd"], abs=1e-6)
+    assert rest.tokens == other.tokens
+    assert rest.usd == pytest.approx(other.usd, abs=1e-6)
     nothing = budget.less(one, whole)
-    assert (nothing["tokens"], nothing["usd"]) == (0, 0.0)
+    assert (nothing.tokens, nothing.usd) == (0, 0.0)
 
 
 @given(amounts, caps)
@@ -117,12 +117,12 @@ def test_levels_at_the_very_edge() -> None:
 def test_a_share_is_never_more_than_is_left(cap: Amount, committed: Amount, asked: Amount, part: float) -> None:
     given_ = budget.share(cap, committed, asked, part)
     left = budget.less(cap, committed)
-    assert 0 <= given_["tokens"] <= left["tokens"]
-    assert 0 <= given_["usd"] <= left["usd"]
-    if asked["tokens"] and cap["tokens"]:
-        assert given_["tokens"] == min(asked["tokens"], left["tokens"])
-    if left["tokens"] and cap["tokens"]:
-        assert given_["tokens"] > 0  # 0 would read as no cap
+    assert 0 <= given_.tokens <= left.tokens
+    assert 0 <= given_.usd <= left.usd
+    if asked.tokens and cap.tokens:
+        assert given_.tokens == min(asked.tokens, left.tokens)
+    if left.tokens and cap.tokens:
+        assert given_.tokens > 0  # 0 would read as no cap
 
 
 @given(caps, st.lists(amounts, max_size=12), st.floats(0.01, 1))
@@ -130,16 +130,16 @@ def test_shares_one_after_the_other_never_exceed_the_cap(cap: Amount, asked: lis
     committed = budget.amount()
     for wanted in asked:
         committed = budget.add(committed, budget.share(cap, committed, wanted, part))
-    assert committed["tokens"] <= cap["tokens"]
-    assert committed["usd"] <= cap["usd"] + 1e-6
+    assert committed.tokens <= cap.tokens
+    assert committed.usd <= cap.usd + 1e-6
 
 
 @given(caps, caps)
 def test_two_caps_bind_both(one: Amount, other: Amount) -> None:
     both = budget.tighter(one, other)
     assert both == budget.tighter(other, one)
-    assert both["tokens"] == min([cap["tokens"] for cap in (one, other) if cap["tokens"]], default=0)
-    assert both["usd"] == min([cap["usd"] for cap in (one, other) if cap["usd"]], default=0.0)
+    assert both.tokens == min([cap.tokens for cap in (one, other) if cap.tokens], default=0)
+    assert both.usd == min([cap.usd for cap in (one, other) if cap.usd], default=0.0)
 
 
 # reports
@@ -154,15 +154,15 @@ def test_turns_are_added_up() -> None:
         {"input": 900, "output": 100, "usd": 0.01, "context": 5000, "window": 8000, "model": "x"},
         {"input": 10, "output": 5, "usd": 0.02, "context": 7000},
     )
-    assert budget.tally(raw) == {
-        "input": 910, "output": 105, "usd": 0.03, "turns": 2, "context": 7000, "window": 8000, "estimated": False,
-    }  # fmt: skip
+    assert budget.tally(raw) == Usage(
+        input=910, output=105, usd=0.03, turns=2, context=7000, window=8000, estimated=False
+    )
 
 
 def test_without_a_context_it_is_the_latest_turn() -> None:
     found = budget.tally(lines({"input": 5, "output": 1, "window": 10}, {"input": 6, "output": 2}))
     assert found is not None
-    assert (found["context"], found["window"], budget.context_level(found)) == (8, 10, 70)
+    assert (found.context, found.window, budget.context_level(found)) == (8, 10, 70)
 
 
 def test_junk_is_passed_over() -> None:
@@ -173,7 +173,7 @@ def test_junk_is_passed_over() -> None:
     )
     found = budget.tally(raw)
     assert found is not None
-    assert (found["input"], found["output"], found["turns"]) == (budget.MOST_TOKENS, 2, 2)
+    assert (found.input, found.output, found.turns) == (budget.MOST_TOKENS, 2, 2)
 
 
 def test_a_torn_end_counts_once_nothing_more_can_come() -> None:
@@ -189,8 +189,8 @@ def test_a_torn_end_counts_once_nothing_more_can_come() -> None:
 def test_any_report_can_be_recorded(turns: list[dict[str, object]]) -> None:
     found = budget.tally(lines(*turns))
     if found is not None:
-        assert all(value >= 0 for value in (found["input"], found["output"], found["usd"], found["context"]))
-        json.dumps(found, allow_nan=False)
+        assert all(value >= 0 for value in (found.input, found.output, found.usd, found.context))
+        json.dumps(vars(found), allow_nan=False)
         assert budget.context_level(found) in (0, *budget.LEVELS)
 
 
@@ -200,15 +200,15 @@ def test_any_bytes_are_survived(raw: bytes, last: bool) -> None:
 
 
 def test_an_estimate_says_that_it_is_one() -> None:
-    assert budget.estimate(4000, 401) == {
-        "input": 1000, "output": 100, "usd": 0.0, "turns": 0, "context": 0, "window": 0, "estimated": True,
-    }  # fmt: skip
+    assert budget.estimate(4000, 401) == Usage(
+        input=1000, output=100, usd=0.0, turns=0, context=0, window=0, estimated=True
+    )
 
 
 # the fold
 
 
-def folded(*events: dict[str, object]) -> State:
+def folded(*events: dict[str, object]) -> Task:
     return model.fold("worker-20261115-191500", [{"t": "2026-11-15T19:15:00.000Z", **event} for event in events])
 
 

@@ -23,7 +23,7 @@ from overhand.policy.actor import Actor
 from overhand.policy.config import Budgets, Config
 from overhand.record import log, model
 from overhand.record.store import Store
-from overhand.record.task import State
+from overhand.record.task import Task
 from overhand.runs import run, spending
 from overhand.supervisor import meter
 
@@ -44,7 +44,7 @@ class Tree(RuleBasedStateMachine):
         self.work = Actor(self.store, Config(), BY, {})
         self.tasks: list[str] = []
         self.uncounted: set[str] = set()
-        self.known: dict[str, tuple[int, State]] = {}  # by the size of the log, which only grows
+        self.known: dict[str, tuple[int, Task]] = {}  # by the size of the log, which only grows
 
     def teardown(self) -> None:
         shutil.rmtree(self.root)
@@ -64,7 +64,7 @@ class Tree(RuleBasedStateMachine):
             child = self.task(f"child {number}", own if number == 0 else "", top)
             if number < 2:
                 self.begin(child)
-                for below in range(2 if self.state(child)["runs"] else 0):
+                for below in range(2 if self.state(child).runs else 0):
                     self.task(f"below {number}.{below}", "", child)
 
     def task(self, title: str, cap: str, parent: str | None) -> str:
@@ -72,32 +72,32 @@ class Tree(RuleBasedStateMachine):
         if cap:
             created["budget"] = cap
         if parent:
-            created["parent"] = {"task": parent, "run": self.state(parent)["runs"][-1]["id"]}
-            created["depth"] = self.state(parent)["depth"] + 1
+            created["parent"] = {"task": parent, "run": self.state(parent).runs[-1].id}
+            created["depth"] = self.state(parent).depth + 1
         draft = "worker", f"# Task Handoff\n\n## Task\n{title}\n", created, b""
         (made,) = self.store.new_tasks([draft], BY, start=True, pieces=[])
-        self.tasks.append(made["task_id"])
-        return made["task_id"]
+        self.tasks.append(made.id)
+        return made.id
 
     # what is so
 
-    def state(self, task: str) -> State:
+    def state(self, task: str) -> Task:
         size = os.path.getsize(f"{self.store.folder(task)}/{log.LOG}")
         if task not in self.known or self.known[task][0] != size:
             self.known[task] = size, self.store.state(task)
         return self.known[task][1]
 
     def live(self) -> list[str]:
-        return [t for t in self.tasks if (r := model.current_run(self.state(t))) and r["state"] != "ended"]
+        return [t for t in self.tasks if (r := model.current_run(self.state(t))) and r.state != "ended"]
 
     def queued(self) -> list[str]:
-        return [t for t in self.tasks if self.state(t)["queued"]]
+        return [t for t in self.tasks if self.state(t).queued]
 
     def ended(self) -> list[str]:
-        return [t for t in self.tasks if self.state(t)["status"] not in (None, "rejected")]
+        return [t for t in self.tasks if self.state(t).status not in (None, "rejected")]
 
     def place(self, task: str) -> str:
-        return self.store.run_folder(task, self.state(task)["runs"][-1]["id"])
+        return self.store.run_folder(task, self.state(task).runs[-1].id)
 
     # what happens
 
@@ -112,7 +112,7 @@ class Tree(RuleBasedStateMachine):
         for owner in above:  # never a start beyond it
             assert budget.level(spending.tree(self.store, owner), budget.explicit(owner)) < budget.STOP
         with self.store.locked(task, BY) as locked:
-            made = run.created(f"sess_1_{len(locked.state['runs']):06d}", "worker", "command", 600.0)
+            made = run.created(f"sess_1_{len(locked.state.runs):06d}", "worker", "command", 600.0)
             locked.append(made)
         os.makedirs(self.place(task))
 
@@ -158,11 +158,11 @@ class Tree(RuleBasedStateMachine):
     def end(self, task: str, cause: str, *, owes: bool) -> None:
         self.uncounted.discard(task)
         state = self.state(task)
-        ended = state["runs"][-1]["id"]
+        ended = state.runs[-1].id
         with self.store.locked(task, BY) as locked:
             locked.append({"e": "run.ended", "run": ended, "cause": cause, "exit": 0})
             state = locked.state
-        state = spending.close_run(self.work, state, state["runs"][-1])
+        state = spending.close_run(self.work, state, state.runs[-1])
         with self.store.locked(task, BY) as locked:
             locked.append({"e": "judged", "run": ended, "status": "failed"})
             state = locked.state
@@ -180,9 +180,9 @@ class Tree(RuleBasedStateMachine):
     def mended(self) -> None:
         spending.mend(self.work, self.store.states())
         for state in self.store.states():
-            for child in state["reserved"]:
+            for child in state.reserved:
                 below = self.state(child)
-                assert below["queued"] or below["reserved"] or model.current_run(below)
+                assert below.queued or below.reserved or model.current_run(below)
 
     # what holds always
 
@@ -194,21 +194,21 @@ class Tree(RuleBasedStateMachine):
             if not budget.is_cap(cap):
                 continue
             family = [t for t in self.tasks if self.is_below(t, task)]
-            turns = sum(max(1, len(self.state(t)["runs"])) for t in family)
+            turns = sum(max(1, len(self.state(t).runs)) for t in family)
             spent = budget.add(*(spending.own(self.store, self.state(t)) for t in family))
-            if cap["tokens"]:
-                assert spent["tokens"] < cap["tokens"] + turns * TURN
-            if cap["usd"]:
-                assert spent["usd"] < cap["usd"] + turns * TURN / 1000 + 1e-6
+            if cap.tokens:
+                assert spent.tokens < cap.tokens + turns * TURN
+            if cap.usd:
+                assert spent.usd < cap.usd + turns * TURN / 1000 + 1e-6
 
     @invariant()
     def holds_are_within_the_cap(self) -> None:
         for task in self.tasks:
             state = self.state(task)
             cap = budget.explicit(state)
-            held = budget.add(*state["reserved"].values())
-            assert not cap["tokens"] or held["tokens"] <= cap["tokens"]
-            assert not cap["usd"] or held["usd"] <= cap["usd"] + 1e-6
+            held = budget.add(*state.reserved.values())
+            assert not cap.tokens or held.tokens <= cap.tokens
+            assert not cap.usd or held.usd <= cap.usd + 1e-6
 
     @invariant()
     def each_hold_is_settled_once(self) -> None:
@@ -222,10 +222,10 @@ class Tree(RuleBasedStateMachine):
 
     def is_below(self, task: str, above: str) -> bool:
         while task != above:
-            parent = self.state(task)["parent"]
+            parent = self.state(task).parent
             if parent is None:
                 return False
-            task = parent["task"]
+            task = parent.task
         return True
 
 
@@ -253,18 +253,18 @@ def test_an_open_hold_is_no_leave_to_start(tree: Tree) -> None:
         locked.append({"e": "accepted"})  # before anybody settled it, as when a run is handed over
     for _ in range(19):
         tree.report(top, 50)
-    assert child in tree.state(top)["reserved"]
+    assert child in tree.state(top).reserved
 
     tree.begin(child)
 
-    assert len(tree.state(child)["runs"]) == 1
-    assert tree.state(child)["status"] == "rejected"
+    assert len(tree.state(child).runs) == 1
+    assert tree.state(child).status == "rejected"
 
 
 def test_below_the_mark_it_starts_with_the_hold_it_has(tree: Tree) -> None:
     tree.plant(cap="1000 tokens", own="", part=0.25)
     top, child = tree.tasks[:2]
-    held = tree.state(top)["reserved"][child]
+    held = tree.state(top).reserved[child]
     tree.end(child, "exit", owes=True)
     with tree.store.locked(child, BY) as locked:
         locked.append({"e": "accepted"})
@@ -273,8 +273,8 @@ def test_below_the_mark_it_starts_with_the_hold_it_has(tree: Tree) -> None:
 
     tree.begin(child)
 
-    assert len(tree.state(child)["runs"]) == 2
-    assert tree.state(top)["reserved"][child] == held
+    assert len(tree.state(child).runs) == 2
+    assert tree.state(top).reserved[child] == held
 
 
 STORY: list[tuple[str, *tuple[int, ...]]] = [  # each step and which; of turns, how large and how many; the end owes
@@ -293,11 +293,11 @@ def test_siblings_beyond_their_holds_keep_one_below_a_cap_below_from_starting(tr
         getattr(tree, step)(*given)
         tree.no_cap_is_exceeded_by_more_than_the_turns_in_flight()
         tree.holds_are_within_the_cap()
-    (below,) = (task for task in tree.queued() if tree.state(task)["title"] == "below 0.0")
+    (below,) = (task for task in tree.queued() if tree.state(task).title == "below 0.0")
     top, middle = tree.tasks[:2]
-    assert middle in tree.state(top)["reserved"]
+    assert middle in tree.state(top).reserved
 
     tree.begin(below)
 
-    assert tree.state(below)["status"] == "rejected"
-    assert not tree.state(below)["runs"]
+    assert tree.state(below).status == "rejected"
+    assert not tree.state(below).runs

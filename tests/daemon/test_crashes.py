@@ -28,7 +28,7 @@ def test_taking_what_was_typed(house: Watched) -> None:
             typed.heed(one.store, one.work.config, AT, BY)
         (task,) = one.items()
         assert one.read() == TYPED.replace("#delegated-fix", f"#delegated-fix <!--overhand:{task}-->")
-        assert (one.state(task)["queued"], len(one.events(task, "accepted"))) == (True, 1)
+        assert (one.state(task).queued, len(one.events(task, "accepted"))) == (True, 1)
 
     at_every_point(house, "heed", before, after)
 
@@ -51,7 +51,7 @@ def test_queueing_again(house: Watched) -> None:
         (task,) = one.items()
         run.settle(one.work, task)
         state = finish.finish(one.work, task)
-        assert (state["queued"], state["requeued"], len(state["runs"])) == (True, 1, 1)
+        assert (state.queued, state.requeued, len(state.runs)) == (True, 1, 1)
         assert (one.tag(), one.read().count("**Prior Session**")) == ("#delegated-fix", 1)
         assert len(one.events(task, "requeued")) == 1
         GATES.pop(one.path, None)

@@ -60,7 +60,7 @@ def test_inv_daemon_debounce(house: Watched) -> None:
         last = file.stat().st_mtime
     house.becomes("#done-fix")
     (task,) = house.items()
-    assert machine.epoch(house.state(task)["created"]) - last >= 3.0 - 0.01
+    assert machine.epoch(house.state(task).created) - last >= 3.0 - 0.01
 
 
 def test_inv_needs_and_next_and_inline_are_not_watched(house: Watched) -> None:
@@ -124,7 +124,7 @@ index.Index.__init__ = begin
             os.mkfifo(gate)
             house.write(".gitignore", "node/\n")
             until(lambda: not house.status()["scanned"], "everything read again")
-            ended = house.judged(house.delegate("write"))["runs"][0]["ended"]
+            ended = house.judged(house.delegate("write")).runs[0].ended
             until(lambda: time.time() > machine.epoch(ended or "") + 10, "a look at the first one, later than this run")
             with gate.open("w"):
                 gate.unlink()

@@ -131,7 +131,7 @@ def test_an_editor_that_saves_its_old_buffer_all_the_time_gets_one_run(house: Wa
         house.becomes("#claimed-fix")
         stale += f"line {number}\n"
         house.write(AT, stale)
-    until(lambda: "changed again and again" in " ".join(house.state(task)["notices"]), "that a person is told")
+    until(lambda: "changed again and again" in " ".join(house.state(task).notices), "that a person is told")
     assert house.read() == stale
     house.let_go()
     house.becomes("#done-fix")
@@ -146,7 +146,7 @@ def test_an_old_buffer_before_the_first_run_is_approved_anew(house: Watched) -> 
     house.write(AT, TYPED)
     (second,) = typed.heed(house.store, house.work.config, AT, BY)
     assert second != first
-    assert (house.state(first)["status"], house.state(second)["queued"]) == ("cancelled", True)
+    assert (house.state(first).status, house.state(second).queued) == ("cancelled", True)
     assert house.tags() == [("#delegated-fix", second)]
     assert typed.heed(house.store, house.work.config, AT, BY) == [second]
 
@@ -209,7 +209,7 @@ def test_the_log_names_items_as_people_write_them(house: Watched) -> None:
 
 
 def test_status_names_tasks_as_people_know_them(house: Watched, claimed: str) -> None:
-    handle = house.state(claimed)["handle"]
+    handle = house.state(claimed).handle
     status = house.status()
     assert (status["at_work"], status["tasks"][0]["handle"]) == ([claimed], handle)
     told = house.project.run("daemon", "status").out

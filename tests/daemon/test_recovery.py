@@ -16,7 +16,7 @@ from runtime.scene import QUICK, kill, until
 
 if TYPE_CHECKING:
     from daemon.house import Watched
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 FAILED = """cat >"$OVERHAND_RESULT" <<'END'
 {"status": "failed", "summary": "The server was away.",
@@ -25,7 +25,7 @@ END
 """
 
 
-def attempt(house: Watched, task: str) -> State:
+def attempt(house: Watched, task: str) -> Task:
     """One run without a supervisor, from its start to its verdict."""
     assert run.start(house.work, task)
     house.agent_ended(task)
@@ -33,7 +33,7 @@ def attempt(house: Watched, task: str) -> State:
     return finish.finish(house.work, task)
 
 
-def lost(house: Watched, task: str) -> State:
+def lost(house: Watched, task: str) -> Task:
     """A run whose shim and agent are killed at once, so that nobody can say how it ended."""
     assert run.start(house.work, task)
     house.appears("up").unlink()
@@ -57,12 +57,12 @@ def test_a_lost_run_is_tried_three_times_and_then_a_person_is_told(house: Watche
     house.waiting_worker()
     for number in (1, 2):
         state = lost(house, approved)
-        assert (state["queued"], state["requeued"], state["status"]) == (True, number, None)
+        assert (state.queued, state.requeued, state.status) == (True, number, None)
         assert shown(house) == ("#delegated-fix", number)
     state = lost(house, approved)
-    assert (state["queued"], state["status"], len(state["runs"])) == (False, "failed", 3)
+    assert (state.queued, state.status, len(state.runs)) == (False, "failed", 3)
     assert shown(house) == ("#needs-fix", 3)
-    assert "attempt 3 of 3" in state["notices"][-1]
+    assert "attempt 3 of 3" in state.notices[-1]
     assert not run.start(house.work, approved)
 
 
@@ -72,7 +72,7 @@ def test_the_next_attempt_is_told_what_the_last_one_left(house: Watched, approve
     house.shell("worker", QUICK)
     house.trusted()
     state = attempt(house, approved)
-    assert (state["status"], house.tag()) == ("completed", "#done-fix")
+    assert (state.status, house.tag()) == ("completed", "#done-fix")
     assert "## Previous Worker Context" in (house.path / ".agent-workspaces" / approved / "HANDOFF.md").read_text()
 
 
@@ -86,8 +86,8 @@ def test_a_failure_is_tried_again_if_its_agent_says_that_it_may_pass(
     house.trusted()
     state = attempt(house, approved)
     assert shown(house) == (f"#{stage}-fix", 1)
-    assert state["queued"] is (stage == "delegated")
-    assert bool(state["notices"]) is (stage == "needs")
+    assert state.queued is (stage == "delegated")
+    assert bool(state.notices) is (stage == "needs")
 
 
 def test_one_that_was_killed_from_outside_is_tried_again(house: Watched, approved: str) -> None:
@@ -97,7 +97,7 @@ def test_one_that_was_killed_from_outside_is_tried_again(house: Watched, approve
     os.kill(house.pid(approved, "pid"), signal.SIGKILL)
     house.agent_ended(approved)
     run.settle(house.work, approved)
-    assert finish.finish(house.work, approved)["queued"]
+    assert finish.finish(house.work, approved).queued
 
 
 @pytest.mark.parametrize("status", ["blocked", "needs-input"])
@@ -105,9 +105,9 @@ def test_what_only_a_person_can_mend_goes_back_to_needs(house: Watched, approved
     house.shell("worker", QUICK.replace("completed", status))
     house.trusted()
     state = attempt(house, approved)
-    assert (state["status"], state["queued"], state["requeued"]) == (status, False, 0)
+    assert (state.status, state.queued, state.requeued) == (status, False, 0)
     assert shown(house) == ("#needs-fix", 1)
-    assert "#needs-fix again" in state["notices"][-1]
+    assert "#needs-fix again" in state.notices[-1]
 
 
 def test_a_person_who_stops_it_ends_it(house: Watched) -> None:
@@ -117,7 +117,7 @@ def test_a_person_who_stops_it_ends_it(house: Watched) -> None:
     house.appears("up")
     house.json("stop", task, "--now")
     house.becomes("#needs-fix")
-    assert (house.state(task)["status"], house.state(task)["queued"]) == ("cancelled", False)
+    assert (house.state(task).status, house.state(task).queued) == ("cancelled", False)
 
 
 def test_what_was_approved_as_next_goes_back_to_next(house: Watched) -> None:
@@ -128,7 +128,7 @@ def test_what_was_approved_as_next_goes_back_to_next(house: Watched) -> None:
         locked.append({"e": "accepted"})
     house.waiting_worker()
     state = lost(house, task)
-    assert (state["queued"], house.tag()) == (False, "#next-fix")
+    assert (state.queued, house.tag()) == (False, "#next-fix")
     house.shell("worker", QUICK)
     house.trusted()
     house.json("item", "next", "fix")
@@ -146,8 +146,8 @@ def test_processes_that_are_left_keep_it_from_another_attempt(house: Watched, ap
     run.settle(house.work, approved)
     state = finish.finish(house.work, approved)
     try:
-        assert (state["queued"], house.tag()) == (False, "#needs-fix")
-        assert "are left" in state["notices"][-1]
+        assert (state.queued, house.tag()) == (False, "#needs-fix")
+        assert "are left" in state.notices[-1]
     finally:
         for pid in house.strays(approved):
             kill(pid)
@@ -167,6 +167,6 @@ def test_the_backoff_is_in_the_record(house: Watched, approved: str) -> None:
     house.begin()
     house.let_go()
     until(lambda: house.starts(approved) == 2, "the second attempt")
-    assert machine.epoch(house.state(approved)["runs"][1]["created"]) >= due
+    assert machine.epoch(house.state(approved).runs[1].created) >= due
     house.let_go()
     until(lambda: house.tag(AT) == "#needs-fix", "the end of the second attempt")

@@ -75,7 +75,7 @@ def test_a_killed_run_is_found_and_mended_on_a_terminal(desk: ProjectDir) -> Non
     assert found["dead-run"]["task"] == task["task_id"]
     assert found["dead-run"]["fix"] == "settle"
     assert found["no-supervisor"]["fix"] == "supervise"
-    assert Store(str(desk.path)).state(task["task_id"])["status"] is None, "looking must change nothing"
+    assert Store(str(desk.path)).state(task["task_id"]).status is None, "looking must change nothing"
     refused = desk.run("doctor", "--fix")
     assert (refused.code, "asks before" in refused.err) == (3, True)
     assert "mended" in on_terminal(desk, "y\n" * 9)

@@ -90,14 +90,14 @@ def test_a_killed_run_is_gone_on_with(scene: Scene, folder: Path, verb: str) -> 
     task = delegate(scene)
     until(lambda: lines(folder, "polled"), "a poll")
     kill_everybody(scene, task)
-    first = scene.state(task)["runs"][-1]["id"]
+    first = scene.state(task).runs[-1].id
     (folder / "go").touch()
     if verb != "wait":
         scene.json(verb, *([task] if verb == "show" else []), code=None)
     assert scene.json("wait", task)["status"] == "completed"
     assert lines(folder, "started") == ["job-1"]
-    (run,) = scene.state(task)["runs"]
-    assert run["id"] != first
+    (run,) = scene.state(task).runs
+    assert run.id != first
     assert (Path(scene.store.run_folder(task, first)) / "job/closed").exists()
 
 
@@ -141,7 +141,7 @@ def test_who_stops_the_task_stops_the_job(scene: Scene, folder: Path) -> None:
     task = delegate(scene)
     until(lambda: lines(folder, "polled"), "a poll")
     scene.json("stop", task)
-    assert scene.judged(task)["status"] == "cancelled"
+    assert scene.judged(task).status == "cancelled"
     assert lines(folder, "stopped") == ["job-1"]
     (folder / "go").touch()
     assert scene.json("resume", task, "--wait")["status"] == "completed"

@@ -7,9 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from overhand.agents import files
 from overhand.documents import tags
 from overhand.items import approve as approving
 from overhand.items import item as places
@@ -105,14 +103,14 @@ class House(Scene):
     def prepared(self, item: str = f"{AT}#fix", stage: str = "delegated") -> str:
         """Approved while no supervisor may start it."""
         place = places.resolve(str(self.path), str(self.path), item)
-        return approving.approve(self.store, load(str(self.path)), place, Caller().by("test"), stage=stage)["task_id"]
+        return approving.approve(self.store, load(str(self.path)), place, Caller().by("test"), stage=stage).id
 
     def items(self) -> list[str]:
         """Tasks that an approval made, and that were not refused."""
-        found = [state for state in self.store.states() if state["item"]]
-        return [state["task_id"] for state in found if state["status"] != "rejected"]
+        found = [state for state in self.store.states() if state.item]
+        return [state.id for state in found if state.status != "rejected"]
 
-    def show(self, task: str) -> Any:
+    def show(self, task: str) -> Task:
         return items.show(self.store, BY, task)
 
     def agent_ended(self, task: str) -> None:

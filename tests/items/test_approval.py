@@ -13,6 +13,7 @@ import pytest
 
 from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand.items import typed, unrecorded
+from overhand.record.task import Item
 from overhand.runs import run
 from runtime.scene import until
 
@@ -46,7 +47,7 @@ def test_a_run_cannot_approve(house: House, how: str) -> None:
     assert (house.read(), house.items()) == (REQUEST, [])
     (noted,) = house.events(task, "refused")
     assert noted["code"] == "APPROVAL_REQUIRED"
-    assert any("was tried from inside the run" in text for text in house.state(task)["notices"])
+    assert any("was tried from inside the run" in text for text in house.state(task).notices)
     house.judged(task)
 
 
@@ -156,8 +157,8 @@ def test_a_typed_approval_is_a_persons_while_no_run_was_alive(house: House) -> N
     house.write(AT, TYPED)
     (task,) = heed(house)
     state = house.state(task)
-    assert state["item"] is not None
-    assert (state["item"]["how"], state["queued"]) == ("typed", True)
+    assert state.item is not None
+    assert (state.item.how, state.queued) == ("typed", True)
     assert house.tags() == [("#delegated-fix", task)]
     assert heed(house) == [task], "it is taken once"
     assert house.items() == [task]
@@ -168,7 +169,7 @@ def test_a_tag_that_appears_while_a_run_is_alive_waits_for_a_person(house: House
     assert heed(house) == []
     assert (house.items(), house.read()) == ([], TYPED)
     assert "may have been written by a run" in house.waits()[f"{AT}#fix"]
-    assert any(f"#delegated-fix in {AT}" in text for text in house.state(alive)["notices"])
+    assert any(f"#delegated-fix in {AT}" in text for text in house.state(alive).notices)
     assert [event["item"] for event in house.events(alive, "parked")] == [f"{AT}#fix"]
     (row,) = house.json("inbox")["items"]
     assert row["command"] == f"overhand item approve {AT}#fix"
@@ -223,9 +224,9 @@ def test_a_kind_that_is_approved_automatically_is_taken_from_runs_as_well(house:
     house.trusted()
     house.write(AT, TYPED)
     (task,) = heed(house)
-    item = house.state(task)["item"]
+    item = house.state(task).item
     assert item is not None
-    assert item["how"] == "auto"
+    assert item.how == "auto"
 
 
 @pytest.mark.parametrize("text", [REQUEST, TYPED])
@@ -234,7 +235,7 @@ def test_nobody_s_word_is_needed_for_such_a_kind_also_where_only_records_count(h
     house.trusted()
     house.write(AT, text)
     (task,) = heed(house)
-    assert (house.state(task)["item"] or {})["how"] == "auto"
+    assert (house.state(task).item or Item()).how == "auto"
     assert house.tags() == [("#delegated-fix", task)]
 
 
@@ -243,14 +244,14 @@ def test_of_such_a_kind_what_is_noted_is_approved_as_it_is_found(house: House, a
     house.trusted()
     house.write()
     (task,) = heed(house)
-    item = house.state(task)["item"]
+    item = house.state(task).item
     assert item is not None
-    assert (item["how"], house.tags(), house.state(task)["queued"]) == ("auto", [("#delegated-fix", task)], True)
+    assert (item.how, house.tags(), house.state(task).queued) == ("auto", [("#delegated-fix", task)], True)
     assert house.events(task, "created")[0]["by"]["kind"] == "overhand"
     house.retag("#delegated-fix", "#needs-fix")  # a person's word counts all the same
     assert heed(house) == [task]
     assert heed(house) == [task]
-    assert (house.state(task)["status"], house.items()) == ("cancelled", [task])
+    assert (house.state(task).status, house.items()) == ("cancelled", [task])
 
 
 def test_inline_and_needs_are_never_taken(house: House) -> None:
@@ -267,7 +268,7 @@ def test_an_outside_claim_is_recorded_and_shown(house: House) -> None:
     house.write(AT, REQUEST.replace("#needs-fix", "#claimed-fix"))
     (task,) = heed(house)
     state = house.state(task)
-    assert (state["queued"], state["status"], house.tags()) == (False, None, [("#claimed-fix", task)])
+    assert (state.queued, state.status, house.tags()) == (False, None, [("#claimed-fix", task)])
     assert heed(house) == [task]
     assert "outside" in house.waits()[f"{AT}#fix"]
     assert not house.events(task, "accepted")

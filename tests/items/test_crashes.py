@@ -56,7 +56,7 @@ def carried_on(house: House, item: str) -> str:
     task = house.items()[0] if house.items() else house.prepared(item)
     assert house.items() == [task]
     assert [event["e"] for event in house.events(task)] == ["created", "tagged", "accepted"]
-    assert house.state(task)["queued"]
+    assert house.state(task).queued
     return task
 
 
@@ -96,7 +96,7 @@ def closed(house: House, task: str) -> None:
     """Judged once, told once, by whoever comes next."""
     run.settle(house.work, task)
     finish.finish(house.work, task)
-    assert (house.state(task)["status"], house.starts(task)) == ("completed", 1)
+    assert (house.state(task).status, house.starts(task)) == ("completed", 1)
     assert house.plain() == DONE
     assert [e["stage"] for e in house.events(task, "tagged")][-2:] == ["claimed", "done"]
     assert len(house.events(task, "judged")) == 1
@@ -112,7 +112,7 @@ def test_claim(house: House) -> None:
     def after(one: House) -> None:
         (task,) = one.items()
         state = run.settle(one.work, task)
-        if state["queued"]:
+        if state.queued:
             assert one.starts(task) == 0
             assert run.start(one.work, task)
         assert one.tag() == "#claimed-fix", "claimed before any work"
@@ -157,7 +157,7 @@ def test_step_back(house: House) -> None:
         (task,) = one.items()
         run.settle(one.work, task)
         finish.finish(one.work, task)
-        assert (one.tag(), one.state(task)["status"]) == ("#needs-fix", "failed")
+        assert (one.tag(), one.state(task).status) == ("#needs-fix", "failed")
         assert one.read().count("**Prior Session**") == 1
 
     at_every_point(house, "finish", before, after)
@@ -193,8 +193,8 @@ def test_an_approval_that_was_cut_short_is_void_once_the_line_says_something_els
     house.retag("#needs-fix", "#needs-chores")
     house.show(task)
     state = house.state(task)
-    assert (state["status"], state["queued"], state["runs"]) == ("rejected", False, [])
-    assert "no longer as it was" in state["summary"]
+    assert (state.status, state.queued, state.runs) == ("rejected", False, [])
+    assert "no longer as it was" in state.summary
     assert house.tags() == [("#needs-chores", "")]
 
 
@@ -205,6 +205,6 @@ def test_a_promotion_that_was_cut_short_leaves_a_request_that_nobody_has_approve
     task = cut_short(house, "notes.md:4#chores")
     house.write("notes.md", NOTES.replace("repair the clock #needs-chores", "repair the two clocks #needs-chores"))
     house.show(task)
-    assert house.state(task)["status"] == "rejected"
+    assert house.state(task).status == "rejected"
     assert house.tags(INLINE) == [("#needs-chores", task)]
     assert "`#needs-chores`" not in house.read("notes.md")

@@ -70,7 +70,7 @@ def test_one_run_and_no_line_lost(house: House, how: str) -> None:
         patiently(lambda: (approve.reconcile(one.store, BY) and one.items()) or one.prepared())
         approve.reconcile(one.store, BY)
         (task,) = one.items()
-        patiently(lambda: one.state(task)["runs"] or run.start(one.work, task))
+        patiently(lambda: one.state(task).runs or run.start(one.work, task))
         one.agent_ended(task)
         patiently(lambda: run.settle(one.work, task))
         finish.finish(one.work, task)
@@ -80,9 +80,9 @@ def test_one_run_and_no_line_lost(house: House, how: str) -> None:
         editor.over.set()
         editor.join()
     patiently(lambda: one.show(task))
-    assert (one.starts(task), one.state(task)["status"]) == (1, "completed"), one.events(task)
-    if one.state(task)["notices"]:  # it was put right five times, and then left alone
-        assert "again and again" in one.state(task)["notices"][-1]
+    assert (one.starts(task), one.state(task).status) == (1, "completed"), one.events(task)
+    if one.state(task).notices:  # it was put right five times, and then left alone
+        assert "again and again" in one.state(task).notices[-1]
     else:
         assert (one.tags(), one.read().count("## Response")) == ([("#done-fix", task)], 1)
     text = one.read()
@@ -106,6 +106,6 @@ def test_what_is_half_written_is_not_taken_for_gone(house: House) -> None:
             with pytest.raises(Busy, match="written by another process"):
                 do()
         file.write(text)
-    assert (one.state(task)["status"], one.state(task)["queued"]) == (None, True)
+    assert (one.state(task).status, one.state(task).queued) == (None, True)
     assert run.start(one.work, task)
     one.agent_ended(task)

@@ -45,7 +45,7 @@ def test_inv_next_is_immediate(house: House) -> None:
     house.judged(house.delegate("something else"))
     assert typed.heed(house.store, house.work.config, AT, BY) == [task]
     house.json("list")
-    assert (house.starts(task), house.tag(), house.state(task)["queued"]) == (0, "#next-fix", False)
+    assert (house.starts(task), house.tag(), house.state(task).queued) == (0, "#next-fix", False)
     assert house.json("item", "next", "fix")["status"] == "completed"
     assert (house.starts(task), house.tag()) == (1, "#done-fix")
 

@@ -74,12 +74,12 @@ def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     state = model.fold("worker-20261116-000000", stamped)
     stage = sync.wanted(state)
     assert stage in (*STAGES, sync.GONE)
-    if state["staged"]:
-        assert stage == state["staged"]["stage"]
-    elif state["status"] is not None:
-        assert stage == ("done" if state["status"] == "completed" else "needs"), "what has ended allows nothing"
+    if state.staged:
+        assert stage == state.staged["stage"]
+    elif state.status is not None:
+        assert stage == ("done" if state.status == "completed" else "needs"), "what has ended allows nothing"
     else:
         held = model.current_run(state) is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
     tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(state), "t": stamped[-1]["t"]}
-    assert not sync.owes(model.fold(state["task_id"], [*stamped, tagged])), "once it is written, nothing is owed"
+    assert not sync.owes(model.fold(state.id, [*stamped, tagged])), "once it is written, nothing is owed"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from items.house import House
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
 @pytest.fixture
@@ -41,19 +41,19 @@ def claimed(house: House, approved: str) -> Iterator[str]:
     house.let_go()
 
 
-def ended(house: House, task: str, told: Callable[[State], None] = lambda _: None) -> None:
+def ended(house: House, task: str, told: Callable[[Task], None] = lambda _: None) -> None:
     """It goes on to its end, without an OUTPUT.md, and is judged."""
     house.let_go()
     house.agent_ended(task)
     run.settle(house.work, task)
     finish.finish(house.work, task, told=told)
-    assert house.state(task)["status"] == "failed"
+    assert house.state(task).status == "failed"
 
 
 def test_a_verdict_is_told_before_the_tag_can_show_it(house: House, claimed: str) -> None:
     """Whoever waits for the tag looks into the daemon's log next; who holds the task keeps everybody from the tag."""
     path, told = f"{house.store.folder(claimed)}/{log.LOG}", list[object]()
-    ended(house, claimed, lambda state: told.append((state["status"], house.tag(), lock.is_held(path))))
+    ended(house, claimed, lambda state: told.append((state.status, house.tag(), lock.is_held(path))))
     assert (told, house.tag()) == ([("failed", "#claimed-fix", True)], "#needs-fix")
 
 
@@ -69,7 +69,7 @@ def test_a_person_who_puts_the_tag_back_withdraws_the_approval(house: House, app
 def test_a_withdrawal_that_nobody_saw_is_heard_by_the_claim(house: House, approved: str) -> None:
     house.retag("#delegated-fix", "#needs-fix")
     assert not run.start(house.work, approved)
-    assert (house.state(approved)["status"], house.state(approved)["runs"]) == ("cancelled", [])
+    assert (house.state(approved).status, house.state(approved).runs) == ("cancelled", [])
     assert "## Recovery" not in house.read()
 
 
@@ -80,16 +80,16 @@ def test_what_was_taken_away_before_it_ran_never_runs(house: House, approved: st
     else:
         (house.path / AT).unlink()
     assert not run.start(house.work, approved)
-    assert house.state(approved)["status"] == "cancelled"
+    assert house.state(approved).status == "cancelled"
 
 
 def test_a_typed_claim_before_the_first_run_is_an_outside_claim(house: House, approved: str) -> None:
     house.retag("#delegated-fix", "#claimed-fix")
     assert not run.start(house.work, approved)
     state = house.state(approved)
-    assert (state["status"], state["queued"], house.tag()) == (None, False, "#claimed-fix")
-    assert state["staged"] is not None
-    assert state["staged"]["how"] == "typed"
+    assert (state.status, state.queued, house.tag()) == (None, False, "#claimed-fix")
+    assert state.staged is not None
+    assert state.staged["how"] == "typed"
     assert "somebody outside" in house.waits()[f"{AT}#fix"]
 
 
@@ -178,7 +178,7 @@ def test_an_ended_task_never_runs_again_because_of_its_tag(house: House, claimed
     assert house.tag() == "#needs-fix"
     house.retag("#needs-fix", "#delegated-fix")
     typed.heed(house.store, house.work.config, AT, BY)
-    assert (house.tag(), house.state(claimed)["queued"], house.starts(claimed)) == ("#needs-fix", False, 1)
+    assert (house.tag(), house.state(claimed).queued, house.starts(claimed)) == ("#needs-fix", False, 1)
     error = house.json("item", "approve", f"{AT}#fix", code=3)["error"]
     assert "judged failed" in error["message"]
     assert "--again" in error["hint"]
@@ -191,7 +191,7 @@ def test_a_file_that_is_gone_leaves_the_record_as_it_is(house: House, claimed: s
     (house.path / AT).unlink()
     ended(house, claimed)
     state = house.state(claimed)
-    assert any("is gone from" in text for text in state["notices"])
+    assert any("is gone from" in text for text in state.notices)
     size = house.store.log_size(claimed)
     for _ in range(3):
         house.show(claimed)
@@ -259,16 +259,16 @@ def test_what_is_queued_again_goes_back_to_the_approved_stage_with_the_reason(ho
     house.let_go()
     house.agent_ended(claimed)
     run.settle(house.work, claimed)
-    (ended_run,) = house.state(claimed)["runs"]
+    (ended_run,) = house.state(claimed).runs
     with house.store.locked(claimed, BY) as task:
-        judged = {"e": "judged", "run": ended_run["id"], "status": "failed", "summary": "It was lost."}
-        task.append(judged, {"e": "requeued", "run": ended_run["id"]})
+        judged = {"e": "judged", "run": ended_run.id, "status": "failed", "summary": "It was lost."}
+        task.append(judged, {"e": "requeued", "run": ended_run.id})
     for _ in range(2):
         state = house.show(claimed)
     assert house.tags() == [("#delegated-fix", claimed)]
     assert (state["queued"], state["requeued"]) == (True, 1)
     recovery = house.read().partition("## Recovery\n")[2]
-    assert f"**Prior Session**: {ended_run['id']}" in recovery
+    assert f"**Prior Session**: {ended_run.id}" in recovery
     assert "**Action**: Put back to `#delegated-fix`" in recovery
     assert house.read().count("**Prior Session**") == 1
 
@@ -337,7 +337,7 @@ def done(house: House) -> str:
 
 
 def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) -> None:
-    handle = house.state(done)["handle"]
+    handle = house.state(done).handle
     house.write(AT, REQUEST + "One more line.\n")
     assert typed.heed(house.store, house.work.config, AT, BY) == []
     assert house.tags() == [("#needs-fix", "")]
@@ -379,7 +379,7 @@ def test_a_line_that_was_promoted_and_comes_back_is_known(house: House) -> None:
     house.write("notes.md", NOTES)
     task = house.approve("notes.md:4#chores")
     house.write("notes.md", NOTES)
-    handle = house.state(task)["handle"]
+    handle = house.state(task).handle
     assert house.waits()["notes.md:4#chores"].startswith(f"it is task {handle} already")
     assert house.project.run("item", "approve", "--again", "notes.md:4#chores").code == 3
     house.let_go()
@@ -400,4 +400,4 @@ def test_an_old_text_before_the_first_run_withdraws_the_approval(house: House, a
     house.write()
     assert house.waits()[f"{AT}#fix"] == "approval"
     assert not run.start(house.work, approved)
-    assert (house.state(approved)["status"], house.tags()) == ("cancelled", [("#needs-fix", "")])
+    assert (house.state(approved).status, house.tags()) == ("cancelled", [("#needs-fix", "")])

@@ -81,7 +81,7 @@ def test_the_supervisor_starts_in_the_order_of_the_list(house: House) -> None:
     until(lambda: len(house.trail()) == 4, "all of them started")
     started = [line.removeprefix("+ ") for line in house.trail()]
     assert started[0] == first
-    assert [house.state(task)["kind"] for task in started[1:]] == ["research", "fix", "documentation"]
+    assert [house.state(task).kind for task in started[1:]] == ["research", "fix", "documentation"]
     assert len(wanted) == 3
     for task in started:
         house.judged(task)
@@ -151,8 +151,8 @@ def test_the_walk(house: House) -> None:
         assert house.tag(f"requests/FIX_REQUEST_{part}_HALF.md") == "#needs-fix"
     assert "1 of 5" in shown
     assert "1 left for later" in shown
-    items = [house.state(task)["item"] for task in house.items()]
-    assert [item["how"] for item in items if item] == ["terminal", "terminal"]
+    items = [house.state(task).item for task in house.items()]
+    assert [item.how for item in items if item] == ["terminal", "terminal"]
 
 
 def test_the_walk_can_be_left(house: House) -> None:
@@ -240,7 +240,7 @@ def test_putting_back_withdraws_the_approval(house: House) -> None:
     house.write()
     task = house.prepared()
     house.json("item", "needs", f"{AT}#fix")
-    assert (house.tag(), house.state(task)["status"], house.starts(task)) == ("#needs-fix", "cancelled", 0)
+    assert (house.tag(), house.state(task).status, house.starts(task)) == ("#needs-fix", "cancelled", 0)
     house.json("item", "dismiss", f"{AT}#fix")
     assert house.tags() == []
     assert house.read() == REQUEST.replace(" #needs-fix", "")
@@ -409,10 +409,10 @@ def test_a_task_that_has_lost_its_item_is_not_run_again(house: House, verb: str)
     house.trusted()
     house.write()
     first = house.approve()
-    until(lambda: house.state(first)["status"] == "failed" and house.tag() == "#needs-fix", "the failure")
+    until(lambda: house.state(first).status == "failed" and house.tag() == "#needs-fix", "the failure")
     second = house.approve(f"{AT}#fix", "--again")
-    until(lambda: house.state(second)["status"] == "failed" and house.tag() == "#needs-fix", "the second failure")
-    numbers = [str(house.state(task)["handle"]) for task in (first, second)]
+    until(lambda: house.state(second).status == "failed" and house.tag() == "#needs-fix", "the second failure")
+    numbers = [str(house.state(task).handle) for task in (first, second)]
     told = house.project.run(verb, numbers[0])
     assert (told.code, f"is task {numbers[1]}'s now" in told.err) == (3, True)
     assert f"overhand show {numbers[1]}" in told.err

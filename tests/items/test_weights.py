@@ -9,22 +9,21 @@ from hypothesis import strategies as st
 
 from overhand.policy.config import Config
 from overhand.record import model
+from overhand.record.task import Item, Task
 from overhand.supervisor.queue import fits, in_order
 from overhand.verbs.listing import queue
 from runtime.scene import until
 
 if TYPE_CHECKING:
     from items.house import House
-    from overhand.record.task import State
 
 
-def task(name: str, priority: str = "P2", rank: float | None = None, **more: Any) -> State:
-    state = model.new_state(name)
-    state["priority"] = priority
+def task(name: str, priority: str = "P2", rank: float | None = None, **more: Any) -> Task:
+    state = Task(name)
+    state.priority = priority
     if rank is not None:
-        state["item"] = {"rank": rank, "path": more.pop("path", "x.md")}
-    state.update(more)  # type: ignore[typeddict-item] # names of the state's keys
-    return state
+        state.item = Item(rank=rank, path=more.pop("path", "x.md"))
+    return state.but(**more)
 
 
 @given(st.lists(st.sampled_from(model.PRIORITIES), max_size=6), st.sampled_from(model.PRIORITIES), st.integers(0, 4))
@@ -45,7 +44,7 @@ def test_the_order_is_weight_route_time_path() -> None:
         task("f", "P2", None, queued_at="1"),
         task("g", "P2", 5.0, queued_at="0"),
     ]
-    assert [state["task_id"] for state in in_order(reversed(wanted))] == list("abcdefg")
+    assert [state.id for state in in_order(reversed(wanted))] == list("abcdefg")
 
 
 def test_the_position_that_is_shown_is_that_of_the_queue() -> None:
@@ -64,7 +63,7 @@ def test_a_p0_starts_above_the_cap_and_keeps_the_others_waiting(house: House) ->
     until(lambda: house.starts(urgent), "the urgent one at work")
     assert house.starts(later) == 0
     shown = house.json("show", later)
-    assert (shown["position"], shown["behind"]) == (1, house.store.state(urgent)["handle"])
+    assert (shown["position"], shown["behind"]) == (1, house.store.state(urgent).handle)
     assert f"Task {shown['behind']} is P0" in house.project.run("show", later).out
     house.let_go()
     house.let_go()

@@ -24,7 +24,7 @@ from overhand.testing.strays import SLEEP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
     from overhand.testing.project import ProjectDir
 
 PATIENCE = 40.0
@@ -119,11 +119,11 @@ class Scene:
         created["seal"] = trust.seal(created)
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
-        return self.store.new_tasks([(agent, handoff, created, b"")], by, start=True, pieces=[])[0]["task_id"]
+        return self.store.new_tasks([(agent, handoff, created, b"")], by, start=True, pieces=[])[0].id
 
     # what is recorded
 
-    def state(self, task: str) -> State:
+    def state(self, task: str) -> Task:
         return self.store.state(task)
 
     def events(self, task: str, name: str | None = None) -> list[Event]:
@@ -131,22 +131,22 @@ class Scene:
         return [event for event in found if name in (None, event["e"])]
 
     def ids(self) -> list[str]:
-        return [state["task_id"] for state in self.store.states()]
+        return [state.id for state in self.store.states()]
 
     def place(self, task: str) -> Path:
         """The folder of the newest run, as soon as there is one."""
-        runs = until(lambda: self.state(task)["runs"], f"a run of {task}")
-        return Path(self.store.run_folder(task, runs[-1]["id"]))
+        runs = until(lambda: self.state(task).runs, f"a run of {task}")
+        return Path(self.store.run_folder(task, runs[-1].id))
 
-    def judged(self, task: str) -> State:
+    def judged(self, task: str) -> Task:
         """The state once it is judged, without any verb's help."""
-        until(lambda: self.state(task)["status"], f"{task} judged")
+        until(lambda: self.state(task).status, f"{task} judged")
         return self.state(task)
 
-    def running(self, task: str) -> State:
+    def running(self, task: str) -> Task:
         def look() -> bool:
             run = model.current_run(self.state(task))
-            return run is not None and run["state"] == "running"
+            return run is not None and run.state == "running"
 
         until(look, f"{task} running")
         return self.state(task)

@@ -38,6 +38,6 @@ def test_a_run_is_found_until_it_is_recorded_as_ended(tmp_path: Path) -> None:
     (tmp_path / ".agent-workspaces/worker-20250101-000000-7").mkdir()
     (tmp_path / ".agent-workspaces/worker-20250101-000000-7/HANDOFF.md").write_text("# By hand\n")
     store = Store(str(tmp_path))
-    assert {state["task_id"] for state in store.at_work()} == {begun, told, again}
-    assert {state["task_id"] for state in store.at_work(1500.0)} == {begun, told, again, late}
-    assert {state["task_id"] for state in store.at_work(0.5)} == {begun, told, again, over, queued, late}
+    assert {state.id for state in store.at_work()} == {begun, told, again}
+    assert {state.id for state in store.at_work(1500.0)} == {begun, told, again, late}
+    assert {state.id for state in store.at_work(0.5)} == {begun, told, again, over, queued, late}

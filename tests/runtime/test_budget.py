@@ -38,7 +38,7 @@ def go(scene: Scene, *turns: int) -> None:
 
 
 def limits(scene: Scene, task: str, *keys: str) -> None:
-    until(lambda: scene.state(task)["limits"] == list(keys), f"{task} reached {keys}")
+    until(lambda: scene.state(task).limits == list(keys), f"{task} reached {keys}")
 
 
 # one task
@@ -56,8 +56,8 @@ def test_warned_then_saved_then_stopped(scene: Scene) -> None:
     assert (saved["reason"], saved["why"]) == ("85 % of 10k tokens", "budget")
     go(scene, 10)
     state = scene.judged(task)
-    assert state["limits"] == [f"{level} % of 10k tokens" for level in (70, 85, 95)]
-    assert (state["status"], state["runs"][0]["cause"]) == ("failed", "budget")
+    assert state.limits == [f"{level} % of 10k tokens" for level in (70, 85, 95)]
+    assert (state.status, state.runs[0].cause) == ("failed", "budget")
     assert "**Reason:** budget" in (scene.place(task).parents[1] / "CONTEXT.md").read_text()
     usage = scene.json("show", task)["usage"]
     assert (usage["input"], usage["output"], usage["tokens"], usage["usd"]) == (9000, 1000, 10_000, 0.1)
@@ -71,7 +71,7 @@ def test_money_is_a_measure_of_its_own(scene: Scene) -> None:
     go(scene, 1, 2)
     limits(scene, task, "70 % of 1M tokens, $1.00")
     go(scene, 3)
-    assert scene.judged(task)["runs"][0]["cause"] == "budget"
+    assert scene.judged(task).runs[0].cause == "budget"
 
 
 def test_without_a_budget_nothing_is_stopped(scene: Scene) -> None:
@@ -115,7 +115,7 @@ def test_reports_that_are_no_file(scene: Scene, made: str) -> None:
 def test_a_file_that_is_filled_long_after_it_was_made(scene: Scene) -> None:
     scene.shell("worker", """: >"$OVERHAND_USAGE"; sleep 3; echo '{"input": 999}' >>"$OVERHAND_USAGE"; sleep 600""")
     task = scene.delegate("slow to tell", "--budget", "1k")
-    assert scene.judged(task)["runs"][0]["cause"] == "budget"
+    assert scene.judged(task).runs[0].cause == "budget"
 
 
 @pytest.mark.parametrize("text", ["plenty", "0", "$-1", "200k, 300k"])
@@ -139,7 +139,7 @@ def test_going_on_needs_more(scene: Scene) -> None:
     scene.json("resume", task, "--budget", "2k")
     limits(scene, task, "95 % of 1k tokens", "70 % of 2k tokens")  # what both runs used counts
     go(scene, 2)
-    until(lambda: scene.state(task)["status"], "the second run stopped")
+    until(lambda: scene.state(task).status, "the second run stopped")
     usage = scene.json("show", task)["usage"]
     assert (usage["tokens"], [one["tokens"] for one in usage["runs"]]) == (2000, [1000, 1000])
 
@@ -181,13 +181,13 @@ def family(scene: Scene, cap: int, children: int, *, child: str = CHILD, budget_
 
 
 def children_of(scene: Scene, task: str) -> list[str]:
-    return [s["task_id"] for s in scene.store.states() if s["parent"] and s["parent"]["task"] == task]
+    return [s.id for s in scene.store.states() if s.parent and s.parent.task == task]
 
 
 def turns(scene: Scene, task: str) -> int:
     """How many it has taken."""
     usage = spending.reported(str(scene.place(task)))
-    return usage["turns"] if usage else 0
+    return usage.turns if usage else 0
 
 
 def take_turns(scene: Scene, tasks: list[str]) -> None:
@@ -204,11 +204,11 @@ def spent(scene: Scene, children: list[str]) -> int:
 
 
 def at_rest(scene: Scene, tasks: list[str]) -> bool:
-    return all(scene.state(task)["status"] for task in tasks)
+    return all(scene.state(task).status for task in tasks)
 
 
 def live(scene: Scene, tasks: list[str]) -> list[str]:
-    return [task for task in tasks if scene.state(task)["status"] is None]
+    return [task for task in tasks if scene.state(task).status is None]
 
 
 def is_acted_on(scene: Scene, parent: str, children: list[str]) -> bool:
@@ -216,7 +216,7 @@ def is_acted_on(scene: Scene, parent: str, children: list[str]) -> bool:
     above = scene.state(parent)
     if budget.level(spending.tree(scene.store, above), budget.explicit(above)) >= budget.STOP:
         return at_rest(scene, [parent, *children])
-    used = [(spending.own(scene.store, scene.state(c)), above["reserved"].get(c)) for c in live(scene, children)]
+    used = [(spending.own(scene.store, scene.state(c)), above.reserved.get(c)) for c in live(scene, children)]
     return all(held is None or budget.level(own, held) < budget.STOP for own, held in used)
 
 
@@ -232,14 +232,14 @@ def keeps_the_promise(scene: Scene, parent: str, cap: int) -> None:
         elif event["e"] == "settled":
             held[event["child"]] = event["tokens"]
     state = scene.state(parent)
-    assert state["reserved"] == {}
+    assert state.reserved == {}
     for child in children:
         taken = [event["e"] for event in scene.events(parent) if event.get("child") == child]
-        began = bool(scene.state(child)["runs"])
+        began = bool(scene.state(child).runs)
         assert taken.count("settled") == int(began)
         assert taken[-1:] == (["settled"] if began else [])
         if began:
-            assert state["settled"][child]["tokens"] == budget.own(scene.state(child))["tokens"]
+            assert state.settled[child].tokens == budget.own(scene.state(child)).tokens
 
 
 @pytest.mark.parametrize("order", ["together", "in turn", "one after the other"])
@@ -254,11 +254,11 @@ def test_eight_children_against_one_cap(scene: Scene, order: str) -> None:
         for some in {"together": [at_work], "in turn": [[c] for c in at_work]}.get(order, [at_work[:1]]):
             take_turns(scene, some)
             until(lambda: is_acted_on(scene, parent, children), "whoever is over it stopped")
-    assert scene.judged(parent)["runs"][0]["cause"] == "budget"
-    until(lambda: not scene.state(parent)["reserved"], "all holds settled")
+    assert scene.judged(parent).runs[0].cause == "budget"
+    until(lambda: not scene.state(parent).reserved, "all holds settled")
     keeps_the_promise(scene, parent, CAP)
     assert spent(scene, children) >= 0.9 * CAP  # what was left went to those who needed it
-    assert "95 % of 2k tokens" in scene.state(parent)["limits"]
+    assert "95 % of 2k tokens" in scene.state(parent).limits
 
 
 def test_a_supervisor_that_dies_in_between(scene: Scene) -> None:
@@ -277,32 +277,32 @@ def test_a_supervisor_that_dies_in_between(scene: Scene) -> None:
         until(lambda: is_acted_on(scene, parent, children), "whoever is over it stopped")
     scene.kill_supervisor()
     with scene.store.locked(parent, {"kind": "overhand"}) as task:  # as if it had died before it settled this one
-        task.append({"e": "reserved", "child": children[0], **budget.amount(1000)})
+        task.append({"e": "reserved", "child": children[0], **vars(budget.amount(1000))})
     scene.shell("other", DONE)
     scene.delegate("something else", "--agent", "other")
-    until(lambda: not scene.state(parent)["reserved"], "all holds settled")
-    assert scene.judged(parent)["runs"][0]["cause"] == "budget"
+    until(lambda: not scene.state(parent).reserved, "all holds settled")
+    assert scene.judged(parent).runs[0].cause == "budget"
     assert spent(scene, children) <= CAP + TURN * 8
     own = {child: budget.own(scene.state(child)) for child in children}
-    assert scene.state(parent)["settled"] == own
-    assert all(len(scene.state(child)["runs"]) == 1 for child in children)
+    assert scene.state(parent).settled == own
+    assert all(len(scene.state(child).runs) == 1 for child in children)
 
 
 def test_too_little_is_left_for_a_child(scene: Scene) -> None:
     """The first two ask for it all; the third is refused, and told by whom and why."""
     parent = family(scene, 1000, 3, child="sleep 600", budget_of_child="480")
     children = children_of(scene, parent)
-    until(lambda: sum(scene.state(c)["status"] == "rejected" for c in children) == 1, "one of them refused")
-    (refused,) = [c for c in children if scene.state(c)["status"] == "rejected"]
+    until(lambda: sum(scene.state(c).status == "rejected" for c in children) == 1, "one of them refused")
+    (refused,) = [c for c in children if scene.state(c).status == "rejected"]
     (judged,) = scene.events(refused, "judged")
     assert judged["code"] == "BUDGET_EXCEEDED"
     assert judged["summary"].startswith("Task 1 has a budget of 1k tokens, and 960 tokens of it are spoken for")
-    assert not scene.state(refused)["runs"]
+    assert not scene.state(refused).runs
     (scene.path / "end").touch()
-    assert scene.judged(parent)["status"] == "completed"
+    assert scene.judged(parent).status == "completed"
     scene.json("stop", "--all", "--now")
-    until(lambda: not scene.state(parent)["reserved"], "what they held is given back")
-    keeps = scene.state(parent)["settled"]
+    until(lambda: not scene.state(parent).reserved, "what they held is given back")
+    keeps = scene.state(parent).settled
     assert set(keeps) == set(children) - {refused}
 
 
@@ -322,22 +322,22 @@ for i in 1 2 3; do $OVERHAND delegate low-$i --agent low & done; wait; touch all
     scene.appears("all")
     (mid,) = children_of(scene, top)
     low = children_of(scene, mid)
-    assert scene.state(top)["reserved"] == {mid: budget.amount(400)}
-    until(lambda: len(scene.state(mid)["reserved"]) == 3, "all three hold something of it")
-    assert sum(one["tokens"] for one in scene.state(mid)["reserved"].values()) <= 400
+    assert scene.state(top).reserved == {mid: budget.amount(400)}
+    until(lambda: len(scene.state(mid).reserved) == 3, "all three hold something of it")
+    assert sum(one.tokens for one in scene.state(mid).reserved.values()) <= 400
     for child in low:
         scene.running(child)
     while at_work := live(scene, low):
         take_turns(scene, at_work)
         until(lambda: is_acted_on(scene, mid, low), "whoever is over it stopped")
-    assert scene.judged(mid)["runs"][0]["cause"] == "budget", "stopped, with what it delegated"
-    used = spending.tree(scene.store, scene.state(mid))["tokens"]
+    assert scene.judged(mid).runs[0].cause == "budget", "stopped, with what it delegated"
+    used = spending.tree(scene.store, scene.state(mid)).tokens
     assert 380 <= used <= 400 + 3 * TURN
-    until(lambda: scene.state(top)["settled"], "settled at the top")
-    assert scene.state(top)["settled"][mid]["tokens"] == used
-    assert scene.state(top)["status"] is None
+    until(lambda: scene.state(top).settled, "settled at the top")
+    assert scene.state(top).settled[mid].tokens == used
+    assert scene.state(top).status is None
     (scene.path / "end").touch()
-    assert scene.judged(top)["status"] == "completed"
+    assert scene.judged(top).status == "completed"
 
 
 def test_the_default_budget_of_a_project(scene: Scene) -> None:
@@ -346,9 +346,9 @@ def test_the_default_budget_of_a_project(scene: Scene) -> None:
     scene.shell("worker", f"$OVERHAND delegate below --agent child --wait; {DONE}")
     scene.shell("child", DONE)
     parent = scene.delegate()
-    assert scene.judged(parent)["budget"] == "20k tokens"
+    assert scene.judged(parent).budget == "20k tokens"
     (child,) = children_of(scene, parent)
-    assert scene.state(child)["budget"] is None
+    assert scene.state(child).budget is None
     (reserved,) = scene.events(parent, "reserved")
     assert reserved["tokens"] == 5000
 
@@ -362,8 +362,8 @@ def test_the_budget_of_a_day(scene: Scene) -> None:
     first = scene.delegate("first")
     go(scene, 1, 2)
     state = scene.judged(first)
-    assert state["runs"][0]["cause"] == "budget"
-    assert "95 % of $1.00 a day" in state["limits"]
+    assert state.runs[0].cause == "budget"
+    assert "95 % of $1.00 a day" in state.limits
     second = scene.delegate("second")
 
     def reason() -> Any:
@@ -371,7 +371,7 @@ def test_the_budget_of_a_day(scene: Scene) -> None:
         return row.get("reason")
 
     assert until(reason, "why it waits") == "the budget of $1.00 a day is used up; it goes on after midnight UTC"
-    assert (scene.state(second)["queued"], scene.state(second)["runs"]) == (True, [])
+    assert (scene.state(second).queued, scene.state(second).runs) == (True, [])
     assert "queued: no budget" in scene.project.run("list").out
     for number in (1, 2):
         (scene.path / f"go-{number}").unlink()  # these spend nothing: they are to be seen at work
@@ -419,7 +419,7 @@ echo "{{\\"input\\": 5, \\"context\\": ${{c}}000, \\"window\\": 100000}}" >>"$OV
     until(lambda: scene.events(task, "checkpoint"), "the checkpoint")
     go(scene, 96)
     state = scene.judged(task)
-    assert (state["status"], [run["cause"] for run in state["runs"]]) == ("completed", ["budget", "exit"])
+    assert (state.status, [run.cause for run in state.runs]) == ("completed", ["budget", "exit"])
     (again,) = [event for event in scene.events(task, "accepted") if "resume" in event]
     saved = scene.events(task, "checkpoint")[-1]["id"]
     assert again["resume"] == {"run": first, "from": saved, "why": "context window is full"}
@@ -430,9 +430,9 @@ def test_it_is_not_handed_over_for_ever(scene: Scene) -> None:
     scene.shell("worker", """echo '{"context": 96, "window": 100}' >>"$OVERHAND_USAGE"; sleep 600""")
     task = scene.delegate()
     state = scene.judged(task)
-    assert len(state["runs"]) == spending.MOST_HANDOVERS + 1
-    assert {run["cause"] for run in state["runs"]} == {"budget"}
-    assert any("not handed over once more" in notice for notice in state["notices"])
+    assert len(state.runs) == spending.MOST_HANDOVERS + 1
+    assert {run.cause for run in state.runs} == {"budget"}
+    assert any("not handed over once more" in notice for notice in state.notices)
 
 
 def test_an_agent_that_compacts_is_left_alone(scene: Scene) -> None:
@@ -446,7 +446,7 @@ until [ -e go-1 ]; do sleep 0.01; done; {DONE}""",
     limits(scene, task, f"70 % of the context window in {scene.place(task).name}")
     go(scene, 1)
     state = scene.judged(task)
-    assert (state["status"], len(state["runs"]), state["checkpoints"]) == ("completed", 1, [])
+    assert (state.status, len(state.runs), state.checkpoints) == ("completed", 1, [])
 
 
 # functions
@@ -460,9 +460,9 @@ def test_a_function_in_a_process_of_its_own(scene: Scene) -> None:
     scene.project.agent("worker", driver="function", function="work:spend")
     task = scene.delegate("do it", "--budget", "6k")
     state = scene.judged(task)
-    assert state["runs"][0]["cause"] == "budget"
-    assert state["runs"][0]["usage"]
-    assert state["runs"][0]["usage"]["window"] == 1_000_000
+    assert state.runs[0].cause == "budget"
+    assert state.runs[0].usage
+    assert state.runs[0].usage.window == 1_000_000
 
 
 def test_a_function_in_this_process(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,8 +493,8 @@ def test_a_function_in_this_process(scene: Scene, monkeypatch: pytest.MonkeyPatc
         assert (result.usage["tokens"], result.usage["turns"]) == (900, 9)
         assert told == ["The budget is used up: 95 % of 1k tokens."]
         state = project.session.store.state(task.id)
-        (child,) = state["settled"]
-        assert state["settled"][child] == budget.amount(100)
+        (child,) = state.settled
+        assert state.settled[child] == budget.amount(100)
         other = project.delegate("again", agent="leaf", budget="10").wait()
         assert (other.status, other.cause, other.usage["tokens"]) == ("failed", "budget", 100)
 

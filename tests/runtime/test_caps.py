@@ -23,7 +23,7 @@ def at_work(scene: Scene) -> int:
 
 def all_completed(scene: Scene, tasks: list[str]) -> None:
     scene.json("wait", *tasks)
-    assert [scene.state(task)["status"] for task in tasks] == ["completed"] * len(tasks)
+    assert [scene.state(task).status for task in tasks] == ["completed"] * len(tasks)
     assert all(scene.starts(task) == 1 for task in tasks)
 
 
@@ -95,9 +95,9 @@ def test_three_waiting_parents_do_not_block_each_other(scene: Scene) -> None:
     parents = [scene.delegate(f"above {n}") for n in range(3)]
     scene.json("wait", *parents)
     states = scene.store.states()
-    assert [state["status"] for state in states] == ["completed"] * 6
-    assert sorted(state["parent"]["task"] for state in states if state["parent"]) == sorted(parents)
-    children = {state["task_id"] for state in states if state["parent"]}
+    assert [state.status for state in states] == ["completed"] * 6
+    assert sorted(state.parent.task for state in states if state.parent) == sorted(parents)
+    children = {state.id for state in states if state.parent}
     now = most = 0
     for line in scene.trail():
         if line[2:] in children:

@@ -24,7 +24,7 @@ def judged(scene: Scene, script: str, **keys: object) -> tuple[str, Path, str]:
     """The task, its newest run's folder and its status."""
     scene.shell("worker", script, **keys)
     task = scene.delegate()
-    status = scene.judged(task)["status"]
+    status = scene.judged(task).status
     return task, scene.place(task), str(status)
 
 
@@ -35,7 +35,7 @@ def test_something_lies_where_checkpoints_are_kept(scene: Scene, name: str) -> N
     assert status == "completed"
     (event,) = scene.events(task, "control")
     assert (event["command"], event["ok"]) == ("CHECKPOINT", False)
-    assert any("CHECKPOINT was not carried out" in notice for notice in scene.state(task)["notices"])
+    assert any("CHECKPOINT was not carried out" in notice for notice in scene.state(task).notices)
 
 
 def test_a_folder_lies_where_the_latest_one_is_named(scene: Scene) -> None:
@@ -49,7 +49,7 @@ def test_an_escalation_that_cannot_be_saved_still_calls_for_a_person(scene: Scen
     script = f"{IN_THE_WAY['file']}; echo 'CONTROL: ESCALATE REASON: No way out.'; exec sleep 1000"
     task, _, status = judged(scene, script, control=True)
     assert status == "blocked"
-    assert any("No way out." in notice for notice in scene.state(task)["notices"])
+    assert any("No way out." in notice for notice in scene.state(task).notices)
 
 
 ENDS = {
@@ -109,11 +109,11 @@ def test_the_phase_of_a_run_is_its_own_and_the_tenth_round_calls_for_a_person(sc
     task = scene.delegate()
     scene.json("wait", task, code=1, timeout=300)  # it calls three dozen programs
     state = scene.state(task)
-    assert (state["status"], state["phase"]) == ("blocked", "ESCALATED")
-    assert state["runs"][0]["cause"] == "exit"
-    assert len(state["checkpoints"]) == 1
-    assert sum(event["phase"] == "IDENTIFY" for event in state["phases"]) == 9
-    assert any("calls for a person" in notice for notice in state["notices"])
+    assert (state.status, state.phase) == ("blocked", "ESCALATED")
+    assert state.runs[0].cause == "exit"
+    assert len(state.checkpoints) == 1
+    assert sum(event["phase"] == "IDENTIFY" for event in state.phases) == 9
+    assert any("calls for a person" in notice for notice in state.notices)
     assert os.path.exists(f"{scene.store.folder(task)}/checkpoints/latest")
     scene.shell("worker", f"$OVERHAND step --phase SOLVE --json >refused.json; {QUICK}")
     scene.json("resume", task, "--wait")

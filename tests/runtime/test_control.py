@@ -16,7 +16,7 @@ from runtime.scene import QUICK, until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
     from runtime.scene import Scene
 
 MERELY_SHOWN = """\
@@ -66,14 +66,14 @@ def answer_files(scene: Scene, task: str) -> dict[str, str]:
     return {p.name: json.loads(p.read_text())["answer"] for p in sorted(folder.glob("*.answer"))}
 
 
-def ended(scene: Scene, task: str, runs: int = 1) -> State:
+def ended(scene: Scene, task: str, runs: int = 1) -> Task:
     """The state once so many runs were judged."""
     until(lambda: len(scene.events(task, "judged")) >= runs, f"{runs} verdicts of {task}")
     return scene.state(task)
 
 
-def children(scene: Scene, task: str) -> list[State]:
-    return [s for s in scene.store.states() if s["parent"] and s["parent"]["task"] == task]
+def children(scene: Scene, task: str) -> list[Task]:
+    return [s for s in scene.store.states() if s.parent and s.parent.task == task]
 
 
 # what is heard
@@ -83,17 +83,17 @@ def test_the_output_of_a_command_counts_only_where_its_file_says_so(scene: Scene
     text = "CONTROL: PAUSE REASON: a?\nCONTROL: CHECKPOINT REASON: b\nCONTROL: ESCALATE REASON: c\n"
     says(scene, text, QUICK, control=False)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "completed"
+    assert ended(scene, task).status == "completed"
     assert not scene.events(task, "control")
-    assert not scene.state(task)["questions"]
+    assert not scene.state(task).questions
 
 
 def test_a_file_full_of_control_lines_that_is_merely_shown_does_nothing(scene: Scene) -> None:
     says(scene, MERELY_SHOWN, QUICK)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "completed"
+    assert ended(scene, task).status == "completed"
     assert not scene.events(task, "control")
-    assert not scene.state(task)["notices"]
+    assert not scene.state(task).notices
 
 
 # A command behind which nothing comes for a second is whole. Who was held up for so long says it all once more; the
@@ -115,11 +115,11 @@ def test_lines_that_come_byte_by_byte(scene: Scene) -> None:
     program = f"{IN_TIME}\nin_time(lambda _: [os.write(1, bytes([b])) for b in {text!r}.encode()])"
     scene.project.agent("worker", command=[sys.executable, "-c", program], control=True)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "needs-input"
+    assert ended(scene, task).status == "needs-input"
     rounds = int((scene.path / "round").read_text()) + 1
     assert commands(scene, task) == [("CHECKPOINT", True), ("PAUSE", True)] * rounds
-    assert scene.state(task)["checkpoints"][-1]["reason"] == "Ünder way"
-    assert [q["question"] for q in scene.state(task)["questions"]] == ["Go on?"]
+    assert scene.state(task).checkpoints[-1]["reason"] == "Ünder way"
+    assert [q.text for q in scene.state(task).questions] == ["Go on?"]
 
 
 def test_a_reason_that_comes_a_moment_later_belongs_to_its_command(scene: Scene) -> None:
@@ -138,7 +138,7 @@ in_time(say)
     task = scene.delegate()
     ended(scene, task)
     number = (scene.path / "round").read_text()
-    told = [q["question"] for q in scene.state(task)["questions"]]
+    told = [q.text for q in scene.state(task).questions]
     assert told[-1] == f"The reason {number}."
     assert f"Before {number}." not in told
 
@@ -171,8 +171,8 @@ def test_a_stream_is_still_only_if_it_was_looked_at_so_late(tmp_path: Path, monk
 def test_the_last_line_needs_no_newline_and_is_heard_before_the_verdict(scene: Scene) -> None:
     says(scene, b"\xff\xfe broken \x80\x81\nCONTROL: PAUSE REASON: Which \xff one?")
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "needs-input"
-    assert [q["question"] for q in scene.state(task)["questions"]] == ["Which \ufffd one?"]
+    assert ended(scene, task).status == "needs-input"
+    assert [q.text for q in scene.state(task).questions] == ["Which \ufffd one?"]
     assert [e["e"] for e in scene.events(task) if e["e"] in ("control", "judged")] == ["control", "judged"]
 
 
@@ -204,9 +204,9 @@ def test_hostile_lines_are_noted_and_the_run_is_judged(scene: Scene, name: str) 
     scene.shell("helper", QUICK)
     task = scene.delegate()
     state = ended(scene, task)
-    assert state["status"] in ("completed", "needs-input")
+    assert state.status in ("completed", "needs-input")
     assert len(scene.events(task, "control")) == 1
-    assert not any("\x1b" in notice for notice in state["notices"])
+    assert not any("\x1b" in notice for notice in state.notices)
 
 
 def test_a_block_that_cannot_be_read_is_refused_with_what_is_wrong(scene: Scene) -> None:
@@ -224,8 +224,8 @@ def test_commands_without_end_are_no_longer_taken_but_for_an_escalation(scene: S
     flood = "".join(f"CONTROL: PAUSE REASON: {n}?\n" for n in range(300))
     says(scene, flood + "CONTROL: ESCALATE REASON: enough\n")
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "blocked"
-    assert len(scene.state(task)["questions"]) == control._MOST
+    assert ended(scene, task).status == "blocked"
+    assert len(scene.state(task).questions) == control._MOST
     assert commands(scene, task)[-2:] == [("PAUSE", False), ("ESCALATE", True)]
 
 
@@ -238,10 +238,10 @@ def test_a_pause_parks_when_its_turn_ends_and_its_answer_starts_the_next_run(sce
     scene.shell("worker", script, control=True)
     task = scene.delegate()
     state = ended(scene, task)
-    assert (state["status"], state["runs"][0]["cause"]) == ("needs-input", "exit")
-    assert [(q["question"], q["via"]) for q in state["questions"]] == [("Shall it be A or B?", "pause")]
+    assert (state.status, state.runs[0].cause) == ("needs-input", "exit")
+    assert [(q.text, q.via) for q in state.questions] == [("Shall it be A or B?", "pause")]
     scene.json("answer", task, "B, because of C")
-    assert ended(scene, task, 2)["status"] == "completed"
+    assert ended(scene, task, 2).status == "completed"
     assert "B, because of C" in (scene.path / "handoff").read_text()
 
 
@@ -250,10 +250,10 @@ def test_a_pause_that_is_answered_while_the_run_lives(scene: Scene) -> None:
     while ! test -e "$f"; do sleep 0.02; done; {QUICK}"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
-    until(lambda: scene.state(task)["questions"], "the question")
+    until(lambda: scene.state(task).questions, "the question")
     scene.json("answer", task, "A")
     state = ended(scene, task)
-    assert (state["status"], len(state["runs"]), state["queued"]) == ("completed", 1, False)
+    assert (state.status, len(state.runs), state.queued) == ("completed", 1, False)
 
 
 @pytest.mark.parametrize("status", ["partial", "blocked", "failed"])
@@ -263,17 +263,17 @@ def test_a_run_that_had_its_answer_and_ended_short_is_not_begun_again(scene: Sce
     while ! test -e "$f"; do sleep 0.02; done; until test -e go; do sleep 0.02; done; {output}"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
-    until(lambda: scene.state(task)["questions"], "the question")
+    until(lambda: scene.state(task).questions, "the question")
     scene.json("answer", task, "A")
     (scene.path / "go").touch()
     state = ended(scene, task)
-    assert (state["status"], len(state["runs"]), state["queued"]) == (status, 1, False)
+    assert (state.status, len(state.runs), state.queued) == (status, 1, False)
 
 
 def test_a_pause_beside_a_completed_return_needs_input(scene: Scene) -> None:
     says(scene, "CONTROL: PAUSE REASON: Ship it?\n", QUICK)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "needs-input"
+    assert ended(scene, task).status == "needs-input"
 
 
 # ESCALATE
@@ -286,16 +286,16 @@ def test_an_escalation_saves_calls_and_ends_the_run_and_its_children(scene: Scen
     scene.shell("worker", script, control=True)
     task = scene.delegate()
     state = ended(scene, task)
-    assert (state["status"], state["summary"]) == ("blocked", "It called for a person: Ten attempts, no way out.")
+    assert (state.status, state.summary) == ("blocked", "It called for a person: Ten attempts, no way out.")
     names = [e["e"] for e in scene.events(task)]
     assert names.index("checkpoint") < names.index("run.ended")
     order = [e for e in scene.events(task) if e["e"] == "checkpoint" or e.get("command") == "ESCALATE"]
     assert [e["e"] for e in order] == ["checkpoint", "control"]
-    assert any("Ten attempts" in notice for notice in state["notices"])
+    assert any("Ten attempts" in notice for notice in state.notices)
     (child,) = children(scene, task)
-    assert ended(scene, child["task_id"])["status"] == "cancelled"
+    assert ended(scene, child.id).status == "cancelled"
     until(lambda: "001.answer" in answer_files(scene, task), "the child's result")
-    assert not scene.state(task)["queued"]
+    assert not scene.state(task).queued
     assert "cancelled" in answer_files(scene, task)["001.answer"]
     scene.project.agent("worker", "output")
     assert scene.json("resume", task, "--wait")["status"] == "completed"
@@ -307,10 +307,10 @@ def test_an_escalation_as_last_words_ends_the_children_too(scene: Scene) -> None
     printf 'CONTROL: %s\\n' 'ESCALATE REASON: No.' 'DELEGATE helper REASON: Too late.'"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "blocked"
+    assert ended(scene, task).status == "blocked"
     assert commands(scene, task) == [("DELEGATE", True), ("ESCALATE", True), ("DELEGATE", False)]
     (child,) = children(scene, task)
-    assert ended(scene, child["task_id"])["status"] == "cancelled"
+    assert ended(scene, child.id).status == "cancelled"
 
 
 def test_an_answer_in_time_does_not_undo_an_escalation(scene: Scene) -> None:
@@ -318,10 +318,10 @@ def test_an_answer_in_time_does_not_undo_an_escalation(scene: Scene) -> None:
     while ! test -e "$f"; do sleep 0.02; done; echo 'CONTROL: ESCALATE REASON: Neither works.'"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
-    until(lambda: scene.state(task)["questions"], "the question")
+    until(lambda: scene.state(task).questions, "the question")
     scene.json("answer", task, "A")
     state = ended(scene, task)
-    assert (state["status"], state["queued"], len(state["runs"])) == ("blocked", False, 1)
+    assert (state.status, state.queued, len(state.runs)) == ("blocked", False, 1)
 
 
 # RESUME
@@ -332,18 +332,18 @@ def test_a_checkpoint_is_handed_over_and_its_absence_is_told(scene: Scene) -> No
     says(scene, text + "CONTROL: RESUME ckpt_nowhere\n", QUICK)
     task = scene.delegate()
     state = ended(scene, task)
-    assert state["status"] == "completed"
+    assert state.status == "completed"
     assert commands(scene, task) == [("RESUME", False), ("CHECKPOINT", True), ("RESUME", True), ("RESUME", False)]
     (name,) = answer_files(scene, task)
     assert "Half way there." in answer_files(scene, task)[name]
-    assert sum("RESUME was not carried out" in notice for notice in state["notices"]) == 2
+    assert sum("RESUME was not carried out" in notice for notice in state.notices) == 2
 
 
 def test_a_resume_as_last_words_does_not_start_run_after_run(scene: Scene) -> None:
     says(scene, "CONTROL: CHECKPOINT REASON: x\nCONTROL: RESUME\n")
     task = scene.delegate()
     state = ended(scene, task)
-    assert (state["status"], state["queued"], len(state["runs"])) == ("failed", False, 1)
+    assert (state.status, state.queued, len(state.runs)) == ("failed", False, 1)
 
 
 # DELEGATE
@@ -370,9 +370,9 @@ def test_a_delegation_in_a_block(scene: Scene) -> None:
     says(scene, BLOCK)
     task = scene.delegate()
     (child,) = until(lambda: children(scene, task), "a child")
-    assert (child["title"], child["agent"]) == ("Count the tests in tests/ -- --verify=true", "helper")
-    assert (child["priority"], child["depth"], child["checks"]) == ("P1", 2, [])
-    handoff = (scene.path / ".agent-workspaces" / child["task_id"] / "HANDOFF.md").read_text()
+    assert (child.title, child.agent) == ("Count the tests in tests/ -- --verify=true", "helper")
+    assert (child.priority, child.depth, child.checks) == ("P1", 2, [])
+    handoff = (scene.path / ".agent-workspaces" / child.id / "HANDOFF.md").read_text()
     assert "It knows the tests." in handoff
     assert "--set x=y" in handoff
     ended(scene, task)
@@ -384,9 +384,9 @@ def test_a_parent_without_a_return_waits_and_goes_on_with_the_result(scene: Scen
     else touch seen; echo 'CONTROL: DELEGATE helper REASON: Do a part.'; fi"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "blocked"
+    assert ended(scene, task).status == "blocked"
     (scene.path / "go").touch()
-    assert ended(scene, task, 2)["status"] == "completed"
+    assert ended(scene, task, 2).status == "completed"
     assert "helper: completed. Done." in (scene.path / "handoff").read_text()
     assert len(children(scene, task)) == 1
 
@@ -398,17 +398,17 @@ def test_a_result_that_comes_before_the_parent_ends_starts_the_next_run_too(scen
     until test -e "$OVERHAND_WORKSPACE/ipc/001.answer"; do sleep 0.02; done; fi"""
     scene.shell("worker", script, control=True)
     task = scene.delegate()
-    assert ended(scene, task, 2)["status"] == "completed"
+    assert ended(scene, task, 2).status == "completed"
 
 
 def test_a_task_that_only_delegates_is_left_to_a_person_after_ten_runs(scene: Scene) -> None:
     scene.shell("helper", QUICK)
     says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n")
     task = scene.delegate()
-    until(lambda: any("a person decides" in n for n in scene.state(task)["notices"]), "the end of it")
+    until(lambda: any("a person decides" in n for n in scene.state(task).notices), "the end of it")
     state = scene.state(task)
-    assert state["status"] in ("blocked", "needs-input")
-    assert (state["queued"], len(state["runs"])) == (False, control._ROUNDS)
+    assert state.status in ("blocked", "needs-input")
+    assert (state.queued, len(state.runs)) == (False, control._ROUNDS)
     assert len(children(scene, task)) == control._ROUNDS
 
 
@@ -419,8 +419,8 @@ def test_a_child_that_is_stopped_before_it_begins_is_a_result_too(scene: Scene) 
     scene.project.config("[limits]\nmax_parallel = 1\n")
     task = scene.delegate()
     (child,) = until(lambda: children(scene, task), "a child")
-    assert scene.json("stop", child["task_id"], code=None)["tasks"][0]["was"] == "queued"
-    assert ended(scene, task)["status"] == "completed"
+    assert scene.json("stop", child.id, code=None)["tasks"][0]["was"] == "queued"
+    assert ended(scene, task).status == "completed"
     assert "cancelled" in answer_files(scene, task)["001.answer"]
 
 
@@ -438,9 +438,9 @@ def test_a_delegation_passes_every_guard(scene: Scene, name: str) -> None:
     says(scene, f"CONTROL: DELEGATE {agent} REASON: Do a part.\n", QUICK, **keys)
     task = scene.delegate()
     state = ended(scene, task)
-    assert (state["status"], commands(scene, task)) == ("completed", [("DELEGATE", False)])
+    assert (state.status, commands(scene, task)) == ("completed", [("DELEGATE", False)])
     assert told in scene.events(task, "control")[0]["error"]
-    assert any(told in notice for notice in state["notices"])
+    assert any(told in notice for notice in state.notices)
     assert not children(scene, task)
 
 
@@ -463,7 +463,7 @@ def test_a_forged_cause_does_not_wake_the_dead(scene: Scene, place: str) -> None
     text = "```\nCONTROL: DELEGATE helper REASON: shown only\n```\nCONTROL: CHECKPOINT REASON: y\n"
     says(scene, text, QUICK)
     task = scene.delegate()
-    run_id = ended(scene, task)["runs"][0]["id"]
+    run_id = ended(scene, task).runs[0].id
     at = {"9": text.index("CONTROL: CHECK"), "12": text.index("CONTROL")}.get(place, place)
     env = {"OVERHAND_TASK": task, "OVERHAND_RUN": run_id, "OVERHAND_CAUSE": f"{run_id}/stdout@{at}"}
     told = scene.json("delegate", "x", "--agent", "helper", code=3, env=env)
@@ -475,13 +475,13 @@ def test_the_cause_of_another_run_and_one_that_was_used(scene: Scene) -> None:
     scene.shell("helper", QUICK)
     says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n", QUICK)
     first, second = scene.delegate("one"), scene.delegate("two")
-    runs = [ended(scene, task)["runs"][0]["id"] for task in (first, second)]
+    runs = [ended(scene, task).runs[0].id for task in (first, second)]
     env = {"OVERHAND_TASK": first, "OVERHAND_RUN": runs[0]}
     other = {**env, "OVERHAND_CAUSE": f"{runs[1]}/stdout@0"}
     assert scene.json("delegate", "x", "--agent", "helper", code=3, env=other)["error"]["code"] == "STALE_RUN"
     used = {**env, "OVERHAND_CAUSE": f"{runs[0]}/stdout@0"}
     (child,) = children(scene, first)
-    assert scene.json("delegate", "x", "--agent", "helper", env=used)["task_id"] == child["task_id"]
+    assert scene.json("delegate", "x", "--agent", "helper", env=used)["task_id"] == child.id
     assert len(children(scene, first)) == 1
 
 
@@ -494,24 +494,24 @@ def test_a_pause_never_expires_while_its_agent_lives(scene: Scene) -> None:
     says(scene, "CONTROL: PAUSE REASON: Take your time?\n", f"until test -e go; do sleep 0.02; done; {QUICK}")
     scene.shell("asker", "$OVERHAND ask 'Now?'")
     patient = scene.delegate()
-    until(lambda: scene.state(patient)["questions"], "the question")
+    until(lambda: scene.state(patient).questions, "the question")
     asker = scene.delegate("ask", "--agent", "asker")
-    assert ended(scene, asker)["runs"][0]["cause"] == "answer-timeout"
-    assert scene.state(patient)["runs"][0]["state"] == "running"
+    assert ended(scene, asker).runs[0].cause == "answer-timeout"
+    assert scene.state(patient).runs[0].state == "running"
     scene.json("answer", patient, "I did")
     (scene.path / "go").touch()
-    assert ended(scene, patient)["status"] == "completed"
+    assert ended(scene, patient).status == "completed"
 
 
 def test_a_person_may_stop_a_task_that_waits_for_what_it_delegated(scene: Scene) -> None:
     scene.shell("helper", "touch child-up; exec sleep 1000")
     says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n")
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "blocked"
+    assert ended(scene, task).status == "blocked"
     scene.appears("child-up")
     told = scene.json("stop", task, code=None)
     (child,) = children(scene, task)
-    assert ended(scene, child["task_id"])["status"] == "cancelled", told
+    assert ended(scene, child.id).status == "cancelled", told
     until(lambda: answer_files(scene, task), "the result")
     state = scene.state(task)
-    assert (state["status"], state["queued"], len(state["runs"])) == ("cancelled", False, 1)
+    assert (state.status, state.queued, len(state.runs)) == ("cancelled", False, 1)

@@ -59,12 +59,12 @@ def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
         codes.append(step(scene, task, "hear", number * 2))  # behind one write is before the next one
         run.settle(work, task)
         state = finish.finish(work, task)
-        assert state["status"] == "blocked"
+        assert state.status == "blocked"
         assert commands(scene, task) == [(w, True) for w in ("CHECKPOINT", "PAUSE", "RESUME", "ESCALATE")]
-        assert [q["via"] for q in state["questions"]] in (["pause", "control"], ["file", "control"])
-        assert [c["reason"] for c in state["checkpoints"]] == ["one", "three"]
+        assert [q.via for q in state.questions] in (["pause", "control"], ["file", "control"])
+        assert [c["reason"] for c in state.checkpoints] == ["one", "three"]
         latest = Path(scene.store.folder(task)) / "checkpoints/latest"
-        assert latest.read_text() == f"{state['checkpoints'][-1]['id']}\n"
+        assert latest.read_text() == f"{state.checkpoints[-1]['id']}\n"
     assert -9 in codes
     assert codes[-1] == 0, "there are more points than were tried"
 
@@ -78,7 +78,7 @@ def test_a_supervisor_that_dies_at_any_point_of_a_delegation(scene: Scene, point
     (task,) = unheard(scene)
     step(scene, task, "hear", point)
     scene.json("show", task)
-    assert ended(scene, task, 2)["status"] == "completed"
+    assert ended(scene, task, 2).status == "completed"
     assert len(children(scene, task)) == 1
     assert commands(scene, task) == [("DELEGATE", True)]
 
@@ -91,10 +91,10 @@ def test_many_who_hear_the_same_line_at_once_make_one_child(scene: Scene) -> Non
     words = [*KILLED_AT, str(scene.path), task, "hear", "10000"]
     at_once = [subprocess.Popen(words, env=scene.project.environment()) for _ in range(4)]
     assert [one.wait() for one in at_once] == [0] * 4
-    assert ended(scene, task)["status"] == "completed"
+    assert ended(scene, task).status == "completed"
     (child,) = children(scene, task)
     assert commands(scene, task) == [("DELEGATE", True)]
-    assert ended(scene, child["task_id"])["status"] == "completed"
+    assert ended(scene, child.id).status == "completed"
 
 
 @pytest.mark.parametrize("verb", ["show", "list"])
@@ -105,17 +105,17 @@ def test_a_live_run_that_is_adopted_is_heard_once(scene: Scene, verb: str) -> No
     (scene.path / "worker.said").write_text("CONTROL: CHECKPOINT REASON: x\nCONTROL: PAUSE REASON: before?\n")
     scene.shell("worker", script + QUICK, control=True)
     task = scene.delegate()
-    until(lambda: scene.state(task)["questions"], "the first question")
+    until(lambda: scene.state(task).questions, "the first question")
     scene.kill_supervisor()
     (scene.path / "more").touch()
     scene.json(verb, *([task] if verb == "show" else []))
-    until(lambda: len(scene.state(task)["questions"]) == 2, "the second question")
+    until(lambda: len(scene.state(task).questions) == 2, "the second question")
     scene.kill_supervisor()
     (scene.path / "go").touch()
     scene.json(verb, *([task] if verb == "show" else []))
-    assert ended(scene, task)["status"] == "needs-input"
-    assert [q["question"] for q in scene.state(task)["questions"]] == ["before?", "after?"]
-    assert len(scene.state(task)["checkpoints"]) == 1
+    assert ended(scene, task).status == "needs-input"
+    assert [q.text for q in scene.state(task).questions] == ["before?", "after?"]
+    assert len(scene.state(task).checkpoints) == 1
 
 
 def test_a_parent_goes_on_although_the_supervisor_died_between_verdict_and_report(scene: Scene) -> None:
@@ -123,31 +123,31 @@ def test_a_parent_goes_on_although_the_supervisor_died_between_verdict_and_repor
     (scene.path / "said").write_text("CONTROL: DELEGATE helper REASON: Do a part.\n")
     scene.shell("worker", f"if test -e seen; then {QUICK}\nelse touch seen; cat said; fi", control=True)
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "blocked"
+    assert ended(scene, task).status == "blocked"
     (child,) = children(scene, task)
-    shim = scene.pid(child["task_id"], "shim")
+    shim = scene.pid(child.id, "shim")
     scene.kill_supervisor()
     (scene.path / "done").touch()
     until(lambda: processes.start_time(shim) is None, "the end of the child")
-    assert step(scene, child["task_id"], "settle") == 0
-    assert step(scene, child["task_id"], "finish") == 0
-    assert scene.state(child["task_id"])["status"] == "completed"
-    assert not scene.state(task)["queued"]
+    assert step(scene, child.id, "settle") == 0
+    assert step(scene, child.id, "finish") == 0
+    assert scene.state(child.id).status == "completed"
+    assert not scene.state(task).queued
     scene.project.agent("other", "output")
     scene.delegate("anything", "--agent", "other", "--wait")
-    assert ended(scene, task, 2)["status"] == "completed"
+    assert ended(scene, task, 2).status == "completed"
 
 
 def test_a_child_whose_parent_was_removed_keeps_nobody_from_work(scene: Scene) -> None:
     scene.shell("helper", f"until test -e done; do sleep 0.02; done; {QUICK}")
     says(scene, "CONTROL: DELEGATE helper REASON: Do a part.\n")
     task = scene.delegate()
-    assert ended(scene, task)["status"] == "blocked"
+    assert ended(scene, task).status == "blocked"
     (child,) = children(scene, task)
     scene.kill_supervisor()
     shutil.rmtree(scene.store.folder(task))
     (scene.path / "done").touch()
-    assert scene.json("wait", child["task_id"])["status"] == "completed"
+    assert scene.json("wait", child.id)["status"] == "completed"
     scene.project.agent("other", "output")
     assert scene.json("delegate", "anything", "--agent", "other", "--wait")["status"] == "completed"
 
@@ -186,10 +186,10 @@ def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, 
         until(lambda: children(scene, task), "a child, made by the other one")
         (scene.path / "gate").touch()
     (scene.path / "go").touch()
-    assert ended(scene, task)["status"] == "completed"
+    assert ended(scene, task).status == "completed"
     (child,) = children(scene, task)
     assert commands(scene, task) == [("DELEGATE", True)]
-    assert ended(scene, child["task_id"])["status"] == "completed"
+    assert ended(scene, child.id).status == "completed"
     until(lambda: answer_files(scene, task), "the result")
     until(lambda: not scene.agents_left(), "the end of whoever starts supervisors")
     until(lambda: len(supervisors(scene)) == 1, "the end of the one that came second")

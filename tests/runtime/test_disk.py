@@ -132,7 +132,7 @@ def test_a_disk_that_is_full_when_the_agent_ends_loses_nothing(small_disk: Scene
     until(lambda: writes(supervisor) > tried + 5, "the supervisor trying to record the end")
     lines(path)
     ballast.unlink()
-    assert scene.judged(task)["status"] == "completed"
+    assert scene.judged(task).status == "completed"
     assert scene.supervisor() == supervisor, "it outlived the full disk"
     assert len(scene.events(task, "judged")) == 1
 

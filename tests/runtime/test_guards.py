@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from overhand.record.task import Parent
 from runtime.hostile import MANNERS
 from runtime.scene import STARTED
 
@@ -53,17 +54,17 @@ def test_depth_three_is_the_last(scene: Scene, manner: str) -> None:
     assert (error["code"], error["path"]) == ("MAX_DEPTH_EXCEEDED", ["user", "one", "two", "three", "four"])
     assert "user → one → two → three → four" in error["message"]
     states = scene.store.states()
-    assert [(state["agent"], state["depth"]) for state in states] == [("one", 1), ("two", 2), ("three", 3)]
-    assert [len(scene.events(state["task_id"], "refused")) for state in states] == [0, 0, 1]
+    assert [(state.agent, state.depth) for state in states] == [("one", 1), ("two", 2), ("three", 3)]
+    assert [len(scene.events(state.id, "refused")) for state in states] == [0, 0, 1]
     assert len(scene.trail()) == 3
-    parents = [state["parent"] for state in states]
-    assert [parent["task"] if parent else None for parent in parents] == [None, *(s["task_id"] for s in states[:2])]
+    parents = [state.parent for state in states]
+    assert [parent.task if parent else None for parent in parents] == [None, *(s.id for s in states[:2])]
 
 
 def test_a_reentrant_agent_may_call_itself_until_it_is_too_deep(scene: Scene) -> None:
     hostile(scene, "worker", "plain", "worker", reentrant=True)
     scene.json("delegate", "again", "--agent", "worker", "--wait")
-    assert [state["depth"] for state in scene.store.states()] == [1, 2, 3]
+    assert [state.depth for state in scene.store.states()] == [1, 2, 3]
     (refused,) = [e for task in scene.ids() for e in scene.events(task, "refused")]
     assert refused["code"] == "MAX_DEPTH_EXCEEDED"
 
@@ -74,9 +75,9 @@ def test_a_nested_delegation_is_a_child(scene: Scene, manner: str) -> None:
     scene.agent("child", "output")
     task = scene.json("delegate", "above", "--agent", "worker", "--wait")["task_id"]
     assert answer(scene, "worker")["status"] == "completed"
-    (child,) = [state for state in scene.store.states() if state["task_id"] != task]
-    assert child["parent"] == {"task": task, "run": scene.state(task)["runs"][0]["id"]}
-    assert (child["depth"], child["path"]) == (2, ["user", "worker", "child"])
+    (child,) = [state for state in scene.store.states() if state.id != task]
+    assert child.parent == Parent(task=task, run=scene.state(task).runs[0].id)
+    assert (child.depth, child.path) == (2, ["user", "worker", "child"])
 
 
 def test_an_agent_that_may_not_delegate(scene: Scene) -> None:

@@ -86,12 +86,12 @@ def test_the_judge_of_a_limit_dies_at_every_moment(
     assert len(tasks) > 3
     (folder / "limit").unlink()
     yard.json("list")
-    until(lambda: all(yard.state(task)["paused"] for task in tasks), "every limit recorded")
-    assert all(len(yard.state(task)["runs"]) == 1 for task in tasks), "nothing began meanwhile"
+    until(lambda: all(yard.state(task).paused for task in tasks), "every limit recorded")
+    assert all(len(yard.state(task).runs) == 1 for task in tasks), "nothing began meanwhile"
     Path(yard.store.own, "paused-claude").unlink()
     two_adopters(yard)
     for task, number in tasks.items():
         state = yard.state(task)
-        assert [run["status"] for run in state["runs"]] == ["limit", "completed"], f"killed at point {number}"
+        assert [run.status for run in state.runs] == ["limit", "completed"], f"killed at point {number}"
         assert len(yard.events(task, "judged")) == 1
     assert len({row["session"] for row in player.trail(folder)}) == len(tasks), "each in its own session"

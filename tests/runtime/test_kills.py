@@ -39,8 +39,8 @@ def is_judged_once(scene: Scene, task: str, runs: int) -> None:
     """Each run began once, was recorded once and judged once."""
     assert scene.starts(task) == runs
     for name in ("run.created", "run.started", "run.ended", "judged"):
-        assert [e["run"] for e in scene.events(task, name)] == [run["id"] for run in scene.state(task)["runs"]], name
-    assert len(scene.state(task)["runs"]) == runs
+        assert [e["run"] for e in scene.events(task, name)] == [run.id for run in scene.state(task).runs], name
+    assert len(scene.state(task).runs) == runs
 
 
 @pytest.mark.parametrize("verb", ["show", "list", "wait"])
@@ -67,8 +67,8 @@ def is_adopted(scene: Scene, verb: str, task: str, *, shim_lives: bool, changed:
     (scene.path / "go").touch()
     shown = until(lambda: s if (s := seen_by(scene, verb, task))["status"] else None, "a verdict")
     assert shown["status"] == "completed"
-    (run,) = scene.state(task)["runs"]
-    assert (run["cause"], run["exit"]) == (("exit", 0) if shim_lives else ("lost", None))
+    (run,) = scene.state(task).runs
+    assert (run.cause, run.exit) == (("exit", 0) if shim_lives else ("lost", None))
     assert (scene.place(task) / "stdout").read_text() == "half way\n"
     is_judged_once(scene, task, 1)
 
@@ -77,7 +77,7 @@ def is_lost_or_killed(scene: Scene, verb: str, task: str, cause: str) -> None:
     """It is judged by what it left, then it can be run again."""
     shown = until(lambda: s if (s := seen_by(scene, verb, task))["status"] else None, "a verdict")
     assert (shown["status"], shown["cause"]) == ("failed", cause)
-    assert scene.state(task)["runs"][0]["exit"] == (137 if cause == "killed" else None)
+    assert scene.state(task).runs[0].exit == (137 if cause == "killed" else None)
     is_judged_once(scene, task, 1)
     (scene.path / "go").touch()
     assert scene.json("run", task, "--wait")["status"] == "completed"
@@ -149,7 +149,7 @@ def test_many_verbs_at_once_judge_once(scene: Scene) -> None:
     for verb in verbs:
         verb.communicate(timeout=60)
     is_judged_once(scene, task, 1)
-    assert scene.state(task)["status"] == "completed"
+    assert scene.state(task).status == "completed"
 
 
 def test_the_supervisor_is_killed_again_and_again(scene: Scene) -> None:
@@ -194,9 +194,9 @@ def test_an_agent_that_removes_its_runs_folder_is_not_started_again(scene: Scene
     scene.kill_supervisor()
     until(lambda: scene.json("show", task)["status"], "a verdict")
     state = scene.state(task)
-    (run,) = state["runs"]
-    assert (state["status"], run["cause"], scene.starts(task)) == ("failed", "lost", 1)
-    assert run["leftovers"]
+    (run,) = state.runs
+    assert (state.status, run.cause, scene.starts(task)) == ("failed", "lost", 1)
+    assert run.leftovers
     assert "still alive" in scene.json("run", task, code=3)["error"]["message"]
     assert scene.json("stop", task)["tasks"][0]["was"] == "leftovers ended"
     until(lambda: not scene.agents_left(), "no agent left")

@@ -27,7 +27,7 @@ def killed_while_it_asks(scene: Scene) -> str:
     task = scene.delegate("ask")
     until(lambda: model.open_questions(scene.state(task)), "a question")
     os.kill(int((scene.place(task) / "pid").read_text()), signal.SIGKILL)
-    assert scene.judged(task)["runs"][0]["leftovers"]
+    assert scene.judged(task).runs[0].leftovers
     return task
 
 
@@ -38,12 +38,12 @@ def test_an_answer_starts_nothing_beside_what_is_left(scene: Scene) -> None:
     assert "still alive" in told.err
     assert "overhand stop 1; overhand resume 1" in told.err
     state = scene.state(task)
-    assert (state["questions"][0]["answer"], state["queued"], len(state["runs"])) == ("blue", False, 1)
+    assert (state.questions[0].answer, state.queued, len(state.runs)) == ("blue", False, 1)
     scene.json("stop", task, code=None)
     assert not record.has_leftovers(scene.store, scene.state(task))
     scene.agent("worker", "output")
     scene.json("resume", task)
-    until(lambda: scene.state(task)["status"] == "completed", "its end")
+    until(lambda: scene.state(task).status == "completed", "its end")
 
 
 def test_an_answer_in_a_file_does_not_either(scene: Scene) -> None:
@@ -51,7 +51,7 @@ def test_an_answer_in_a_file_does_not_either(scene: Scene) -> None:
     with open(f"{record.folder(scene.store, task)}/001.answer", "w", encoding="utf-8") as file:
         file.write("blue\n")
     until(lambda: scene.json("show", task)["questions"][0]["answered"], "its being taken")
-    assert (scene.state(task)["queued"], len(scene.state(task)["runs"])) == (False, 1)
+    assert (scene.state(task).queued, len(scene.state(task).runs)) == (False, 1)
     scene.json("stop", task, code=None)
 
 
@@ -59,10 +59,10 @@ def test_a_return_is_not_sent_back_beside_what_is_left(scene: Scene) -> None:
     scene.shell("worker", f'{LEAVES} echo "no return" >"$OVERHAND_OUTPUT"', repair="rerun")
     task = scene.delegate("fail")
     state = scene.judged(task)
-    assert (state["status"], len(state["runs"]), state["repairs"]) == ("failed", 1, 0)
+    assert (state.status, len(state.runs), state.repairs) == ("failed", 1, 0)
     scene.json("stop", task, code=None)
     scene.shell("worker", 'echo "no return" >"$OVERHAND_OUTPUT"', repair="rerun")
-    assert scene.judged(scene.delegate("fail again"))["repairs"] > 0
+    assert scene.judged(scene.delegate("fail again")).repairs > 0
 
 
 def test_the_shims_own_pause_is_nobody_before_it_is_execed_either(tmp_path: Path) -> None:

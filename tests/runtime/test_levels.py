@@ -36,8 +36,8 @@ def test_a_part_may_do_no_more_than_the_whole(scene: Scene, parent: tuple[str, .
     scene.shell("part", RETURN)
     scene.shell("worker", f'$OVERHAND delegate "a part" --agent part {words} --wait >&2; {RETURN}')
     scene.judged(scene.delegate("the whole", *parent))
-    child = next(state for state in scene.store.states() if state["agent"] == "part")
-    assert child["level"] == level
+    child = next(state for state in scene.store.states() if state.agent == "part")
+    assert child.level == level
 
 
 def test_who_may_only_read_cannot_have_a_file_written(scene: Scene) -> None:
@@ -67,11 +67,11 @@ def test_an_agent_that_may_only_read_is_refused_a_task_that_writes(scene: Scene)
 
 
 def asks_for_permission(scene: Scene, task: str) -> int:
-    run = scene.running(task)["runs"][-1]["id"]
+    run = scene.running(task).runs[-1].id
     reading = Policy("read", str(scene.path), str(scene.place(task)))
     asked = begin(scene.store, task, run, Request("execute", "sh", "rm -rf x;"), reading, "test")
     assert not isinstance(asked, str)
-    return asked["seq"]
+    return asked.seq
 
 
 def test_a_run_above_cannot_permit_what_a_part_asks_for(scene: Scene) -> None:
@@ -82,7 +82,7 @@ def test_a_run_above_cannot_permit_what_a_part_asks_for(scene: Scene) -> None:
         f"$OVERHAND answer 2 'Allow once' --json >said; touch over; {RETURN}",
     )
     task = scene.delegate("the whole")
-    part = until(lambda: next((s["task_id"] for s in scene.store.states() if s["agent"] == "part"), None), "the part")
+    part = until(lambda: next((s.id for s in scene.store.states() if s.agent == "part"), None), "the part")
     asks_for_permission(scene, part)
     (scene.path / "asked").touch()
     scene.judged(task)
@@ -100,7 +100,7 @@ def test_a_file_in_the_tasks_folder_permits_nothing(scene: Scene) -> None:
     os.rename(f"{ipc}/.tmp", f"{ipc}/{seq:03d}.answer")
     (scene.path / "over").touch()
     scene.judged(task)
-    assert [q["answered"] for q in scene.state(task)["questions"]] == [None]
+    assert [q.answered for q in scene.state(task).questions] == [None]
     assert any("given by a person" in e["text"] for e in scene.events(task, "notice"))
     scene.json("answer", task, "Reject")
-    assert scene.state(task)["questions"][0]["answer"] == "Reject"
+    assert scene.state(task).questions[0].answer == "Reject"

@@ -31,8 +31,8 @@ def test_a_stalled_agent_raises_one_notice_and_goes_on(scene: Scene) -> None:
     scene.shell("worker", "read line <pipe; exit 1")
     os.mkfifo(scene.path / "pipe")
     task = scene.delegate()
-    until(lambda: scene.state(task)["notices"], "the notice")
-    (notice,) = scene.state(task)["notices"]
+    until(lambda: scene.state(task).notices, "the notice")
+    (notice,) = scene.state(task).notices
     assert notice.startswith("No sign of life for ")
     (row,) = scene.json("list")["tasks"]
     assert (row["run_state"], row["notice"]) == ("running", notice)

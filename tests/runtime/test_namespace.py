@@ -49,7 +49,7 @@ def test_an_outside_run_is_alive_and_is_left_alone(scene: Scene) -> None:
     assert scene.supervisor() is None
     assert processes.start_time(shim) is not None
     assert processes.start_time(agent) is not None
-    assert scene.state(task)["status"] is None
+    assert scene.state(task).status is None
     assert scene.json("stop", task, "--now")["tasks"][0]["status"] == "cancelled"
 
 
@@ -74,7 +74,7 @@ def test_what_is_delegated_inside_waits_for_a_verb_outside(scene: Scene) -> None
     scene.kill_supervisor()
     second = inside(scene, "delegate", "from inside")["task_id"]
     assert scene.supervisor() is None
-    assert scene.state(second)["queued"]
+    assert scene.state(second).queued
     (scene.path / "go").touch()
     assert scene.json("wait", first, second)["tasks"][1]["status"] == "completed"
     assert (scene.starts(first), scene.starts(second)) == (1, 1)

@@ -17,7 +17,7 @@ from overhand.supervisor.notify.notes import Note, note_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 START: list[Event] = [
     {"e": "created", "t": "t0", "handle": 3, "title": "Mend it", "agent": "worker"},
@@ -28,10 +28,9 @@ START: list[Event] = [
 ASKED: Event = {"e": "asked", "t": "t3", "seq": 1, "question": "Which?", "options": ["a", "b"], "run": "sess_1_aaaaaa"}
 
 
-def state(*more: Event, **changes: Any) -> State:
+def state(*more: Event, **changes: Any) -> Task:
     folded = model.fold("worker-20261115-205025", [*START, *more])
-    folded.update(changes)  # type: ignore[typeddict-item] # a test's own facts
-    return folded
+    return folded.but(**changes)
 
 
 def ended(status: str, cause: str = "exit", **more: Any) -> list[Event]:
@@ -42,7 +41,7 @@ def ended(status: str, cause: str = "exit", **more: Any) -> list[Event]:
     ]
 
 
-def told(before: State | None, after: State) -> tuple[str, str, str] | None:
+def told(before: Task | None, after: Task) -> tuple[str, str, str] | None:
     note = note_of(before, after, "/home/me/planets")
     return (note.kind, note.text, note.command) if note else None
 

@@ -63,7 +63,7 @@ def test_a_glance_never_says_anything_else_than_the_fold(events: list[dict[str, 
     seen = glance(NAME, raw)
     if seen:
         state = model.fold(NAME, log.parse(raw))
-        assert (AT_REST[seen[0]], int(seen[1:])) == (model.headline(state), state["handle"])
+        assert (AT_REST[seen[0]], int(seen[1:])) == (model.headline(state), state.handle)
         assert is_at_rest(state)
 
 
@@ -89,7 +89,7 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """Counts, what rests, and what does not."""
     overview = Overview(Store(str(root)))
     overview.look()
-    resting = {group: [state["task_id"] for state in overview.newest(group, 1000)] for group in AT_REST.values()}
+    resting = {group: [state.id for state in overview.newest(group, 1000)] for group in AT_REST.values()}
     return overview.counts(), resting, sorted(overview.states)
 
 
@@ -98,11 +98,10 @@ def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]
     states = Store(str(root)).states()
     counts = {name: sum(model.headline(state) == name for state in states) for name in model.HEADLINES}
     resting = {
-        group: [s["task_id"] for s in states if model.headline(s) == group and is_at_rest(s)]
-        for group in AT_REST.values()
+        group: [s.id for s in states if model.headline(s) == group and is_at_rest(s)] for group in AT_REST.values()
     }
     rest = {name for names in resting.values() for name in names}
-    return counts, resting, sorted(s["task_id"] for s in states if s["task_id"] not in rest)
+    return counts, resting, sorted(s.id for s in states if s.id not in rest)
 
 
 @settings(max_examples=40, deadline=None)
@@ -206,7 +205,7 @@ def test_one_broken_log_does_not_hide_the_others(many: Path) -> None:
     overview.look()
     assert overview.counts()["ready"] == 40
     assert {name for name in overview.states if model.headline(overview.states[name]) == "stopped"} >= {broken.name}
-    assert "cannot be read" in overview.states[broken.name]["summary"]
+    assert "cannot be read" in overview.states[broken.name].summary
 
 
 def test_looking_again_sees_what_happened_since(many: Path) -> None:

@@ -41,20 +41,20 @@ def asked(scene: Scene, task: str, count: int = 1) -> list[Question]:
 
 def blocked(scene: Scene, task: str) -> None:
     """Until the supervisor knows that the newest run is blocked."""
-    until(lambda: (runs := scene.state(task)["runs"]) and runs[-1]["waiting"] is not None, f"{task} blocked")
+    until(lambda: (runs := scene.state(task).runs) and runs[-1].waiting is not None, f"{task} blocked")
 
 
 def parked(scene: Scene, task: str) -> None:
     """Ended for want of an answer, judged, no process left."""
     state = scene.judged(task)
-    assert (state["status"], state["runs"][-1]["cause"]) == ("needs-input", "answer-timeout")
+    assert (state.status, state.runs[-1].cause) == ("needs-input", "answer-timeout")
     until(lambda: not scene.agents_left(), "no agent left")
 
 
 def completed(scene: Scene, task: str, runs: int) -> dict[str, Any]:
     """Judged completed after so many runs, each of which began once."""
-    until(lambda: scene.state(task)["status"] == "completed", f"{task} completed")
-    assert len(scene.state(task)["runs"]) == runs == scene.starts(task)
+    until(lambda: scene.state(task).status == "completed", f"{task} completed")
+    assert len(scene.state(task).runs) == runs == scene.starts(task)
     assert len(scene.events(task, "run.created")) == runs
     shown: dict[str, Any] = scene.json("show", task)
     return shown
@@ -86,8 +86,8 @@ def test_a_parked_run_and_one_that_waits_hold_no_slot(scene: Scene) -> None:
     second = scene.delegate("write", "--agent", "writer")
     asked(scene, second)
     third = scene.delegate("be quick", "--agent", "quick")
-    assert scene.judged(third)["status"] == "completed"
-    assert scene.state(first)["status"] is scene.state(second)["status"] is None, "answer_wait = 0 waits for ever"
+    assert scene.judged(third).status == "completed"
+    assert scene.state(first).status is scene.state(second).status is None, "answer_wait = 0 waits for ever"
     scene.json("answer", first, "this")
     assert completed(scene, first, 1)
     scene.json("stop", second)
@@ -112,18 +112,18 @@ def test_the_deadline_stands_still_while_it_is_blocked(scene: Scene) -> None:
     an_hour_ago(scene, task)
     an_hour_ago(scene, other)
     scene.json("list")
-    assert scene.judged(other)["runs"][0]["cause"] == "timeout"
-    assert scene.state(task)["status"] is None
+    assert scene.judged(other).runs[0].cause == "timeout"
+    assert scene.state(task).status is None
     scene.json("answer", task, "this")
     assert completed(scene, task, 1)
-    assert scene.state(task)["runs"][0]["waited"] > 3500
+    assert scene.state(task).runs[0].waited > 3500
 
 
 def test_who_is_not_seen_to_go_on_has_waited_until_its_end() -> None:
     begun = [{"e": "run.created", "run": "r", "mono": 0.0}, {"e": "run.started", "run": "r", "mono": 1.0}]
     blocked = {"e": "run.waiting", "run": "r", "mono": 2.0}
-    (run,) = model.fold("worker-1", [*begun, blocked, {"e": "run.ended", "run": "r", "mono": 62.0}])["runs"]
-    assert (run["state"], run["waited"]) == ("ended", 60.0)
+    (run,) = model.fold("worker-1", [*begun, blocked, {"e": "run.ended", "run": "r", "mono": 62.0}]).runs
+    assert (run.state, run.waited) == ("ended", 60.0)
 
 
 def test_an_agent_that_works_on_is_not_ended_for_an_open_question(scene: Scene) -> None:
@@ -137,11 +137,11 @@ def test_an_agent_that_works_on_is_not_ended_for_an_open_question(scene: Scene) 
     other = scene.delegate("be silent", "--agent", "silent")
     asked(scene, task)
     parked_one = scene.judged(other)  # the silent one asked later, and is parked by now
-    assert (parked_one["status"], parked_one["runs"][0]["cause"]) == ("needs-input", "answer-timeout")
+    assert (parked_one.status, parked_one.runs[0].cause) == ("needs-input", "answer-timeout")
     assert scene.events(task, "run.waiting") == []
     (scene.path / "go").touch()
     state = scene.judged(task)
-    assert (state["runs"][0]["cause"], state["status"]) == ("exit", "needs-input"), "its question is open"
+    assert (state.runs[0].cause, state.status) == ("exit", "needs-input"), "its question is open"
 
 
 def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) -> None:
@@ -196,10 +196,10 @@ def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene)
                 continue  # it was quicker than we were
             assert scene.json("answer", task, "now")["resumed"] is False
             until(lambda: (scene.path / "said").read_text() == "now\n", "the answer reached the agent")
-            waiting = scene.state(task)["runs"][0]["waiting"] or 0.0
+            waiting = scene.state(task).runs[0].waiting or 0.0
             until(lambda since=waiting: time.monotonic() > since + 1, "when it would be parked")  # type: ignore[misc]
             break
-    until(lambda: scene.state(task)["status"] == "completed", "completed")
+    until(lambda: scene.state(task).status == "completed", "completed")
     assert len(scene.events(task, "answered")) == 1
 
 
@@ -220,15 +220,15 @@ def test_an_answer_between_the_end_and_the_verdict(scene: Scene, when: str) -> N
         place = scene.place(task)
         until((place / "stopped").exists, "it is being parked")
         with scene.supervisor_standing_still(task):
-            assert scene.state(task)["status"] is None
+            assert scene.state(task).status is None
             assert scene.json("answer", task, "this")["resumed"] is False
         (scene.path / "gate").write_text("go\n")
     else:
         scene.appears("checking")
-        assert scene.state(task)["runs"][0]["state"] == "ended"
+        assert scene.state(task).runs[0].state == "ended"
         assert scene.json("answer", task, "this")["resumed"] is False
         (scene.path / "gate").write_text("go\n")
-    until(lambda: scene.state(task)["status"] == "completed", "completed")
+    until(lambda: scene.state(task).status == "completed", "completed")
     assert scene.starts(task) == 2 or when == "before the verdict", "it may have heard the answer before it ended"
     assert (scene.path / "said").read_text() == "this\n"
     assert len(scene.events(task, "answered")) == 1
@@ -361,13 +361,13 @@ def test_a_parent_waits_over_its_childs_parking(scene: Scene) -> None:
     below = until(lambda: next((t for t in scene.ids() if t != top), None), "the child")
     scene.judged(below)
     blocked(scene, top)
-    assert scene.state(top)["status"] is None, "the parent waits on"
+    assert scene.state(top).status is None, "the parent waits on"
     (one,) = scene.json("answer")["questions"]
     assert (one["task_id"], one["path"]) == (below, ["user", "parent", "child"])
     assert scene.json("answer", below, "this")["resumed"]
     completed(scene, top, 1)
     assert (scene.path / "code").read_text() == "0\n"
-    assert scene.state(below)["status"] == "completed"
+    assert scene.state(below).status == "completed"
 
 
 def test_a_return_that_needs_input_reaches_the_parent(scene: Scene) -> None:
@@ -391,14 +391,14 @@ def test_the_path_of_a_childs_child_is_shown_and_answered_at_the_top(scene: Scen
     scene.shell("second", f"$OVERHAND delegate three --agent third --wait >/dev/null && {QUICK}")
     scene.shell("first", f"$OVERHAND delegate two --agent second --wait >/dev/null && {QUICK}")
     top = scene.delegate("one", "--agent", "first")
-    lowest = until(lambda: next((s["task_id"] for s in scene.store.states() if s["depth"] == 3), None), "the third")
+    lowest = until(lambda: next((s.id for s in scene.store.states() if s.depth == 3), None), "the third")
     asked(scene, lowest)
     text = scene.project.run("answer").out
     assert "user → first → second → third" in text
-    until(lambda: scene.state(top)["runs"][0]["waiting"] is not None, "the waiting has reached the top")
+    until(lambda: scene.state(top).runs[0].waiting is not None, "the waiting has reached the top")
     scene.json("answer", lowest, "this")
     completed(scene, top, 1)
-    assert {s["status"] for s in scene.store.states()} == {"completed"}
+    assert {s.status for s in scene.store.states()} == {"completed"}
 
 
 def test_a_bell_that_is_being_hung_is_not_taken_away_by_one_who_rings(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_what_was_made_in_a_folder_before_it_was_watched_is_found(scene: Scene) 
     current = model.current_run(scene.running(task))
     assert current
     scene.kill_supervisor()  # it makes files of its own there
-    place = Path(scene.store.run_folder(task, current["id"]))
+    place = Path(scene.store.run_folder(task, current.id))
     watches = watching.Watches(select.poll())
     watches.keep(task, current, str(place), None)
     known = watches.live[task]

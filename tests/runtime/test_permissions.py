@@ -161,8 +161,8 @@ def test_no_always_for_what_runs_anything() -> None:
 def at_work(scene: Scene) -> Iterator[tuple[str, str]]:
     scene.shell("worker", "sleep 600")
     task = scene.delegate("wait")
-    until(lambda: scene.state(task)["runs"] and scene.state(task)["runs"][-1]["state"] == "running", "it runs")
-    yield task, str(scene.state(task)["runs"][-1]["id"])
+    until(lambda: scene.state(task).runs and scene.state(task).runs[-1].state == "running", "it runs")
+    yield task, str(scene.state(task).runs[-1].id)
     scene.json("stop", task, "--now", code=None)
 
 
@@ -176,14 +176,14 @@ def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[s
     one, two = Request("execute", "sh", "make a;"), Request("execute", "sh", "make b;")
     first = begin(scene.store, task, run, one, reading, "test")
     assert not isinstance(first, str)
-    assert first["question"].endswith(": make a;")
+    assert first.text.endswith(": make a;")
     assert begin(scene.store, task, run, one, reading, "test") == first  # still open: the same question
     answer(scene, task, "Always for this task: exactly this")
     assert begin(scene.store, task, run, one, reading, "test") == "allow"
     assert not isinstance(begin(scene.store, task, run, two, reading, "test"), str)
     answer(scene, task, "Reject")
     assert begin(scene.store, task, run, two, reading, "test") == "deny"  # it need not ask twice
-    assert len(scene.state(task)["questions"]) == 2
+    assert len(scene.state(task).questions) == 2
 
 
 def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, str]) -> None:
@@ -198,11 +198,11 @@ def test_once_is_once_also_for_the_next_run(scene: Scene, at_work: tuple[str, st
     answer(scene, task, "Allow once")
     scene.shell("worker", "sleep 600")
     scene.json("resume", task)
-    second = until(lambda: [r["id"] for r in scene.state(task)["runs"][1:] if r["state"] == "running"], "it runs")[0]
+    second = until(lambda: [r.id for r in scene.state(task).runs[1:] if r.state == "running"], "it runs")[0]
     assert begin(scene.store, task, second, parked, reading, "test") == "allow"
     again = begin(scene.store, task, second, used, reading, "test")
     assert not isinstance(again, str)
-    assert (again["seq"], again["answered"]) == (3, None)
+    assert (again.seq, again.answered) == (3, None)
 
 
 def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, str]) -> None:
@@ -210,8 +210,8 @@ def test_what_is_shown_cannot_hide_anything(scene: Scene, at_work: tuple[str, st
     reading = Policy("read", str(scene.path), str(scene.place(task)))
     asked = begin(scene.store, task, run, Request("execute", "sh", "rm x\x1b[2K\r" + "\x1b" * 900), reading, "test")
     assert not isinstance(asked, str)
-    assert "rm x\\x1b[2K\\r" in asked["question"]
-    assert asked["options"][0] == "Allow once"
+    assert "rm x\\x1b[2K\\r" in asked.text
+    assert asked.options[0] == "Allow once"
 
 
 def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[str, str]) -> None:
@@ -230,7 +230,7 @@ def test_a_very_long_request_is_still_only_itself(scene: Scene, at_work: tuple[s
 def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene, at_work: tuple[str, str]) -> None:
     """The file of its lock is there a moment before it is locked: a supervisor that looks then finds nobody waiting."""
     task, run = at_work
-    current, place, lock = scene.state(task)["runs"][-1], str(scene.place(task)), fcntl.flock
+    current, place, lock = scene.state(task).runs[-1], str(scene.place(task)), fcntl.flock
     asked = begin(scene.store, task, run, Request("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
     assert not isinstance(asked, str)
     watches = Watches(select.poll())
@@ -260,7 +260,7 @@ def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) 
     thread = threading.Thread(target=lambda: found.append(permit(scene.store, task, run, "Write", given_, -1)))
     thread.start()
     until(lambda: model.open_questions(scene.state(task)), "a question")
-    until(lambda: (runs := scene.state(task)["runs"]) and runs[-1]["waiting"] is not None, "it is known to be blocked")
+    until(lambda: (runs := scene.state(task).runs) and runs[-1].waiting is not None, "it is known to be blocked")
     answer(scene, task, "Allow once")
     thread.join(PATIENCE)
     assert found == [{"behavior": "allow", "updatedInput": given_}]

@@ -52,21 +52,21 @@ def question(seq: int, text: str, **more: object) -> str:
 
 
 def asked(scene: Scene, task: str, count: int) -> list[str]:
-    until(lambda: len(scene.state(task)["questions"]) >= count, f"{count} questions of {task}")
-    return [q["question"] for q in scene.state(task)["questions"]]
+    until(lambda: len(scene.state(task).questions) >= count, f"{count} questions of {task}")
+    return [q.text for q in scene.state(task).questions]
 
 
 def notice(scene: Scene, task: str, words: str) -> str:
     def look() -> str | None:
-        return next((n for n in scene.state(task)["notices"] if words in n), None)
+        return next((n for n in scene.state(task).notices if words in n), None)
 
-    return until(look, f"a notice with {words!r}; there are {scene.state(task)['notices']}")
+    return until(look, f"a notice with {words!r}; there are {scene.state(task).notices}")
 
 
 def finishes(scene: Scene, task: str) -> dict[str, Any]:
     """Whatever was asked, the run goes on to its end."""
     (scene.path / "go").touch()
-    until(lambda: scene.state(task)["status"], f"{task} judged")
+    until(lambda: scene.state(task).status, f"{task} judged")
     assert "Traceback" not in (Path(scene.store.own) / "log").read_text()
     shown: dict[str, Any] = scene.json("show", task)
     return shown
@@ -122,8 +122,8 @@ def test_an_odd_file_is_surfaced_and_nothing_breaks(asker: Asker, case: str) -> 
     count = 1 if text is None else 2
     assert asked(scene, task, count)[-1] == "And a good one?"
     for one in model.open_questions(scene.state(task)):
-        scene.json("answer", task, str(one["seq"]), "this")
-        assert json.loads((ipc / f"{one['stem']}.answer").read_text())["answer"] == "this"
+        scene.json("answer", task, str(one.seq), "this")
+        assert json.loads((ipc / f"{one.stem}.answer").read_text())["answer"] == "this"
     shown = finishes(scene, task)
     assert len(shown["questions"]) == count
     assert len([n for n in scene.events(task, "notice") if "ipc/" in n["text"]]) == bool(told), "told once"
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_not_read(asker: Asker, kind: str) -> None:
     else:
         path.mkdir()
     notice(scene, task, "ipc/001.question is no regular file")
-    assert scene.state(task)["questions"] == []
+    assert scene.state(task).questions == []
     assert finishes(scene, task)["status"] == "completed"
 
 
@@ -161,7 +161,7 @@ def test_a_half_written_question_is_taken_when_it_is_whole(asker: Asker) -> None
         assert asked(scene, task, seq + 1)[-1] == "Which one is it?"
         if in_time:
             break  # else it may have been told of, as one that nobody goes on with
-    assert not [notice for notice in scene.state(task)["notices"] if f"{seq:03d}.question" in notice]
+    assert not [notice for notice in scene.state(task).notices if f"{seq:03d}.question" in notice]
 
 
 def test_a_question_that_is_overwritten_keeps_its_first_wording(asker: Asker) -> None:
@@ -181,9 +181,9 @@ def test_numbers_go_on_behind_those_of_files(asker: Asker) -> None:
     put(ipc, "041.question", question(41, "Which?"))
     put(ipc, "41.question", question(41, "The same number?"))
     asked(scene, task, 2)
-    assert sorted(q["seq"] for q in scene.state(task)["questions"]) == [41, 42]
+    assert sorted(q.seq for q in scene.state(task).questions) == [41, 42]
     for stem, seq in (("041", 41), ("41", 42)):
-        chosen = next(q["seq"] for q in scene.state(task)["questions"] if q["stem"] == stem)
+        chosen = next(q.seq for q in scene.state(task).questions if q.stem == stem)
         scene.json("answer", task, str(chosen), stem)
         assert json.loads((ipc / f"{stem}.answer").read_text())["answer"] == stem, seq
 
@@ -193,7 +193,7 @@ def test_a_thousand_questions(asker: Asker) -> None:
     for seq in range(1, 1001):
         (ipc / f"{seq:03d}.question").write_text(question(seq, f"number {seq}"))
     asked(scene, task, 1000)
-    assert sorted(q["seq"] for q in scene.state(task)["questions"]) == [*range(1, 1001)]
+    assert sorted(q.seq for q in scene.state(task).questions) == [*range(1, 1001)]
     scene.json("answer", task, "1000", "the last one")
     assert json.loads((ipc / "1000.answer").read_text())["answer"] == "the last one"
 
@@ -265,7 +265,7 @@ def test_an_answer_by_hand_wakes_ask(scene: Scene) -> None:
     second.write_text('{"answer": "B"}')
     os.utime(second, ns=(first.st_atime_ns, first.st_mtime_ns))  # as if it came within the same tick of the clock
     second.rename(ipc / "001.answer")
-    until(lambda: scene.state(task)["status"] == "completed", "completed")
+    until(lambda: scene.state(task).status == "completed", "completed")
     assert (scene.path / "said").read_text() == "b\n"
 
 
@@ -300,7 +300,7 @@ def test_the_same_words_twice_in_one_run_are_two_questions(scene: Scene) -> None
     scene.shell("worker", f'$OVERHAND ask "Sure?" >one; $OVERHAND ask "Sure?" >two; {QUICK}')
     task = scene.delegate()
     for seq, text in ((1, "yes"), (2, "no")):
-        until(lambda seq=seq: [q["seq"] for q in model.open_questions(scene.state(task))] == [seq], f"question {seq}")  # type: ignore[misc]
+        until(lambda seq=seq: [q.seq for q in model.open_questions(scene.state(task))] == [seq], f"question {seq}")  # type: ignore[misc]
         scene.json("answer", task, text)
     scene.json("wait", task)
     assert [(scene.path / name).read_text() for name in ("one", "two")] == ["yes\n", "no\n"]
@@ -314,8 +314,8 @@ def test_questions_that_only_begin_alike_are_two(scene: Scene) -> None:
     scene.judged(task)
     (scene.path / "second").touch()
     scene.json("answer", task, "to the first")
-    until(lambda: len(scene.state(task)["questions"]) == 2, "another question")
-    assert model.open_questions(scene.state(task))[0]["seq"] == 2
+    until(lambda: len(scene.state(task).questions) == 2, "another question")
+    assert model.open_questions(scene.state(task))[0].seq == 2
     scene.judged(task)
     text = scene.json("answer")["questions"][0]["question"]
     assert text == f"{long} two"
@@ -371,7 +371,7 @@ def test_a_parent_may_answer_its_child(scene: Scene) -> None:
         f"$OVERHAND wait 2 >/dev/null && {QUICK}",
     )
     top = scene.delegate("above", "--agent", "parent")
-    until(lambda: scene.state(top)["status"] == "completed", "completed")
+    until(lambda: scene.state(top).status == "completed", "completed")
     assert (scene.path / "said").read_text() == "from above\n"
 
 
@@ -393,12 +393,12 @@ def test_a_question_of_a_run_that_was_ended_is_not_taken(scene: Scene) -> None:
     task = scene.delegate()
     scene.appears("up")
     with scene.store.locked(task, {"kind": "test"}) as locked:
-        run = locked.state["runs"][0]["id"]
+        run = locked.state.runs[0].id
         locked.append({"e": "run.ended", "run": run, "cause": "lost"})
         locked.append({"e": "judged", "run": run, "status": "failed"})
     (scene.path / "gate").write_text("go")
     until(lambda: (p := scene.path / "late").exists() and "no longer holds" in p.read_text(), "the refusal")
-    assert scene.state(task)["questions"] == []
+    assert scene.state(task).questions == []
 
 
 def test_a_stopped_lock_holder_does_not_keep_others_from_being_listed(scene: Scene) -> None:

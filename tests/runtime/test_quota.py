@@ -91,7 +91,7 @@ def test_a_task_that_met_its_limit_keeps_the_place_it_had_before_it_began() -> N
     ]
     stamped = [{**event, "t": f"2026-11-16T12:00:0{second}.000Z"} for second, event in enumerate(events)]
     state = model.fold("claude-20261116-120000", stamped)
-    assert (state["queued"], state["queued_at"]) == (True, "2026-11-16T12:00:01.000Z")
+    assert (state.queued, state.queued_at) == (True, "2026-11-16T12:00:01.000Z")
 
 
 def paused_for(seconds: float) -> str:
@@ -117,7 +117,7 @@ def rows(scene: Scene) -> dict[str, Any]:
 def test_the_task_goes_back_to_the_queue_with_the_reason(scene: Scene, bench: Path) -> None:
     (bench / "limit").write_text(paused_for(3600))
     first = scene.delegate("first", "--agent", "claude")
-    until(lambda: scene.state(first)["paused"], "the limit recorded")
+    until(lambda: scene.state(first).paused, "the limit recorded")
     second = scene.delegate("second", "--agent", "claude")
     shown = until(lambda: found if (found := rows(scene))[second].get("reason") else None, "the reason shown")
     assert shown[first]["reason"].startswith("claude is paused until ")
@@ -130,11 +130,11 @@ def test_the_task_goes_back_to_the_queue_with_the_reason(scene: Scene, bench: Pa
 def test_others_are_not_held_up(scene: Scene, bench: Path) -> None:
     (bench / "limit").write_text(paused_for(3600))
     first = scene.delegate("first", "--agent", "claude", "--read-only")
-    until(lambda: scene.state(first)["paused"], "the limit recorded")
+    until(lambda: scene.state(first).paused, "the limit recorded")
     (bench / "limit").unlink()
     other = scene.delegate("other", "--agent", "codex")
-    assert scene.judged(other)["status"] == "completed"
-    assert scene.state(first)["queued"]
+    assert scene.judged(other).status == "completed"
+    assert scene.state(first).queued
     assert scene.json("stop", first)["tasks"][0]["status"] == "cancelled"
 
 
@@ -143,14 +143,14 @@ def test_it_starts_by_itself_when_the_time_has_come(scene: Scene, bench: Path) -
     tasks = [scene.delegate(title, "--agent", "claude") for title in ("first", "second")]
     event = until(lambda: [e for t in tasks for e in scene.events(t, "accepted") if "limit" in e], "the limit")[0]
     (bench / "limit").unlink()
-    assert [scene.judged(task)["status"] for task in tasks] == ["completed", "completed"]
+    assert [scene.judged(task).status for task in tasks] == ["completed", "completed"]
     first, *later = runs_of(bench)
     assert [row["resumed"] for row in later] == [True, False]
     assert later[0]["session"] == first["session"], "in the native session"
     assert "HANDOFF.md" in later[0]["prompt"]
     state = scene.state(tasks[0])
-    assert [run["status"] for run in state["runs"]] == ["limit", "completed"]
-    assert (state["repairs"], scene.events(tasks[0], "judged")[0]["status"]) == (0, "completed")
+    assert [run.status for run in state.runs] == ["limit", "completed"]
+    assert (state.repairs, scene.events(tasks[0], "judged")[0]["status"]) == (0, "completed")
     began = [e["t"] for e in scene.events(tasks[0], "run.created")][1]
     assert datetime.fromisoformat(began).timestamp() >= event["limit"]["until"]
 
@@ -158,14 +158,14 @@ def test_it_starts_by_itself_when_the_time_has_come(scene: Scene, bench: Path) -
 def test_a_new_supervisor_knows(scene: Scene, bench: Path) -> None:
     (bench / "limit").write_text(paused_for(3600))
     task = scene.delegate("first", "--agent", "claude")
-    until(lambda: scene.state(task)["paused"], "the limit recorded")
+    until(lambda: scene.state(task).paused, "the limit recorded")
     scene.kill_supervisor()
     (bench / "limit").unlink()
     waiting = scene.delegate("second", "--agent", "claude")  # starts another one
     until(lambda: rows(scene)[waiting].get("reason"), "the reason shown")
     assert len(runs_of(bench)) == 1
     Path(scene.store.own, "paused-claude").unlink()  # as when its time has come
-    assert [scene.judged(one)["status"] for one in (task, waiting)] == ["completed", "completed"]
+    assert [scene.judged(one).status for one in (task, waiting)] == ["completed", "completed"]
     assert len(runs_of(bench)) == 3
 
 
@@ -177,11 +177,11 @@ def test_another_agent_takes_over(scene: Scene, bench: Path, tmp_path: Path, mon
     task = scene.delegate("first", "--agent", "claude")
     until(lambda: [e for e in scene.events(task, "accepted") if e.get("limit", {}).get("to") == "codex"], "the switch")
     state = scene.judged(task)
-    assert (state["agent"], state["status"]) == ("codex", "completed")
+    assert (state.agent, state.status) == ("codex", "completed")
     assert [row["name"] for row in (*runs_of(bench), *runs_of(free))] == ["claude", "codex"]
     assert "Previous Worker Context" in runs_of(free)[0]["prompt"]
     waiting = scene.delegate("second", "--agent", "claude")  # claude is still paused: it does not wait for it
-    assert (scene.judged(waiting)["agent"], scene.state(waiting)["status"]) == ("codex", "completed")
+    assert (scene.judged(waiting).agent, scene.state(waiting).status) == ("codex", "completed")
 
 
 def test_both_at_their_limit_wait(scene: Scene, bench: Path) -> None:
@@ -189,8 +189,8 @@ def test_both_at_their_limit_wait(scene: Scene, bench: Path) -> None:
     (bench / "limit").write_text("You\u2019ve hit your usage limit. Try again in 2 hours.")
     task = scene.delegate("first", "--agent", "claude")
     until(lambda: len(quota.pauses(scene.store)) == 2, "both paused")
-    until(lambda: scene.state(task)["queued"], "it waits")
-    assert len(scene.state(task)["runs"]) == 2
+    until(lambda: scene.state(task).queued, "it waits")
+    assert len(scene.state(task).runs) == 2
     assert len(runs_of(bench)) == 2
 
 
@@ -202,8 +202,8 @@ def test_somebody_who_cannot_take_over_is_told_beforehand(scene: Scene, bench: P
     assert f"on_limit names {other}: " in ran.err
     assert "claude will wait" in ran.err
     until(lambda: quota.pauses(scene.store), "the pause")
-    state = until(lambda: next((s for s in scene.store.states() if s["queued"] and s["runs"]), None), "it waits")
-    assert state["agent"] == "claude"
+    state = until(lambda: next((s for s in scene.store.states() if s.queued and s.runs), None), "it waits")
+    assert state.agent == "claude"
 
 
 @pytest.mark.parametrize("rule", ["switch", "switch:", "switch:No Name", "wait", 3])

@@ -51,9 +51,9 @@ def test_a_finish_after_stop_is_refused_and_kept(scene: Scene) -> None:
     with slow_function(scene) as task:
         (stopped,) = scene.json("stop", task)["tasks"]
         assert (stopped["status"], stopped["cause"]) == ("cancelled", "cancelled")
-    (run,) = scene.state(task)["runs"]
+    (run,) = scene.state(task).runs
     (late,) = scene.events(task, "late")
-    assert (late["run"], late["kept"], late["code"]) == (run["id"], "late-result.json", "STALE_RUN")
+    assert (late["run"], late["kept"], late["code"]) == (run.id, "late-result.json", "STALE_RUN")
     assert json.loads((scene.place(task) / "late-result.json").read_text())["summary"] == "Too late."
     assert scene.json("show", task)["status"] == "cancelled"
     assert not (Path(scene.store.folder(task)) / "OUTPUT.md").exists()

@@ -57,13 +57,13 @@ def two_adopters(scene: Scene) -> None:
     for verb in verbs:
         out, err = verb.communicate(timeout=60)
         assert verb.returncode == 0, out + err
-    until(lambda: all(state["status"] for state in scene.store.states()), "every task judged")
+    until(lambda: all(state.status for state in scene.store.states()), "every task judged")
 
 
 def ran_once(scene: Scene, task: str, about: object) -> None:
     """Completed in one run, started once, judged once."""
     state = scene.state(task)
-    assert (state["status"], scene.starts(task), len(state["runs"])) == ("completed", 1, 1), about
+    assert (state.status, scene.starts(task), len(state.runs)) == ("completed", 1, 1), about
     assert len(scene.events(task, "judged")) == 1, about
 
 
@@ -84,8 +84,8 @@ def test_start_killed_together_with_its_shim(yard: Scene) -> None:
     for task in tasks:
         assert yard.starts(task) <= 1
         state = yard.state(task)
-        assert [e["run"] for e in yard.events(task, "judged")] == [run["id"] for run in state["runs"]]
-    lost = next((t for t in tasks if yard.state(t)["status"] != "completed"), None)
+        assert [e["run"] for e in yard.events(task, "judged")] == [run.id for run in state.runs]
+    lost = next((t for t in tasks if yard.state(t).status != "completed"), None)
     if lost is not None:
         before = yard.starts(lost)
         assert yard.json("run", lost, "--wait")["status"] == "completed"
@@ -94,7 +94,7 @@ def test_start_killed_together_with_its_shim(yard: Scene) -> None:
 
 def has_shim(scene: Scene, task: str) -> bool:
     """Whether the shim was started: its output files are made by the spawn itself."""
-    return bool(scene.state(task)["runs"]) and (scene.place(task) / "stdout").exists()
+    return bool(scene.state(task).runs) and (scene.place(task) / "stdout").exists()
 
 
 def test_settling_killed_at_every_moment(yard: Scene) -> None:
@@ -135,7 +135,7 @@ def test_delegating_killed_at_every_moment(yard: Scene) -> None:
         point += 1
     assert point > 5
     rows = yard.json("list")["tasks"]
-    until(lambda: not any(yard.state(row["task_id"])["queued"] for row in rows), "every accepted task begun")
+    until(lambda: not any(yard.state(row["task_id"]).queued for row in rows), "every accepted task begun")
     for row in rows:
         if yard.events(row["task_id"], "accepted"):
             yard.judged(row["task_id"])

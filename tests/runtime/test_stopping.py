@@ -77,8 +77,8 @@ def test_every_stray_at_once(scene: Scene, how: str, shim: str) -> None:
         (stopped,) = scene.json(*how.split(), task)["tasks"]
         status, cause = stopped["status"], "cancelled"
     assert status == ("failed" if how == "deadline" else "cancelled")
-    assert scene.state(task)["runs"][0]["cause"] == cause
-    assert scene.state(task)["runs"][0]["leftovers"] == []
+    assert scene.state(task).runs[0].cause == cause
+    assert scene.state(task).runs[0].leftovers == []
     nothing_left(scene, task)
 
 
@@ -125,9 +125,9 @@ def test_many_runs_are_stopped_at_once_and_nobody_of_another_one(scene: Scene) -
     until(lambda: sleepers(others) == 3, "this one, too")
     stopped = scene.json("stop", *tasks, "--now")["tasks"]
     assert {(one["status"], one["cause"]) for one in stopped} == {("cancelled", "cancelled")}
-    assert [run["leftovers"] for task in tasks for run in scene.state(task)["runs"]] == [[]] * 60
+    assert [run.leftovers for task in tasks for run in scene.state(task).runs] == [[]] * 60
     assert (sleepers(these), sleepers(others)) == (0, 3)
-    assert scene.running(kept)["status"] is None
+    assert scene.running(kept).status is None
     scene.json("stop", kept, "--now")
     nothing_left(scene, *tasks, kept)
 
@@ -135,15 +135,15 @@ def test_many_runs_are_stopped_at_once_and_nobody_of_another_one(scene: Scene) -
 def test_who_delegated_whom_is_known_of_tasks_that_come_later(scene: Scene) -> None:
     known = Children(scene.store)
     made = scene.store.new_tasks([child_of("run-1"), child_of("run-2")], BY, start=False)
-    assert known.of("run-1") == [made[0]["task_id"]]
+    assert known.of("run-1") == [made[0].id]
     later = scene.store.new_tasks([child_of("run-1")], BY, start=False)
-    assert sorted(known.of("run-1")) == [made[0]["task_id"], later[0]["task_id"]]
-    shutil.rmtree(scene.store.folder(made[0]["task_id"]))
+    assert sorted(known.of("run-1")) == [made[0].id, later[0].id]
+    shutil.rmtree(scene.store.folder(made[0].id))
     empty = scene.path / ".agent-workspaces/worker-20260101-000000"
     empty.mkdir()  # it is being made: its log is not there yet
-    assert known.of("run-1") == [later[0]["task_id"]]
-    shutil.copy(f"{scene.store.folder(later[0]['task_id'])}/log.jsonl", empty)
-    assert sorted(known.of("run-1")) == sorted([empty.name, later[0]["task_id"]])
+    assert known.of("run-1") == [later[0].id]
+    shutil.copy(f"{scene.store.folder(later[0].id)}/log.jsonl", empty)
+    assert sorted(known.of("run-1")) == sorted([empty.name, later[0].id])
 
 
 def child_of(run: str) -> tuple[str, str, dict[str, Any], bytes]:
@@ -205,8 +205,8 @@ def test_children_go_with_a_stopped_parent(scene: Scene, how: str) -> None:
         scene.kill_supervisor()
         stopping.communicate(timeout=60)
         scene.json("list")
-    assert scene.judged(child)["status"] == "cancelled"
-    assert scene.state(task)["status"] == ("failed" if how == "deadline" else "cancelled")
+    assert scene.judged(child).status == "cancelled"
+    assert scene.state(task).status == ("failed" if how == "deadline" else "cancelled")
     nothing_left(scene, task, child)
 
 
@@ -224,7 +224,7 @@ def above_and_queued_below(scene: Scene) -> tuple[str, str]:
 def test_queued_children_go_as_well(scene: Scene) -> None:
     task, child = above_and_queued_below(scene)
     scene.json("stop", task)
-    assert scene.judged(child)["status"] == "cancelled"
+    assert scene.judged(child).status == "cancelled"
     assert scene.starts(child) == 0
 
 
@@ -235,8 +235,8 @@ def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_j
     with scene.store.locked(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
         assert client.hand_over(scene.store, [child])
         assert client.hand_over(scene.store, [child])  # by now the queue was looked at once
-    assert scene.judged(child)["status"] == "cancelled"
-    assert (scene.judged(task)["status"], scene.starts(child)) == ("cancelled", 0)
+    assert scene.judged(child).status == "cancelled"
+    assert (scene.judged(task).status, scene.starts(child)) == ("cancelled", 0)
 
 
 def test_a_completed_parent_leaves_its_children_at_work(scene: Scene) -> None:
@@ -249,7 +249,7 @@ def test_a_completed_parent_leaves_its_children_at_work(scene: Scene) -> None:
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
     (child,) = [one for one in scene.ids() if one != task]
-    assert scene.state(child)["stop"] is None
+    assert scene.state(child).stop is None
     (scene.path / "child-go").touch()
     assert scene.json("wait", child)["status"] == "completed"
 
@@ -262,7 +262,7 @@ def test_leftovers_are_named_and_block_the_next_run(scene: Scene, kind: str) -> 
     left = scene.strays(task)
     assert left
     assert shown["status"] == "failed"
-    assert sorted(shown["look_at"]["leftovers"]) == sorted(left) == sorted(scene.state(task)["runs"][0]["leftovers"])
+    assert sorted(shown["look_at"]["leftovers"]) == sorted(left) == sorted(scene.state(task).runs[0].leftovers)
     refused = scene.json("run", task, code=3)["error"]
     assert "still alive" in refused["message"]
     assert f"overhand stop {shown['handle']}" in refused["hint"]
@@ -282,7 +282,7 @@ def test_leftovers_of_a_lost_run_are_found_without_its_shim(scene: Scene) -> Non
     for name in ("shim", "pid"):
         kill(scene.pid(task, name))
     state = scene.judged(task)
-    assert state["runs"][0]["leftovers"] == scene.strays(task) != []
+    assert state.runs[0].leftovers == scene.strays(task) != []
     assert "still alive" in scene.json("run", task, code=3)["error"]["message"]
     scene.json("stop", task)
     nothing_left(scene, task)

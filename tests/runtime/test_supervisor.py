@@ -42,7 +42,7 @@ def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
     tasks = scene.ids()
     scene.json("wait", *tasks)
     assert [scene.starts(task) for task in tasks] == [1] * 10
-    assert sorted(state["handle"] or 0 for state in scene.store.states()) == list(range(1, 11))
+    assert sorted(state.handle or 0 for state in scene.store.states()) == list(range(1, 11))
 
 
 def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:
@@ -94,7 +94,7 @@ def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> No
     tasks = [scene.accepted(f"number {n}") for n in range(25)]
     for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave
         assert client.hand_over(scene.store, [task])
-        assert scene.judged(task)["status"] == "completed"
+        assert scene.judged(task).status == "completed"
     assert [scene.starts(task) for task in tasks] == [1] * 25
 
 
@@ -103,7 +103,7 @@ def test_one_that_is_slow_to_come_is_waited_for(scene: Scene, monkeypatch: pytes
     monkeypatch.setattr(client, "_PATIENCE", 0.0)
     task = scene.accepted()
     assert client.hand_over(scene.store, [task])
-    assert scene.judged(task)["status"] == "completed"
+    assert scene.judged(task).status == "completed"
 
 
 def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
@@ -142,7 +142,7 @@ def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: S
         os.kill(supervisor, signal.SIGCONT)
     (scene.path / "go").touch()
     (second,) = [task for task in scene.ids() if task != first]
-    assert scene.judged(second)["status"] == "completed"
+    assert scene.judged(second).status == "completed"
     assert (scene.starts(first), scene.starts(second)) == (1, 1)
 
 

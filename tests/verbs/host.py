@@ -14,7 +14,7 @@ from overhand.record.store import Store
 from runtime.scene import until
 
 if TYPE_CHECKING:
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
     from overhand.testing.project import ProjectDir
 
 BEGIN = """
@@ -51,7 +51,7 @@ class Host:
         out, err = self.process.communicate(timeout=60)
         assert (self.process.returncode, out) == (0, ""), err
 
-    def state(self, handle: int = 1) -> State:
+    def state(self, handle: int = 1) -> Task:
         store = Store(str(self.project.path))
         return store.state(store.resolve(str(handle)))
 
@@ -64,7 +64,7 @@ class Host:
 
         def look() -> bool:
             try:
-                return sum(q["answered"] is None for q in self.state(handle)["questions"]) >= count
+                return sum(q.answered is None for q in self.state(handle).questions) >= count
             except Exception:  # noqa: BLE001 -- the task is not there yet
                 return False
 

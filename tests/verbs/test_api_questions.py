@@ -46,14 +46,14 @@ def project(overhand_project: ProjectDir) -> Iterator[Project]:
 def test_a_function_asks_and_goes_on(overhand_project: ProjectDir, how: dict[str, str]) -> None:
     there = host(overhand_project, ASKER.format(**how))
     there.asked()
-    (asked,) = there.state()["questions"]
-    assert (asked["question"], asked["options"], asked["closed"]) == ("Which?", ["red", "blue"], True)
-    assert (asked["step"], asked["via"]) == ("Paint", "call")
+    (asked,) = there.state().questions
+    assert (asked.text, asked.options, asked.closed) == ("Which?", ["red", "blue"], True)
+    assert (asked.step, asked.via) == ("Paint", "call")
     shown = overhand_project.run("show", "1", "--json").json
     assert (shown["headline"], shown["run_state"]) == ("needs you", "waiting")
     assert overhand_project.run("monitor", "1").code == 0
     assert overhand_project.run("answer", "1", "green").code == 2, "only the options will do"
-    until(lambda: there.state()["runs"][0]["waiting"], "known to be blocked")
+    until(lambda: there.state().runs[0].waiting, "known to be blocked")
     assert there.answer("1", "2")["answer"] in ("2", "blue")
     assert there.says() == ["completed", "exit", "It is blue."]
     there.end()
@@ -70,7 +70,7 @@ def test_an_answer_in_a_file(overhand_project: ProjectDir) -> None:
     question.with_suffix(".tmp").rename(question.with_suffix(".answer"))
     assert there.says() == ["completed", "exit", "It is red."]
     there.end()
-    assert there.state()["questions"][0]["answer"] == "red"
+    assert there.state().questions[0].answer == "red"
 
 
 @pytest.mark.parametrize("how", [SYNC, ASYNC], ids=["sync", "async"])
@@ -103,8 +103,8 @@ def test_nobody_answers(overhand_project: ProjectDir, how: dict[str, str], whose
     assert again.says() == ["completed", "exit", "Now blue."], "the answer that came meanwhile counts"
     again.end()
     state = again.state()
-    assert [run["status"] for run in state["runs"]] == ["needs-input", "completed"]
-    assert len(state["questions"]) == 1
+    assert [run.status for run in state.runs] == ["needs-input", "completed"]
+    assert len(state.questions) == 1
 
 
 def test_a_function_may_go_on_without_the_answer(project: Project) -> None:
@@ -163,7 +163,7 @@ def test_one_function_with_several_questions(overhand_project: ProjectDir) -> No
     )
     there.asked(3)
     until(lambda: len(list(overhand_project.path.glob(".agent-workspaces/*/runs/*/waiting/ask-*"))) == 3, "all to wait")
-    by_text = {q["question"][9]: q["seq"] for q in there.state()["questions"]}
+    by_text = {q.text[9]: q.seq for q in there.state().questions}
     assert overhand_project.run("answer", "1", "to whom?").code == 2
     for letter in "cab":
         there.answer("1", str(by_text[letter]), letter.upper())
@@ -188,12 +188,12 @@ def test_its_clock_stands_still(overhand_project: ProjectDir) -> None:
     """Its time is over long before the answer comes, and yet it has most of it left."""
     there = host(overhand_project, ASKER.format(**{**SYNC, "more": ', timeout="10s"'}))
     there.asked()
-    began = until(lambda: there.state()["runs"][0]["waiting"], "known to be blocked")
+    began = until(lambda: there.state().runs[0].waiting, "known to be blocked")
     until(lambda: time.monotonic() > began + 10.5, "its time to be over")
     there.answer("1", "red")
     assert there.says() == ["completed", "exit", "It is red."]
     there.end()
-    assert there.state()["runs"][0]["waited"] > there.state()["timeout"]
+    assert there.state().runs[0].waited > there.state().timeout
 
 
 def test_past_its_deadline_before_it_asks(project: Project) -> None:
@@ -245,7 +245,7 @@ def test_a_dead_run_is_not_said_to_ask(overhand_project: ProjectDir) -> None:
     there.asked()
     overhand_project.run("delegate", "Rest", "--agent", "sleeper", check=True)
     task_id = scene.store.resolve("1")
-    until(lambda: there.state()["runs"][0]["waiting"], "known to be blocked")
+    until(lambda: there.state().runs[0].waiting, "known to be blocked")
     with scene.store.locked(task_id, {"kind": "person", "via": "test"}):
         kill(there.process.pid)
         there.process.communicate()

@@ -14,7 +14,7 @@ from runtime.scene import kill, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 MODULE = """
 import asyncio
@@ -67,7 +67,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
         project.cleanup()
 
 
-def state_of(project: ProjectDir, handle: int) -> State:
+def state_of(project: ProjectDir, handle: int) -> Task:
     store = Store(str(project.path))
     return store.state(store.resolve(str(handle)))
 
@@ -77,16 +77,16 @@ def delegate(project: ProjectDir, agent: str, *more: str) -> int:
     return handle
 
 
-def asked(project: ProjectDir, handle: int, count: int = 1) -> State:
-    until(lambda: len(state_of(project, handle)["questions"]) >= count, f"{count} questions of {handle}")
+def asked(project: ProjectDir, handle: int, count: int = 1) -> Task:
+    until(lambda: len(state_of(project, handle).questions) >= count, f"{count} questions of {handle}")
     return state_of(project, handle)
 
 
 def test_asks_again_until_it_is_answered(workshop: ProjectDir) -> None:
     handle = delegate(workshop, "asks")
-    (question,) = asked(workshop, handle)["questions"]
-    assert (question["question"], question["options"], question["step"]) == ("--which?", ["--red", "blue=2"], "Paint")
-    place = workshop.path / ".agent-workspaces" / state_of(workshop, handle)["task_id"] / "runs"
+    (question,) = asked(workshop, handle).questions
+    assert (question.text, question.options, question.step) == ("--which?", ["--red", "blue=2"], "Paint")
+    place = workshop.path / ".agent-workspaces" / state_of(workshop, handle).id / "runs"
     until(lambda: list(place.glob("*/waiting/again-1")), "it was told to call again")
     until(lambda: list(place.glob("*/waiting/ask-1-*")), "it calls again")
     workshop.run("answer", str(handle), "blue=2", check=True)
@@ -97,7 +97,7 @@ def test_asks_again_until_it_is_answered(workshop: ProjectDir) -> None:
 
 def test_several_at_once_in_any_order(workshop: ProjectDir) -> None:
     handle = delegate(workshop, "awaits")
-    by_text = {q["question"][9]: q["seq"] for q in asked(workshop, handle, 3)["questions"]}
+    by_text = {q.text[9]: q.seq for q in asked(workshop, handle, 3).questions}
     for letter in "bca":
         workshop.run("answer", str(handle), str(by_text[letter]), letter.upper(), check=True)
     assert workshop.run("wait", str(handle), "--json").json["summary"] == "A B C"
@@ -137,7 +137,7 @@ def test_without_an_answer(workshop: ProjectDir, agent: str) -> None:
 def test_killed_while_it_waits(workshop: ProjectDir) -> None:
     handle = delegate(workshop, "asks")
     task = asked(workshop, handle)
-    place = workshop.path / ".agent-workspaces" / task["task_id"] / "runs" / task["runs"][0]["id"]
+    place = workshop.path / ".agent-workspaces" / task.id / "runs" / task.runs[0].id
     kill(int((place / "pid").read_text()))
     shown = workshop.run("wait", str(handle), "--json").json
     assert (shown["status"], shown["cause"], shown["questions"][0]["answered"]) == ("needs-input", "killed", None)

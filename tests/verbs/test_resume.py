@@ -89,19 +89,19 @@ def test_the_context_is_true_for_every_end(scene: Scene, case: str) -> None:
             kill(pid)
         scene.json("list")
     state = scene.judged(task)
-    assert state["runs"][0]["cause"] == cause
+    assert state.runs[0].cause == cause
     found = context_of(scene, task)
     assert found.reason == cause
     assert found.progress.startswith("1 of 3 steps are done.")
     assert "- [x] Read it" in found.progress
     assert "- [!] Sort it" in found.progress
-    assert f"judged {state['status']}" in found.state
+    assert f"judged {state.status}" in found.state
     assert "Session:" in found.handoff or "Session" in found.handoff
     if case == "answer-timeout":
         assert "Question 1 is open: Which" in found.blocking
-        assert f"overhand answer {state['handle']} 1 TEXT" in found.resume
+        assert f"overhand answer {state.handle} 1 TEXT" in found.resume
     else:
-        assert f"overhand resume {state['handle']}" in found.resume
+        assert f"overhand resume {state.handle}" in found.resume
     assert task in [row["task_id"] for row in scene.json("list", "--resumable")["tasks"]]
     handoff = (scene.place(task) / "handoff.md").read_text()
     assert handoff.endswith("<!-- overhand -->\n")
@@ -133,7 +133,7 @@ def test_what_cannot_be_a_handoff_is_put_aside(scene: Scene, what: str) -> None:
         f"{make.format('$OVERHAND_WORKSPACE/CONTEXT.md') if what != 'too long' else ':'}; exit 1",
     )
     task = scene.delegate()
-    assert scene.judged(task)["status"] == "failed"
+    assert scene.judged(task).status == "failed"
     context_of(scene, task)
     if what == "too long":
         assert (scene.place(task) / "handoff-refused.md").exists()
@@ -172,7 +172,7 @@ def test_a_resumed_task_knows_what_was_left(scene: Scene) -> None:
     assert {"CONTEXT.md", "done", "judged.json", "handoff.md"} <= set(os.listdir(first))
     assert not (folder(scene, task) / "CONTEXT.md").exists()
     assert not (folder(scene, task) / "ipc/.done").exists()
-    assert scene.state(task)["agent"] == "other"
+    assert scene.state(task).agent == "other"
 
 
 def test_resume_with_an_answer(scene: Scene) -> None:
@@ -181,7 +181,7 @@ def test_resume_with_an_answer(scene: Scene) -> None:
     scene.judged(task)
     compare("resume-open", scene.project.run("resume", "1"), scene.project)
     scene.json("resume", task, "--answer", "this", "--wait", code=1)
-    assert [(q["question"], q["answer"]) for q in scene.state(task)["questions"]] == [
+    assert [(q.text, q.answer) for q in scene.state(task).questions] == [
         ("Which?", "this"),
         ("And then?", None),
     ]
@@ -217,7 +217,7 @@ def test_resume_with_several_open_questions(scene: Scene) -> None:
     assert (said["resumed"], said["left"]) == (False, 1)
     said = scene.json("answer", task, "a", "--no-resume")
     assert (said["resumed"], said["left"]) == (False, 0)
-    assert scene.state(task)["status"] == "needs-input"
+    assert scene.state(task).status == "needs-input"
     scene.shell("worker", f'grep -c Answer: "$OVERHAND_HANDOFF" >answers; {QUICK}')
     assert scene.json("resume", task, "--wait")["status"] == "completed"
     assert (scene.path / "answers").read_text() == "2\n"

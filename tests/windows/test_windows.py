@@ -70,7 +70,7 @@ def a_broken_tmux(folder: Path) -> None:
 def test_a_window_per_run_that_shows_its_log(desk: ProjectDir, env: dict[str, str]) -> None:
     task = desk.run("delegate", "Wait for me", "--kind", "fix", "--json", check=True).json
     store = Store(str(desk.path))
-    until(lambda: store.state(task["task_id"])["runs"], "a run, after which the window is named")
+    until(lambda: store.state(task["task_id"]).runs, "a run, after which the window is named")
     ran = desk.run("log", "1", "--window", env=env, check=True)
     state = store.state(task["task_id"])
     name = name_of(state)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record.store import Store
-    from overhand.record.task import Event, Question, State
+    from overhand.record.task import Event, Question, Task
 
 ONCE, ALWAYS, REJECT = "Allow once", "Always for this task", "Reject"
 EXACTLY = "exactly this"
@@ -266,35 +266,35 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
     text, anew = wording(asked, policy), is_used_up(state, asked)
     question = record.ask(store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew)
-    return question if question["answered"] is None else verdict(question["answer"])
+    return question if question.answered is None else verdict(question.answer)
 
 
-def remembered(state: State, run_id: str, asked: Request) -> str:
+def remembered(state: Task, run_id: str, asked: Request) -> str:
     """What an earlier answer says about this: an «always» of any run, or this run's own rejection of the same."""
     opening = _opening(asked)
-    for question in state["questions"]:
-        if question["via"] != "permission" or question["answered"] is None:
+    for question in state.questions:
+        if question.via != "permission" or question.answered is None:
             continue
-        answer, same = question["answer"] or "", question["question"].startswith(opening)
+        answer, same = question.answer or "", question.text.startswith(opening)
         if answer.startswith(f"{ALWAYS}: "):
             pattern = answer.removeprefix(f"{ALWAYS}: ")
             if same if pattern == EXACTLY else matches(pattern, asked):
                 return "allow"
-        elif same and answer == REJECT and question["run"] == run_id:
+        elif same and answer == REJECT and question.run == run_id:
             return "deny"
     return ""
 
 
-def is_used_up(state: State, asked: Request) -> bool:
+def is_used_up(state: Task, asked: Request) -> bool:
     """Whether «once» was said while the run that asked was there to act on it: the next run must ask for itself."""
     from overhand.record.model import find_run
 
     opening = _opening(asked)
-    for question in reversed(state["questions"]):
-        if question["via"] == "permission" and question["answered"] and question["question"].startswith(opening):
-            run = find_run(state, question["run"])
-            lived = run is None or run["ended"] is None or question["answered"] <= run["ended"]
-            return lived and (question["answer"] or "") == ONCE
+    for question in reversed(state.questions):
+        if question.via == "permission" and question.answered and question.text.startswith(opening):
+            run = find_run(state, question.run)
+            lived = run is None or run.ended is None or question.answered <= run.ended
+            return lived and (question.answer or "") == ONCE
     return False
 
 
@@ -323,10 +323,10 @@ def decide(
     asked = request(None, tool, given, cwd=store.root)
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
-        with record.Blocked(place, found["seq"]):
+        with record.Blocked(place, found.seq):
             answer = record.await_answer(store, task_id, found, seconds, gone)
         if answer is None:
-            return "deny", f"Nobody has answered question {found['seq']} yet; end your turn."
+            return "deny", f"Nobody has answered question {found.seq} yet; end your turn."
         found = verdict(answer)
     return found, "" if found == "allow" else f"It was not allowed: {asked}"
 
@@ -338,11 +338,11 @@ class Waiting:
         from overhand.questions import record
         from overhand.system import bell
 
-        self.store, self.task_id, self.seq, self._seen = store, task_id, question["seq"], -1
+        self.store, self.task_id, self.seq, self._seen = store, task_id, question.seq, -1
         self._blocked = record.Blocked(place, self.seq)
         self._blocked.__enter__()
         try:  # the bell last: who was woken by the file of the lock, and looked before it was taken, is woken once more
-            self._bell, self.fd = bell.hang(record.folder(store, task_id), question["stem"])
+            self._bell, self.fd = bell.hang(record.folder(store, task_id), question.stem)
         except OSError:
             self._blocked.__exit__()
             raise

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
 
 LIMIT = "limit"  # the status of a run that met it: no attempt is spent, the task is queued again
 _FIRST, _MOST = 60.0, 1800.0  # seconds to wait where nobody says how long; doubled each time
@@ -163,30 +163,30 @@ def say(driver: str, found: Pause) -> str:
 # tasks
 
 
-def driver_of(root: str, state: State, config: Config) -> str:
+def driver_of(root: str, state: Task, config: Config) -> str:
     """The program that a task's next run needs."""
-    last = state["runs"][-1] if state["runs"] else None
-    if last is not None and last["agent"] == state["agent"]:
-        return last["driver"]
+    last = state.runs[-1] if state.runs else None
+    if last is not None and last.agent == state.agent:
+        return last.driver
     try:
-        return files.find(root, state["agent"], config).driver
+        return files.find(root, state.agent, config).driver
     except OverhandError:
         return ""  # what is wrong with it is told when it starts
 
 
-def met(store: Store, state: State, ended: Run, heard: Heard) -> Event:
+def met(store: Store, state: Task, ended: Run, heard: Heard) -> Event:
     """A run met the limit: its program is paused; the event says so and queues the task again.
 
     Its times count from the run's end, so that a second look after a crash finds the same.
     """
-    now = machine.epoch(ended["ended"])
-    before = sum(run["status"] == LIMIT for run in state["runs"])
+    now = machine.epoch(ended.ended)
+    before = sum(run.status == LIMIT for run in state.runs)
     until = heard.retry_at or when(heard.why, now) or now + min(_MOST, _FIRST * 2**before)
-    found = pause(store, ended["driver"], until, heard.why)
+    found = pause(store, ended.driver, until, heard.why)
     return {
         "e": "accepted",
-        LIMIT: {"driver": ended["driver"], "until": round(found.until, 3), "why": heard.why[:300]},
-        "resume": {"run": ended["id"], "why": "its limit"},
+        LIMIT: {"driver": ended.driver, "until": round(found.until, 3), "why": heard.why[:300]},
+        "resume": {"run": ended.id, "why": "its limit"},
     }
 
 
@@ -215,11 +215,11 @@ def _able(root: str, name: str, config: Config) -> Agent:
     return found
 
 
-def stand_in(store: Store, state: State, config: Config) -> str | None:
+def stand_in(store: Store, state: Task, config: Config) -> str | None:
     """Who takes over while the task's own agent is paused; nobody, unless `on_limit` names somebody who is free."""
     try:
-        other = _other(files.find(store.root, state["agent"], config), config)
-        if not other or other == state["agent"]:
+        other = _other(files.find(store.root, state.agent, config), config)
+        if not other or other == state.agent:
             return None
         return None if pause_of(store, _able(store.root, other, config).driver) else other
     except OverhandError:
@@ -230,6 +230,6 @@ def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
     """A queued task whose agent is paused goes to another one."""
     with work.store.locked(task_id, work.by) as task:
         state = task.state
-        if state["queued"] and state["agent"] == agent and not state["stop"]:
+        if state.queued and state.agent == agent and not state.stop:
             limit = {"driver": driver_of(work.store.root, state, work.config), "to": other}
-            task.append({"e": "accepted", "agent": other, LIMIT: limit, "resume": state["resume"]})
+            task.append({"e": "accepted", "agent": other, LIMIT: limit, "resume": state.resume})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from overhand.agents.driver import Agent
     from overhand.agents.stream import Heard
     from overhand.record.store import Store
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
 
 _MOST = 512 * 1024 * 1024
 _FEW = 64 * 1024  # bytes in which a complaint is looked for
@@ -76,15 +76,15 @@ def _end_of(path: str) -> bytes:
     return raw.partition(b"\n")[2] if start else raw
 
 
-def native(store: Store, state: State, run: Run) -> str:
+def native(store: Store, state: Task, run: Run) -> str:
     """The session a run had: what its stream says, else what we told it."""
-    place = store.run_folder(state["task_id"], run["id"])
-    said = heard(place, run["driver"])
+    place = store.run_folder(state.id, run.id)
+    said = heard(place, run.driver)
     if said is None:
         return ""
     if said.session:
         return said.session
-    named = find_driver(run["driver"]).own_session(run["id"], said)
+    named = find_driver(run.driver).own_session(run.id, said)
     return named and str(_spec(place).get("session") or named)
 
 
@@ -94,14 +94,14 @@ def _spec(place: str) -> dict[str, Any]:
     return found
 
 
-def to_go_on_with(store: Store, state: State, agent: Agent) -> str:
+def to_go_on_with(store: Store, state: Task, agent: Agent) -> str:
     """The session of the newest run by the same kind of agent, else the one that the task was begun with."""
     if not agent.real:
         return ""
-    for run in reversed(state["runs"][:-1]):
-        if run["driver"] != agent.driver:
+    for run in reversed(state.runs[:-1]):
+        if run.driver != agent.driver:
             return ""
         if found := native(store, state, run):
             return found
-    driver, _, adopted = str(state["settings"].get("session", "")).partition(":")
+    driver, _, adopted = str(state.settings.get("session", "")).partition(":")
     return adopted if driver == agent.driver else ""

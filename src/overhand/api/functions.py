@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
     from overhand.record.store import Draft, Locked, Piece
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
     from overhand.verbs import Session
     from overhand.verbs.request import Request
 
@@ -63,8 +63,8 @@ class Batch:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.work = Actor(session.store, config, who.by(session.via), sync_results=not shared)
         # with the HANDOFF, as text and as it is read; what is true later is read under the lock
-        self.accepted: dict[str, tuple[State, str, handoffs.Handoff]] = {}
-        self.results: dict[str, tuple[State, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
+        self.accepted: dict[str, tuple[Task, str, handoffs.Handoff]] = {}
+        self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = git.repository(session.root) is not None
         self._fresh: list[Piece] = []  # accepted, and not brought to the disk yet
@@ -74,13 +74,13 @@ class Batch:
         self._unsynced: dict[str, Piece] = {}  # what is recorded of each task and not on the disk yet
         self._changed = threading.Condition()
 
-    def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[State, Request]]:
+    def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Request]]:
         """The same checks and the same events as any delegation; nothing is called before `keep`."""
         made = self._drafts(wanted)
         self._fresh = []
         states = make(self.session, [one.draft for one in made], self.work.by, start=False, pieces=self._fresh)
         for state, one in zip(states, made, strict=True):
-            self.accepted[state["task_id"]] = state, one.draft[1], one.handoff
+            self.accepted[state.id] = state, one.draft[1], one.handoff
         return [(state, one.request) for state, one in zip(states, made, strict=True)]
 
     def keep(self) -> None:
@@ -130,15 +130,15 @@ class Batch:
             note_refusal(self.session, self.who, request, error)
             raise
 
-    def take(self, state: State, resume: Event | None = None) -> None:
+    def take(self, state: Task, resume: Event | None = None) -> None:
         """A task that was prepared earlier, or one that goes on from an earlier run."""
         self._kept.set()
         if resume is not None:
-            state = {**state, "resume": resume}
+            state = state.but(resume=resume)
             handover.write_previous(self.work.store, state)
-        self.accepted[state["task_id"]] = state, *prepare.read_handoff(self.work.store, state["task_id"])
+        self.accepted[state.id] = state, *prepare.read_handoff(self.work.store, state.id)
 
-    def take_new(self, made: Sequence[tuple[State, Draft]]) -> None:
+    def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
         """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
         self._kept.set()
         known: dict[str, handoffs.Handoff] = {}  # by what follows the task
@@ -146,9 +146,9 @@ class Batch:
             task, rest = handoffs.split(text)
             if not task or rest not in known:
                 known[rest] = handoffs.parse(text)
-            self.accepted[state["task_id"]] = state, text, replace(known[rest], task=task) if task else known[rest]
+            self.accepted[state.id] = state, text, replace(known[rest], task=task) if task else known[rest]
             if not isinstance(given, bytes) and prompts.INPUTS in given:
-                self.inputs[state["task_id"]] = given[prompts.INPUTS]
+                self.inputs[state.id] = given[prompts.INPUTS]
 
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""
@@ -190,7 +190,7 @@ class Begun:
     run_id: str
     place: str
     life: int
-    state: State
+    state: Task
     prompt: str
     spec: dict[str, Any]
     handoff: handoffs.Handoff
@@ -213,7 +213,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
             settle(future, error)
 
     try:
-        attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state["timeout"], past_deadline)
+        attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state.timeout, past_deadline)
         value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
         attention.end()
         _end(batch, begun, value, cause, pool)
@@ -225,9 +225,9 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
     state, text, handoff = batch.accepted.pop(task_id)
-    size = state["size"]
+    size = state.size
     prepare.take_baseline(work.store, state, handoff)
-    if state["checks"] and not state["runs"]:
+    if state.checks and not state.runs:
         batch.require_kept()
         prepare.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
     try:
@@ -238,38 +238,38 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     tree = worktree.snapshot(work.store.root) if batch.in_repository else None
     prepared = prepare.Prepared(function.agent, handoff, text, tree, allowance)
     accepted: Event = {"e": "accepted"}
-    if state["resume"] is not None:
-        accepted.update(agent=function.agent.name, resume=state["resume"])
-        accepted |= {"cause": state["resume"]["cause"]} if "cause" in state["resume"] else {}
-    with pool.desk, work.store.locked(task_id, work.by, known=None if state["resume"] else state) as task:
+    if state.resume is not None:
+        accepted.update(agent=function.agent.name, resume=state.resume)
+        accepted |= {"cause": state.resume["cause"]} if "cause" in state.resume else {}
+    with pool.desk, work.store.locked(task_id, work.by, known=None if state.resume else state) as task:
         if not _may_begin(task.state, state):
             return None
-        if task.state["runs"]:
-            prepare.archive(task, task.state["runs"])
+        if task.state.runs:
+            prepare.archive(task, task.state.runs)
         run_id = new_run_id()
         place = work.store.run_folder(task_id, run_id)
         job, spec = prepare.lay_out(work, task, run_id, prepared)
         life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
-        made = {**run.created(run_id, function.agent.name, "function", state["timeout"]), "attached": True}
+        made = {**run.created(run_id, function.agent.name, "function", state.timeout), "attached": True}
         task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
-        quick = not state["checks"] and prepared.tree is None and not handoff.plan
+        quick = not state.checks and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
         logged = task_id, max(size, 0), task.wrote if task.state is state else None  # else others wrote to it too
         return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, logged, quick)
 
 
-def _may_begin(now: State, known: State) -> bool:
+def _may_begin(now: Task, known: Task) -> bool:
     """Whether nobody else has taken the task, nor stopped it, since it was accepted here."""
-    if now["queued"] or now["stop"] or model.current_run(now) is not None:
+    if now.queued or now.stop or model.current_run(now) is not None:
         return False
-    return now["status"] == known["status"] and len(now["runs"]) == len(known["runs"])
+    return now.status == known.status and len(now.runs) == len(known.runs)
 
 
 def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
     given = batch.inputs.pop(begun.task_id, None)
     return Call(
-        title=begun.state["title"],
+        title=begun.state.title,
         prompt=begun.prompt,
         handoff=begun.handoff,
         task_id=begun.task_id,
@@ -324,7 +324,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
     with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
         logged = begun.logged[2] if task.state is begun.state else None  # else others wrote to it too
         current = model.find_run(task.state, begun.run_id)
-        if current is None or current["state"] == "ended":
+        if current is None or current.state == "ended":
             _refuse(task, begun, encode(value) if value is not None and plain else raw)
             quick = False  # whoever ended it may still be judging, and a result is waited for
         else:
@@ -361,9 +361,9 @@ def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended
     """The same evidence and the same verdict, and both events in one write."""
     if (usage := spending.final(begun.place, current)) is not None:
         task.append(spending.event(begun.run_id, usage))
-    over: Run = {**current, "state": "ended", "cause": ended["cause"], "exit": ended["exit"]}
+    over = current.replace(state="ended", cause=ended["cause"], exit=ended["exit"])
     case = finish.gather(batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given)
-    if task.state["stop"]:
+    if task.state.stop:
         case = case.cancelled()
     result, judged = paperwork.put_documents(case, judge(case.found))
     task.append(ended, judged, sync=batch.work.sync_results)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from overhand.plans.model import Plan
     from overhand.plans.progress import Command, Event
     from overhand.record.store import Draft
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 _SLOW = 1.0  # seconds between looks, should nothing wake us
 
@@ -60,21 +60,21 @@ class Performance:
         ours = self.functions.get(name)
         return ours.agent if ours else files.find(self.store.root, name, self.batch.config)
 
-    def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> State:
+    def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> Task:
         """Make the plan's task and its run, and carry it from now on."""
         options = {**given, "no_start": True}  # nobody else is to begin it
         state = starting.make(self.batch.work, self.batch.who, plan, source, options, self.find)
         self.go_on(state)
         return state
 
-    def go_on(self, state: State) -> None:
+    def go_on(self, state: Task) -> None:
         """A run of a plan that nobody carries."""
-        task_id, work = state["task_id"], self.batch.work
+        task_id, work = state.id, self.batch.work
         lock = Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
             with self.store.locked(task_id, work.by) as task:
-                if model.current_run(task.state) is None and not task.state["queued"]:
-                    last = task.state["runs"][-1]["id"] if task.state["runs"] else None
+                if model.current_run(task.state) is None and not task.state.queued:
+                    last = task.state.runs[-1].id if task.state.runs else None
                     how = {"resume": {"run": last, "why": "run again"}} if last else {}
                     task.append({"e": "accepted", **how}, sync=True)
             run_id = starting.begin(work, task_id) or self._begun(task_id)
@@ -91,8 +91,8 @@ class Performance:
         state = self.store.state(task_id)
         current = model.current_run(state)
         if current is None:
-            raise Refused(f"Plan {task_id} cannot begin: {state['summary']}")
-        return current["id"]
+            raise Refused(f"Plan {task_id} cannot begin: {state.summary}")
+        return current.id
 
     # nodes
 
@@ -108,7 +108,7 @@ class Performance:
         self.drafted.clear()
         for command in again:
             self._take_again(carried, command)
-        wanted = [*((c, s["task_id"]) for c, s in made), *((c, carried.tasks[c.node]) for c in again)]
+        wanted = [*((c, s.id) for c, s in made), *((c, carried.tasks[c.node]) for c in again)]
         self.ready += [partial(self._perform, task_id, self._agent(c)) for c, task_id in wanted]
         return [*found, *refused, *(starting.started(c, task_id) for c, task_id in wanted)]
 
@@ -127,8 +127,8 @@ class Performance:
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan", "cause": command.id}
         if command.facts.get("why"):
             how["problem"] = str(command.facts["why"])[:1000]
-        if state["runs"]:
-            how["run"] = state["runs"][-1]["id"]
+        if state.runs:
+            how["run"] = state.runs[-1].id
         self.batch.take(state, how)
 
     def _perform(self, task_id: str, agent: str, future: Future[None]) -> None:
@@ -176,15 +176,15 @@ class Performance:
         for task_id in tasks:
             state = self.store.state(task_id)
             current = model.current_run(state)
-            if current is not None and current["attached"] and state["stop"]:
+            if current is not None and current.attached and state.stop:
                 run.stop(self.batch.work, task_id, "cancelled", 0.0)
                 state = finish.finish(self.batch.work, task_id)
-            elif current is None or not current["attached"]:
+            elif current is None or not current.attached:
                 state = refresh(self.batch.session, state)
             self.carried.look(state)
             if situation(state) == "ended":
                 self.outside.pop(task_id, None)
-            elif state["queued"]:
+            elif state.queued:
                 client.hand_over(self.store, [task_id])
 
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from overhand.agents.drivers.function import Call
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event
+    from overhand.record.task import Task as RecordedTask
 
     Running = tuple[inprocess.Batch, Future[None]]
 
@@ -203,7 +204,7 @@ class Project:
             batch.keep()
         others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
         started = {
-            state["task_id"]: function
+            state.id: function
             for (state, request), (_, function) in zip(accepted, ours, strict=True)
             if not request.no_start
         }
@@ -211,7 +212,7 @@ class Project:
         if not batch.shared:
             batch.keep()  # its folder is laid out meanwhile; of many, the workers would only wait, and call for more
         tasks = {
-            True: iter([Task(self, one["task_id"], one["handle"], running.get(one["task_id"])) for one, _ in accepted]),
+            True: iter([Task(self, one.id, one.handle, running.get(one.id)) for one, _ in accepted]),
             False: iter(others),
         }
         return [next(tasks[function is not None]) for function in functions]
@@ -273,7 +274,7 @@ class Project:
             self._plans.append(performance.thread)
         else:
             state = planrun.submit(self.session, made, source, given)
-        task = Task(self, state["task_id"], state["handle"])
+        task = Task(self, state.id, state.handle)
         return task.wait() if wait else task
 
     def _read_plan(self, given: Plan | str | os.PathLike[str]) -> tuple[Plan, str, bool]:
@@ -290,7 +291,7 @@ class Project:
     def task(self, handle: str | int) -> Task:
         """A task by its number, a part of its title, its id, or `-`."""
         task_id = self.session.store.resolve(str(handle))
-        return Task(self, task_id, self.session.store.state(task_id)["handle"])
+        return Task(self, task_id, self.session.store.state(task_id).handle)
 
     def tasks(self) -> list[dict[str, Any]]:
         """What `list` shows."""
@@ -300,10 +301,10 @@ class Project:
     def run(self, handle: str | int, *, agent: str | None = None) -> Task:
         """Start a prepared task, or an ended one once more."""
         state = self._state(handle)
-        function = self._functions.get(agent or state["agent"])
+        function = self._functions.get(agent or state.agent)
         if function is not None:
             control.may_run(self.session, state)
-            went_on = {"run": state["runs"][-1]["id"], "why": "run again"} if state["runs"] else None
+            went_on = {"run": state.runs[-1].id, "why": "run again"} if state.runs else None
             return self._run_function(state, function, went_on)
         answer = control.run_again(self.session, id=str(handle), agent=agent)
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
@@ -318,31 +319,31 @@ class Project:
     ) -> Task:
         """The next run of a task that ended short; a function of this process is called again, here."""
         state = self._state(task)
-        function = self._functions.get(agent or state["agent"])
+        function = self._functions.get(agent or state.agent)
         if function is None:
-            verb_resume.resume(self.session, id=state["task_id"], answer=answer, from_=from_, agent=agent)
-            made = Task(self, state["task_id"], state["handle"])
+            verb_resume.resume(self.session, id=state.id, answer=answer, from_=from_, agent=agent)
+            made = Task(self, state.id, state.handle)
         else:
             who = caller.caller(self.session.store)
             verb_resume.may_resume(self.session, who, state)
             how = verb_resume.going_on(self.session, who, state, answer, from_)
-            made = self._run_function(self.session.store.state(state["task_id"]), function, how)
+            made = self._run_function(self.session.store.state(state.id), function, how)
         if isinstance(task, Task):
             task.goes_on_as(made)
             return task
         return made
 
-    def _state(self, task: Task | str | int) -> State:
+    def _state(self, task: Task | str | int) -> RecordedTask:
         """The truth about a task."""
         task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
         return refresh(self.session, self.session.store.state(task_id))
 
-    def _run_function(self, state: State, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
+    def _run_function(self, state: RecordedTask, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
         trust.require_seal(state)
         batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=False)
         batch.take(state, went_on)
-        running = self._submit(batch, {state["task_id"]: function})
-        return Task(self, state["task_id"], state["handle"], running[state["task_id"]])
+        running = self._submit(batch, {state.id: function})
+        return Task(self, state.id, state.handle, running[state.id])
 
     def answer(self, task: Task | str | int, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does

@@ -64,10 +64,10 @@ class Attention:
             step=inquiry.step,
             via="call",
         )
-        if asked["answered"] is not None:  # by an earlier run, and answered since
+        if asked.answered is not None:  # by an earlier run, and answered since
             return record.whole_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
-        with self._standing_still(), record.Blocked(call.place, asked["seq"]):  # who sees that finds it recorded
+        with self._standing_still(), record.Blocked(call.place, asked.seq):  # who sees that finds it recorded
             return self._await(asked, inquiry, wait.deadline(min(patience, default=None)))
 
     def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:
@@ -77,15 +77,15 @@ class Attention:
         with wait.bell(store, [self.task_id]) as bell:
             while True:
                 state, _ = files.take(store, store.state(self.task_id), self.work.by)
-                question = model.find_question(state, asked["seq"])
-                if question is not None and question["answered"] is not None:
+                question = model.find_question(state, asked.seq)
+                if question is not None and question.answered is not None:
                     return record.whole_answer(store, self.task_id, question)
                 run = model.find_run(state, self.run_id)
-                if run is None or run["state"] == "ended":
+                if run is None or run.state == "ended":
                     raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
                 left = until - time.monotonic()
                 if left <= 0 or inquiry.is_over:
-                    raise unanswered(asked["seq"])
+                    raise unanswered(asked.seq)
                 if not told:
                     told = self._tell()
                 bell.wait(left)
@@ -124,7 +124,7 @@ class Attention:
         try:
             with self.work.store.locked(self.task_id, self.work.by) as task:
                 run = model.find_run(task.state, self.run_id)
-                if run is not None and run["state"] != "ended":
+                if run is not None and run.state != "ended":
                     task.append({"e": event, "run": self.run_id})
         except OverhandError:
             return  # the deadline stands still all the same

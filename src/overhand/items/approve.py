@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from overhand.policy.config import Config
     from overhand.policy.routes import Route
     from overhand.record.store import Draft, Store
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 LINE = 700  # characters of an item's line that the record keeps
 
@@ -61,7 +61,7 @@ def note_refusal(store: Store, who: Caller, what: str, error: OverhandError) -> 
         task.append(event, {"e": "notice", "text": f"{what} was tried from inside the run, and refused."})
 
 
-def may_move(store: Store, place: Place, to: str) -> State | None:
+def may_move(store: Store, place: Place, to: str) -> Task | None:
     """The record of the item, if a person may make this step; else a refusal that says what to type instead."""
     state = places.record(store, place)
     if state is not None and (at := places.original(store, state, place)) is not None:
@@ -73,70 +73,68 @@ def may_move(store: Store, place: Place, to: str) -> State | None:
     return state
 
 
-def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | None = None) -> State | None:
+def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | None = None) -> Task | None:
     """The same for an approval; what has run before is approved again only by saying so."""
     state = places.record(store, place)
     if place.stage == "needs" and (was := (past or places.Past(store)).task_of(place)) is not None:
-        if was["status"] is None:
-            raise Refused(
-                f"{place.name} is task {was['handle']} already.", f"Look at it: overhand show {was['handle']}"
-            )
+        if was.status is None:
+            raise Refused(f"{place.name} is task {was.handle} already.", f"Look at it: overhand show {was.handle}")
         if not again:
             raise _tried(place, was)
     if state is None and place.stage in ("delegated", "next"):
         return None  # somebody typed it: the record is made now
-    if state is not None and state["status"] is not None and place.stage in ("needs", "done"):
-        if state["runs"] and not again:
+    if state is not None and state.status is not None and place.stage in ("needs", "done"):
+        if state.runs and not again:
             raise _tried(place, state)
         may_move(store, place, "needs" if place.stage == "done" else "delegated")
         return state
     return may_move(store, place, "delegated")
 
 
-def _tried(place: Place, state: State) -> Refused:
+def _tried(place: Place, state: Task) -> Refused:
     return Refused(
-        f"{place.name} was task {state['handle']}, judged {state['status']}.",
+        f"{place.name} was task {state.handle}, judged {state.status}.",
         f"To have it done as a new task: overhand item approve --again {place.name}",
     )
 
 
-def holder(state: State | None) -> str:
+def holder(state: Task | None) -> str:
     """Who works on the item of this task."""
     if state is None:
         return ""
     if model.current_run(state) is not None:
-        return f"task {state['handle']}"
+        return f"task {state.handle}"
     if sync.wanted(state) == "claimed":
-        by = (state["staged"] or {}).get("by", {})
-        since = (state["staged"] or {}).get("t") or state["created"]
+        by = (state.staged or {}).get("by", {})
+        since = (state.staged or {}).get("t") or state.created
         return f"{by.get('user') or 'somebody outside'} since {since}"
     return ""
 
 
-def restage(store: Store, state: State, by: Event, events: list[Event]) -> State:
+def restage(store: Store, state: Task, by: Event, events: list[Event]) -> Task:
     """A person's step by a verb: the record first, then the tag."""
-    with store.locked(state["task_id"], by) as task:
+    with store.locked(state.id, by) as task:
         if model.current_run(task.state) is not None:
-            raise Refused(f"Task {state['handle']} works on it.", f"Stop it first: overhand stop {state['handle']}")
+            raise Refused(f"Task {state.handle} works on it.", f"Stop it first: overhand stop {state.handle}")
         task.append(*events, sync=True)
         sync.bring(task)
         return task.state
 
 
-def hand_back(store: Store, state: State, by: Event) -> State:
+def hand_back(store: Store, state: Task, by: Event) -> Task:
     """What somebody outside had claimed is for an agent again."""
     return restage(store, state, by, [{"e": "accepted"}])
 
 
-def claim_outside(store: Store, place: Place, by: Event) -> State:
+def claim_outside(store: Store, place: Place, by: Event) -> Task:
     """Take an approved item for somebody outside; the lock of its task decides who gets it."""
     state = places.record(store, place)
     if state is None:
         raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
-    with store.locked(state["task_id"], by) as task:
+    with store.locked(state.id, by) as task:
         sync.bring(task)
         now = sync.wanted(task.state)
-        if not stages.allows("run", now, "claimed") or task.state["runs"]:
+        if not stages.allows("run", now, "claimed") or task.state.runs:
             raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(task.state)))
         task.append({"e": "staged", "stage": "claimed", "how": "outside"}, sync=True)
         sync.bring(task)
@@ -149,9 +147,9 @@ def queue(store: Store, task_id: str, place: Place, by: Event) -> None:
         sync.bring(task)
         state = task.state
         now = sync.wanted(state)
-        if now not in ("next", "delegated") or state["queued"]:
+        if now not in ("next", "delegated") or state.queued:
             raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(state)))
-        before = {"resume": {"run": state["runs"][-1]["id"]}} if state["runs"] else {}
+        before = {"resume": {"run": state.runs[-1].id}} if state.runs else {}
         task.append({"e": "accepted", **before}, sync=True)
 
 
@@ -168,7 +166,7 @@ def approve(
     how: str = "terminal",
     who: Caller | None = None,
     shown: bool = False,
-) -> State:
+) -> Task:
     """Make the task, which is the record, then write it into the tag; exactly one approval of an item succeeds.
 
     If it was shown to somebody first, its whole document must still be what they saw.
@@ -180,10 +178,10 @@ def approve(
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise changed(store, place, same)
         (state,) = store.new_tasks([drafted], by, start=False)
-        state = sync.show(store, by, state["task_id"])
+        state = sync.show(store, by, state.id)
     unrecorded.forget(store, place.key)
-    if state["status"] == "rejected":
-        raise Refused(state["summary"], "Look again: overhand item list")
+    if state.status == "rejected":
+        raise Refused(state.summary, "Look again: overhand item list")
     return state
 
 
@@ -196,8 +194,8 @@ def changed(store: Store, place: Place, same: list[Place]) -> Refused:
     now = [one for one in places.look(store.root, place.path) if one.key == place.key and one.task != place.task]
     if now and (state := places.record(store, now[0])) is not None:
         return Refused(
-            f"{place.name} is approved already, as task {state['handle']}.",
-            f"Look at it: overhand show {state['handle']}",
+            f"{place.name} is approved already, as task {state.handle}.",
+            f"Look at it: overhand show {state.handle}",
         )
     if len(same) > 1:
         return Refused(
@@ -285,14 +283,14 @@ def read(root: str, place: Place) -> Handoff:
 # keeping order
 
 
-def reconcile(store: Store, by: Event, states: Iterable[State] | None = None) -> list[State]:
+def reconcile(store: Store, by: Event, states: Iterable[Task] | None = None) -> list[Task]:
     """Finish what somebody began and was killed in; the tasks (all, by default) that have an item."""
     found = store.states() if states is None else states
-    return [_finished(store, by, state) for state in found if state["item"] is not None]
+    return [_finished(store, by, state) for state in found if state.item is not None]
 
 
-def _finished(store: Store, by: Event, state: State) -> State:
+def _finished(store: Store, by: Event, state: Task) -> Task:
     try:
-        return sync.show(store, by, state["task_id"]) if sync.owes(state) else state
+        return sync.show(store, by, state.id) if sync.owes(state) else state
     except Busy:
         return state  # its file is written all the time, or somebody else is at it

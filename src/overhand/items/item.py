@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from overhand.documents.tags import Tag
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
 _LOOKS, _MOST_LOOKS = 6, 100  # in a file that nobody writes, and in all
@@ -187,7 +187,7 @@ def inside(root: str, path: str) -> str:
     return relative
 
 
-def record(store: Store, place: Place) -> State | None:
+def record(store: Store, place: Place) -> Task | None:
     """What is recorded about the item; an id that is not known here says nothing."""
     if not place.task or not model.is_task_id(place.task):
         return None
@@ -195,16 +195,16 @@ def record(store: Store, place: Place) -> State | None:
         state = store.state(place.task)
     except OverhandError:
         return None
-    return state if state["item"] is not None else None
+    return state if state.item is not None else None
 
 
-def original(store: Store, state: State, place: Place) -> str | None:
+def original(store: Store, state: Task, place: Place) -> str | None:
     """Where the item of this id really is, if not here."""
-    shown = state["tag"]
-    if shown is None or shown["path"] == place.path:
+    shown = state.tag
+    if shown is None or shown.path == place.path:
         return None
-    there = any(one.task == place.task for one in look(store.root, shown["path"]))
-    return shown["path"] if there else None
+    there = any(one.task == place.task for one in look(store.root, shown.path))
+    return shown.path if there else None
 
 
 _PART = 1 << 16
@@ -218,7 +218,7 @@ class Past:
         self.store = store
         self._tasks: dict[str, list[str]] | None = None  # by the files that their logs name, newest last
 
-    def task_of(self, place: Place) -> State | None:
+    def task_of(self, place: Place) -> Task | None:
         """The newest task that was begun for this item: an older text of its file may have come back."""
         if place.task or not self.names(place.path):
             return None
@@ -270,26 +270,26 @@ def _paths(raw: bytes) -> set[str]:
     return {loads(path.decode("utf-8", "surrogateescape")) for path in found}
 
 
-def _was(state: State, place: Place) -> bool:
+def _was(state: Task, place: Place) -> bool:
     """Whether this task was made of the item; what was withdrawn before it ran, or dismissed, may be noted anew."""
-    item, shown = state["item"], state["tag"]
-    if item is None or item["kind"] != place.kind or sync.wanted(state) == sync.GONE:
+    item, shown = state.item, state.tag
+    if item is None or item.kind != place.kind or sync.wanted(state) == sync.GONE:
         return False
     is_plain = place.stage == "needs" and place.on_tags_line  # before the first run that withdraws the approval
-    if not state["runs"] and (state["status"] is not None or is_plain):
+    if not state.runs and (state.status is not None or is_plain):
         return False
     if place.on_tags_line:
-        return (shown["path"] if shown else item["path"]) == place.path
-    return item.get("origin") == place.path and item["digest"] == place.digest
+        return (shown.path if shown else item.path) == place.path
+    return item.origin == place.path and item.digest == place.digest
 
 
-def in_order(found: Iterable[Place], states: dict[str, State], config: Config) -> list[Place]:
+def in_order(found: Iterable[Place], states: dict[str, Task], config: Config) -> list[Place]:
     """As they would be started: weight, the route's priority, when they were approved, path."""
 
     def rank(one: Place) -> tuple[object, ...]:
         state = states.get(one.task)
         route = config.route(one.kind)
-        approved = (state["queued_at"] or state["created"] or "") if state else "~"
+        approved = (state.queued_at or state.created or "") if state else "~"
         return one.priority, route.priority if route else 99.0, approved, one.path, one.line
 
     return sorted(found, key=rank)

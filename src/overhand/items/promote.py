@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.record.store import Locked
-    from overhand.record.task import Item, State
+    from overhand.record.task import Item, Task
     from overhand.system.edits import Patch
 
 _MOST = 1000  # files of one name
 
 
-def item_of(state: State) -> Item:
+def item_of(state: Task) -> Item:
     """The item of a task that has one."""
-    if state["item"] is None:
-        raise LookupError(f"task {state['task_id']} has no item")
-    return state["item"]
+    if state.item is None:
+        raise LookupError(f"task {state.id} has no item")
+    return state.item
 
 
 def names(path: str) -> Iterator[str]:
@@ -40,7 +40,7 @@ def put(task: Locked) -> str:
     state, root = task.state, task.store.root
     item = item_of(state)
     mark = tags.comment(task.task_id).encode()
-    for path in names(item["path"]):
+    for path in names(item.path):
         target = f"{root}/{path}"
         if os.path.lexists(target):
             if mark in (read_file(target) or b""):
@@ -48,7 +48,7 @@ def put(task: Locked) -> str:
             continue
         if make(target, document(state)):
             return path
-    raise NotFound(f"There are too many files like {item['path']}.", "Move some of them.")
+    raise NotFound(f"There are too many files like {item.path}.", "Move some of them.")
 
 
 def make(target: str, text: str) -> bool:
@@ -74,18 +74,18 @@ def make(target: str, text: str) -> bool:
             os.unlink(spare)
 
 
-def document(state: State) -> str:
+def document(state: Task) -> str:
     """The request as the record tells it."""
     item = item_of(state)
-    tag = f"#{item['stage']}-{item['kind']} {tags.comment(state['task_id'])}"
+    tag = f"#{item.stage}-{item.kind} {tags.comment(state.id)}"
     return requests.render(
         requests.Request(
-            kind=item["kind"],
-            title=state["title"],
-            what=item["line"],
-            context=f"Noted in `{item.get('origin', '')}`.",
-            requester=item.get("asked", ""),
-            tags=(tag, *item.get("weights", ())),
+            kind=item.kind,
+            title=state.title,
+            what=item.line,
+            context=f"Noted in `{item.origin}`.",
+            requester=item.asked,
+            tags=(tag, *item.weights),
         )
     )
 
@@ -93,7 +93,7 @@ def document(state: State) -> str:
 def mention(task: Locked, path: str) -> None:
     """Where the tag stood, an escaped one and the way to the request; in one edit."""
     item = item_of(task.state)
-    origin = item.get("origin", "")
+    origin = item.origin
     link = os.path.relpath(path, os.path.dirname(origin) or ".")
     target = f"<{link}>" if set(link) & set(" ()") else link
     shown = f"([{os.path.basename(path).removesuffix('.md')}]({target}))".encode()
@@ -105,7 +105,7 @@ def mention(task: Locked, path: str) -> None:
                 return None  # whoever wrote it was killed before it said so
             what = "is no longer as it was" if not found else f"stands there {len(found)} times"
             raise NotFound(
-                f"{origin}#{item['kind']} {what}: {item['line'][:80]!r}. {path} was made.",
+                f"{origin}#{item.kind} {what}: {item.line[:80]!r}. {path} was made.",
                 "Look again: overhand item list",
             )
         (tag,) = found
@@ -117,8 +117,8 @@ def mention(task: Locked, path: str) -> None:
 def is_origin(raw: bytes, tag: tags.Tag, item: Item) -> bool:
     """Whether this is the inline tag that was approved."""
     return (
-        tags.kind(tag.name) == item["kind"]
-        and tags.stage(tag.name) == item["was"]
-        and tag.task == item.get("again", "")
-        and tags.digest(raw, tag) == item["digest"]
+        tags.kind(tag.name) == item.kind
+        and tags.stage(tag.name) == item.was
+        and tag.task == item.again
+        and tags.digest(raw, tag) == item.digest
     )

@@ -13,51 +13,49 @@ from overhand.system.files import read_file
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.system.edits import Patch
 
 _VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
 
 
-def outcome(state: State) -> str:
+def outcome(state: Task) -> str:
     """The run whose end the file must tell; the task itself, if it ended without one for a reason worth telling."""
-    for run in reversed(state["runs"]):
-        if run["state"] == "ended" and run["status"] not in (None, "repair", "limit"):
-            return run["id"]
-    return state["task_id"] if state["status"] in ("rejected", "blocked", "completed") else ""
+    for run in reversed(state.runs):
+        if run.state == "ended" and run.status not in (None, "repair", "limit"):
+            return run.id
+    return state.id if state.status in ("rejected", "blocked", "completed") else ""
 
 
-def section(store: Store, state: State, stage: str, path: str, raw: bytes) -> Patch | None:
+def section(store: Store, state: Task, stage: str, path: str, raw: bytes) -> Patch | None:
     """The part of the file that tells how the last run ended; nothing if there is nothing to tell yet."""
     key = outcome(state)
     if not key:
         return None
-    if stage == "done" and state["status"] == "completed":
-        told = f"completed, {_VERIFIED.get(state['verified'], state['verified'])}"
+    if stage == "done" and state.status == "completed":
+        told = f"completed, {_VERIFIED.get(state.verified, state.verified)}"
         files, link = _result(store, state, path)
-        return appendix.response(raw, key, told, state["summary"], files, link)
-    run = next((run for run in state["runs"] if run["id"] == key), None)
-    date = (run["ended"] if run else state["judged"]) or ""
+        return appendix.response(raw, key, told, state.summary, files, link)
+    run = next((run for run in state.runs if run.id == key), None)
+    date = (run.ended if run else state.judged) or ""
     return appendix.recovery(
-        raw, date.replace("T", " ")[:19], _reason(state, key), key, f"Put back to #{stage}-{state['kind']}"
+        raw, date.replace("T", " ")[:19], _reason(state, key), key, f"Put back to #{stage}-{state.kind}"
     )
 
 
-def _reason(state: State, key: str) -> str:
-    run = next((run for run in state["runs"] if run["id"] == key), None)
-    how = (
-        f"The run ended ({run['cause']}), judged {run['status']}" if run else f"It was not started ({state['status']})"
-    )
-    said = " ".join(state["summary"].split())[:300]
-    if run and said.startswith(f"The run ended ({run['cause']})"):
+def _reason(state: Task, key: str) -> str:
+    run = next((run for run in state.runs if run.id == key), None)
+    how = f"The run ended ({run.cause}), judged {run.status}" if run else f"It was not started ({state.status})"
+    said = " ".join(state.summary.split())[:300]
+    if run and said.startswith(f"The run ended ({run.cause})"):
         return said  # without a return, the summary says just that
     return f"{how}. {said}" if said else f"{how}."
 
 
-def _result(store: Store, state: State, path: str) -> tuple[list[FileNote], str]:
+def _result(store: Store, state: Task, path: str) -> tuple[list[FileNote], str]:
     """The deliverables, and the way from the item's file to the result."""
-    folder = store.folder(state["task_id"])
-    if state["judged_run"] is None:
+    folder = store.folder(state.id)
+    if state.judged_run is None:
         return [], ""
     try:
         found = json.loads(read_file(f"{folder}/result.json") or b"{}")

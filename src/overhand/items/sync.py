@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.documents.tags import Tag
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Shown, State
+    from overhand.record.task import Event, ShownTag, Task
     from overhand.system.edits import Patch
 
 _REPAIRS = 5  # an hour: an editor that writes its old text again and again is not fought for ever
@@ -32,28 +32,28 @@ GONE = "dismissed"  # the stage of an item whose tag is taken away
 _RANK = {"needs": 0, "done": 0, "claimed": 0, "next": 1, "delegated": 2}  # how much a tag allows
 
 
-def wanted(state: State) -> str:
+def wanted(state: Task) -> str:
     """The stage that the record gives the item."""
-    if state["staged"]:
-        return str(state["staged"]["stage"])
-    if state["status"] is not None:
-        return "done" if state["status"] == "completed" else "needs"
-    if model.current_run(state) is not None or (state["runs"] and (state["repairs"] or state["paused"])):
+    if state.staged:
+        return str(state.staged["stage"])
+    if state.status is not None:
+        return "done" if state.status == "completed" else "needs"
+    if model.current_run(state) is not None or (state.runs and (state.repairs or state.paused)):
         return "claimed"  # sending a return back and a provider's pause are parts of the same attempt
-    return state["item"]["stage"] if state["item"] else "needs"
+    return state.item.stage if state.item else "needs"
 
 
-def owes(state: State) -> bool:
+def owes(state: Task) -> bool:
     """Whether the log says that the tag, or what the file tells of the last run, is not yet as it should be."""
-    if state["item"] is None:
+    if state.item is None:
         return False
-    shown = state["tag"]
+    shown = state.tag
     if shown is None:
-        return state["status"] is None
-    return (shown["stage"], shown["run"]) != (wanted(state), response.outcome(state))
+        return state.status is None
+    return (shown.stage, shown.run) != (wanted(state), response.outcome(state))
 
 
-def show(store: Store, by: Event, task_id: str) -> State:
+def show(store: Store, by: Event, task_id: str) -> Task:
     """Bring the tag in line with the record, once or again."""
     with store.locked(task_id, by) as task:
         bring(task)
@@ -63,10 +63,10 @@ def show(store: Store, by: Event, task_id: str) -> State:
 def bring(task: Locked) -> None:
     """The same, for who holds the task."""
     state = task.state
-    if state["item"] is None or (state["tag"] is None and state["status"] is not None):
+    if state.item is None or (state.tag is None and state.status is not None):
         return
     try:
-        if state["tag"] is None:
+        if state.tag is None:
             _first(task)
         else:
             _follow(task)
@@ -85,56 +85,54 @@ def _first(task: Locked) -> None:
     item = item_of(state)
     made = ""
     try:
-        if item.get("origin"):
+        if item.origin:
             made = promote.put(task)
             promote.mention(task, made)
-        path = made or item["path"]
+        path = made or item.path
         raw = edit(f"{task.store.root}/{path}", lambda raw: _approved(raw, task.task_id, state))
     except Busy:
         raise
     except OverhandError as error:
-        told: list[Event] = [{"e": "tagged", "stage": item["stage"], "path": made}] if made else []
+        told: list[Event] = [{"e": "tagged", "stage": item.stage, "path": made}] if made else []
         task.append(*told, _judged("rejected", f"{error.message} {error.hint}".strip()), sync=True)
         if made:
             _follow(task)  # the request stays, as one that nobody has approved
         return
     now = next(tags.stage(tag.name) for tag in tags.scan(raw) if tag.task == task.task_id)
     events: list[Event] = [{"e": "tagged", "stage": now, "path": path}]
-    if now == item["stage"] == "delegated" and item.get("mode") != "interactive":
+    if now == item.stage == "delegated" and item.mode != "interactive":
         events.append({"e": "accepted"})
     task.append(*events, sync=True)
-    if now != item["stage"]:
+    if now != item.stage:
         _give_way(task, now)
 
 
-def _approved(raw: bytes, task_id: str, state: State) -> Patch | None:
+def _approved(raw: bytes, task_id: str, state: Task) -> Patch | None:
     """The tag with its new stage and id, unless it has them already."""
     item = item_of(state)
     found = tags.scan(raw)
     if any(tag.task == task_id for tag in found):
         return None
-    same = [tag for tag in found if is_same(raw, tag, state) and tags.stage(tag.name) == item["was"]]
+    same = [tag for tag in found if is_same(raw, tag, state) and tags.stage(tag.name) == item.was]
     if len(same) != 1:
         what = "is no longer as it was" if not same else f"stands there {len(same)} times"
-        raise NotFound(
-            f"{item['path']}#{item['kind']} {what}: {item['line'][:80]!r}.", "Look again: overhand item list"
-        )
-    return tags.swapped(raw, same[0], f"#{item['stage']}-{item['kind']}", task_id)
+        raise NotFound(f"{item.path}#{item.kind} {what}: {item.line[:80]!r}.", "Look again: overhand item list")
+    return tags.swapped(raw, same[0], f"#{item.stage}-{item.kind}", task_id)
 
 
-def is_same(raw: bytes, tag: Tag, state: State) -> bool:
+def is_same(raw: bytes, tag: Tag, state: Task) -> bool:
     """Whether this tag, which has no id or that of the task before, is the item that was approved."""
-    item = state["item"]
-    if item is None or tags.kind(tag.name) != item["kind"] or tag.task != item.get("again", ""):
+    item = state.item
+    if item is None or tags.kind(tag.name) != item.kind or tag.task != item.again:
         return False
-    return tag.on_tags_line if item.get("origin") else tags.digest(raw, tag) == item["digest"]
+    return tag.on_tags_line if item.origin else tags.digest(raw, tag) == item.digest
 
 
-def shown_of(state: State) -> Shown:
+def shown_of(state: Task) -> ShownTag:
     """How its tag was last written, once it was."""
-    if state["tag"] is None:
-        raise LookupError(f"the tag of task {state['task_id']} was never written")
-    return state["tag"]
+    if state.tag is None:
+        raise LookupError(f"the tag of task {state.id} was never written")
+    return state.tag
 
 
 # every later writing
@@ -142,7 +140,7 @@ def shown_of(state: State) -> Shown:
 
 def _follow(task: Locked) -> None:
     """Find the tag by its id and write what the record says; before the first run, whoever is stricter wins."""
-    path = shown_of(task.state)["path"]
+    path = shown_of(task.state).path
     try:
         _write(task, path)
     except NotFound:
@@ -163,7 +161,7 @@ def _write(task: Locked, path: str) -> None:
         if tag is None:
             raise NotFound(f"The tag of task {task.task_id} is not in {path}.")
         now = tags.stage(tag.name)
-        is_foreign = now != shown["stage"] and now != want and not owes(state)
+        is_foreign = now not in (shown.stage, want) and not owes(state)
         seen.append((now, is_foreign))
         if _has_word(state, now) or (is_foreign and _is_tired(state)):
             return None
@@ -175,20 +173,20 @@ def _write(task: Locked, path: str) -> None:
         _give_way(task, now, path)
     elif is_foreign and _is_tired(state):
         _say(task, f"The tag in {path} is changed again and again; it is left as it is. The record says {want}.")
-    elif is_foreign or owes(state) or path != shown["path"]:
+    elif is_foreign or owes(state) or path != shown.path:
         _note(task, path, repair=is_foreign)
 
 
 def _patches(raw: bytes, tag: Tag, task: Locked, path: str, *, again: bool) -> Iterator[Patch | None]:
     """The swap, and what the file must tell of the last run."""
     state, kind = task.state, tags.kind(tag.name)
-    want, shown = wanted(state), state["tag"]
+    want, shown = wanted(state), state.tag
     if want == GONE:
         yield removal(raw, tag)
         return
     if tags.stage(tag.name) != want or tag.task != task.task_id:
         yield tags.swapped(raw, tag, f"#{want}-{kind}", task.task_id)
-    if again or shown is None or shown["run"] != response.outcome(state):
+    if again or shown is None or shown.run != response.outcome(state):
         yield response.section(task.store, state, want, path, raw)
 
 
@@ -200,15 +198,15 @@ def removal(raw: bytes, tag: Tag) -> Patch:
     return (tag.start if start == tag.on.start else start), tag.span_end, b""
 
 
-def _waits(state: State) -> bool:
+def _waits(state: Task) -> bool:
     """Approved, and nothing has happened since."""
-    return state["status"] is None and not state["runs"] and not state["staged"]
+    return state.status is None and not state.runs and not state.staged
 
 
-def _has_word(state: State, now: str) -> bool:
+def _has_word(state: Task, now: str) -> bool:
     """Whether the tag's word counts: before the first run, where it allows less than the record."""
-    shown, want = state["tag"], wanted(state)
-    if not _waits(state) or now == want or (now == "claimed" and shown and shown["claiming"]):
+    shown, want = state.tag, wanted(state)
+    if not _waits(state) or now == want or (now == "claimed" and shown and shown.claiming):
         return False
     return _RANK.get(now, 0) < _RANK[want]
 
@@ -216,8 +214,8 @@ def _has_word(state: State, now: str) -> bool:
 def _give_way(task: Locked, now: str, path: str = "") -> None:
     """Before its first run somebody took the approval back, or the work itself, by changing the tag."""
     state = task.state
-    item, path = item_of(state), path or shown_of(state)["path"]
-    said = f"The tag in {path} was changed to #{now}-{item['kind']}"
+    item, path = item_of(state), path or shown_of(state).path
+    said = f"The tag in {path} was changed to #{now}-{item.kind}"
     events: list[Event] = []
     if now != "needs":
         events.append({"e": "staged", "stage": now, "how": "typed"})
@@ -228,10 +226,10 @@ def _give_way(task: Locked, now: str, path: str = "") -> None:
         _say(task, f"{said} by somebody outside Overhand; it is not started.")
 
 
-def _is_tired(state: State) -> bool:
-    shown = state["tag"]
+def _is_tired(state: Task) -> bool:
+    shown = state.tag
     since = machine.epoch(machine.now()) - _HOUR
-    return shown is not None and sum(machine.epoch(t) > since for t in shown["repairs"]) >= _REPAIRS
+    return shown is not None and sum(machine.epoch(t) > since for t in shown.repairs) >= _REPAIRS
 
 
 def _lost(task: Locked) -> None:
@@ -239,11 +237,11 @@ def _lost(task: Locked) -> None:
     state = task.state
     shown = shown_of(state)
     if wanted(state) == GONE:
-        _note(task, shown["path"])
+        _note(task, shown.path)
         return
     if _waits(state):
-        summary = f"The tag of this task is gone from {shown['path']}: the approval is withdrawn."
-        task.append(_judged("cancelled", summary), _tagged(state, shown["path"], "needs"), sync=True)
+        summary = f"The tag of this task is gone from {shown.path}: the approval is withdrawn."
+        task.append(_judged("cancelled", summary), _tagged(state, shown.path, "needs"), sync=True)
         return
     tired = not owes(state) and _is_tired(state)
 
@@ -251,29 +249,27 @@ def _lost(task: Locked) -> None:
         same = [t for t in tags.scan(raw) if tags.stage(t.name) and not t.task and is_same(raw, t, _plain(state))]
         if len(same) != 1 or tired:
             raise NotFound("")
-        return together(raw, *_patches(raw, same[0], task, shown["path"], again=True))
+        return together(raw, *_patches(raw, same[0], task, shown.path, again=True))
 
     try:
-        edit(f"{task.store.root}/{shown['path']}", change)
-        _note(task, shown["path"], repair=not owes(state))
+        edit(f"{task.store.root}/{shown.path}", change)
+        _note(task, shown.path, repair=not owes(state))
     except NotFound:
-        _leave(task, f"The tag of this task is gone from {shown['path']}.")
+        _leave(task, f"The tag of this task is gone from {shown.path}.")
 
 
-def _plain(state: State) -> State:
+def _plain(state: Task) -> Task:
     """The same task for a tag without any id: an older version of the file may have come back."""
-    item = dict(state["item"] or {})
-    item.pop("again", None)
-    return {**state, "item": item}  # type: ignore[typeddict-item] # an item without one key
+    return state.but(item=state.item.replace(again="")) if state.item else state
 
 
 def _leave(task: Locked, why: str) -> None:
     """Nothing can be written: a person is told once, and the record goes on without its tag."""
     state = task.state
-    if state["tag"] is None:
+    if state.tag is None:
         task.append(_judged("rejected", why), sync=True)
     elif owes(state):
-        task.append(_tagged(state, state["tag"]["path"]))
+        task.append(_tagged(state, state.tag.path))
     _say(task, why)
 
 
@@ -283,17 +279,17 @@ def _leave(task: Locked, why: str) -> None:
 def take(task: Locked, run_id: str) -> bool:
     """The claim's swap, after the run is recorded and before it starts; if it is impossible, the run never was."""
     state = task.state
-    item, shown = state["item"], state["tag"]
+    item, shown = state.item, state.tag
     if item is None or shown is None:
         return item is None
-    allowed = {item["stage"], "claimed"} if len(state["runs"]) == 1 else set(tags.STAGES)
+    allowed = {item.stage, "claimed"} if len(state.runs) == 1 else set(tags.STAGES)
     try:
-        path = _claim(task, shown["path"], allowed)
+        path = _claim(task, shown.path, allowed)
     except Busy:
         task.append({"e": "run.ended", "run": run_id, "never_began": True})
         raise
     except OverhandError as error:
-        if len(state["runs"]) > 1:  # it has run before: the record decides, the tag is told of
+        if len(state.runs) > 1:  # it has run before: the record decides, the tag is told of
             _leave(task, error.message)
             return True
         why = f"{error.message} It was not started. {error.hint}".strip()
@@ -327,7 +323,7 @@ def _claim(task: Locked, path: str, allowed: set[str]) -> str:
 # what is noted
 
 
-def _tagged(state: State, path: str, stage: str = "", *, repair: bool = False) -> Event:
+def _tagged(state: Task, path: str, stage: str = "", *, repair: bool = False) -> Event:
     event: Event = {"e": "tagged", "stage": stage or wanted(state), "path": path, "run": response.outcome(state)}
     return {**event, "repair": True} if repair else event
 
@@ -341,7 +337,7 @@ def _judged(status: str, summary: str) -> Event:
 
 
 def _say(task: Locked, text: str) -> None:
-    if text and text not in task.state["notices"][-3:]:
+    if text and text not in task.state.notices[-3:]:
         task.append({"e": "notice", "text": text[:1000]})
 
 

@@ -10,13 +10,14 @@ from overhand.errors import Busy, OverhandError
 from overhand.items import approve, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import caller, trust
+from overhand.record.task import Item
 from overhand.system.edits import is_written
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 _SOON = 1.0  # seconds after which whoever watches has heard of a change
 
@@ -96,14 +97,14 @@ def typed(
     """A tag that says delegated without a record: a person's typing, unless a run may have written it."""
     earlier = past.task_of(place)
     if earlier is not None and _is_the_same(earlier, place):
-        state = sync.show(store, by, earlier["task_id"])
-        if state["runs"] or state["status"] is None:
-            return state["task_id"]
+        state = sync.show(store, by, earlier.id)
+        if state.runs or state.status is None:
+            return state.id
         earlier = None  # with its id the approval was taken back: what stands here now was typed anew
     if place.key in unrecorded.waiting(store):
         return None
     if earlier is not None:
-        why = f"an older text of task {earlier['handle']}, judged {earlier['status']}, may have come back"
+        why = f"an older text of task {earlier.handle}, judged {earlier.status}, may have come back"
         unrecorded.park(store, place.key, f"{why}; to have it done again, approve it")
         return None
     route = config.route(place.kind)
@@ -117,11 +118,11 @@ def typed(
     else:
         alive = unrecorded.alive_since(store, since, until, margin=_SOON)
     if route is None or alive:
-        who = ", ".join(f"task {state['handle']}" for state, _ in alive[-3:])
+        who = ", ".join(f"task {state.handle}" for state, _ in alive[-3:])
         why = f"it may have been written by a run: {who}" if route else f"there is no route for {place.kind}"
         unrecorded.park(store, place.key, why)
         for state, run in alive[-3:]:
-            _suspect(store, state, place, run["id"], by)
+            _suspect(store, state, place, run.id, by)
         return None
     return _taken(store, config, place, by, "typed")
 
@@ -130,8 +131,8 @@ def _noted(store: Store, config: Config, place: Place, by: Event, past: places.P
     """A tag that says needs without an id: an older text that came back, or of a kind for which nobody is asked."""
     earlier = past.task_of(place)
     if earlier is not None:
-        if earlier["runs"] and _is_the_same(earlier, place):
-            return sync.show(store, by, earlier["task_id"])["task_id"]
+        if earlier.runs and _is_the_same(earlier, place):
+            return sync.show(store, by, earlier.id).id
         return None  # `item list` says whose it was, and who approves it must say so
     if place.tag not in config.auto_approved or place.key in unrecorded.waiting(store):
         return None
@@ -143,7 +144,7 @@ def _taken(store: Store, config: Config, place: Place, by: Event, how: str) -> s
     if how != "auto":
         by = {**by, "kind": "person", "user": caller.user()}
     try:
-        return approve.approve(store, config, place, by, how=how)["task_id"]
+        return approve.approve(store, config, place, by, how=how).id
     except Busy:
         raise  # soon again
     except OverhandError as error:
@@ -151,17 +152,17 @@ def _taken(store: Store, config: Config, place: Place, by: Event, how: str) -> s
         return None
 
 
-def _is_the_same(earlier: State, place: Place) -> bool:
+def _is_the_same(earlier: Task, place: Place) -> bool:
     """Whether the record wins: it is open, or the document reads as it did when it was approved."""
-    item = earlier["item"] or {}
-    return earlier["status"] is None or item.get("whole") == place.whole
+    item = earlier.item or Item()
+    return earlier.status is None or (place.whole != "" and item.whole == place.whole)
 
 
-def _suspect(store: Store, state: State, place: Place, run_id: str, by: Event) -> None:
+def _suspect(store: Store, state: Task, place: Place, run_id: str, by: Event) -> None:
     """The log of a run that may have written the tag says so."""
     text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
-    with store.locked(state["task_id"], by) as task:
-        if text not in task.state["notices"]:
+    with store.locked(state.id, by) as task:
+        if text not in task.state.notices:
             task.append({"e": "parked", "run": run_id, "item": place.name}, {"e": "notice", "text": text})
 
 
@@ -182,7 +183,7 @@ def outside_claim(store: Store, config: Config, place: Place, by: Event) -> str:
     created |= {"depth": 1, "path": ["user"], "seal": trust.seal(created)}
     text = handoffs.render(handoffs.filled(approve.read(store.root, place), place.kind))
     (state,) = store.new_tasks([((route.agent if route else "") or "outside", text, created, b"")], by, start=False)
-    state = sync.show(store, by, state["task_id"])
-    if state["status"] is not None:  # it cannot be told from another line: said once, not at every look
-        unrecorded.park(store, place.key, state["summary"])
-    return state["task_id"]
+    state = sync.show(store, by, state.id)
+    if state.status is not None:  # it cannot be told from another line: said once, not at every look
+        unrecorded.park(store, place.key, state.summary)
+    return state.id

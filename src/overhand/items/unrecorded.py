@@ -15,7 +15,7 @@ from overhand.system.files import read_file, remove, write_file
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
 
 Window = tuple[float, float, int]  # when a file was first and last seen to change, and its inode
 
@@ -90,17 +90,17 @@ def forget(store: Store, key: str) -> None:
         _change(store, keep={*there} - {key})
 
 
-def alive_since(store: Store, at: float, until: float | None = None, margin: float = MARGIN) -> list[tuple[State, Run]]:
+def alive_since(store: Store, at: float, until: float | None = None, margin: float = MARGIN) -> list[tuple[Task, Run]]:
     """Runs that may have written to the project since then; where it is known until when, later ones have not."""
     return [
         (state, run)
         for state in store.states()
-        for run in state["runs"]
-        if (until is None or machine.epoch(run["created"]) <= until)
-        and (run["ended"] is None or machine.epoch(run["ended"]) >= at - margin or _left_somebody(store, state, run))
+        for run in state.runs
+        if (until is None or machine.epoch(run.created) <= until)
+        and (run.ended is None or machine.epoch(run.ended) >= at - margin or _left_somebody(store, state, run))
     ]
 
 
-def _left_somebody(store: Store, state: State, run: Run) -> bool:
+def _left_somebody(store: Store, state: Task, run: Run) -> bool:
     """Whether a process of an ended run is still there: its shim waits for it, and holds the run's lock."""
-    return bool(run["leftovers"]) and lock.is_held(f"{store.run_folder(state['task_id'], run['id'])}/life")
+    return bool(run.leftovers) and lock.is_held(f"{store.run_folder(state.id, run.id)}/life")

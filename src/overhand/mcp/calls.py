@@ -129,7 +129,7 @@ def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
         state, plan, found = planrun.accept(session, taken, **given)
         if not wait:
             return words.begun(planrun.receipt(session, state, plan, found))
-        task_id = state["task_id"]
+        task_id = state.id
     else:
         task_id = planlook.find(session, str(again))
     over = planlook.wait_until(session, task_id, time.monotonic() + desk.limit)
@@ -184,11 +184,11 @@ def _result(_desk: Desk, session: Session, given: Given) -> Told:
 def _answer(_desk: Desk, session: Session, given: Given) -> Told:
     state = session.store.state(session.store.resolve(given["id"]))
     seq, text = given.pop("seq", None), given.pop("text")
-    meant = [q for q in model.open_questions(state) if seq in (None, q["seq"])]
-    if any(q["via"] == "permission" for q in meant):
+    meant = [q for q in model.open_questions(state) if seq in (None, q.seq)]
+    if any(q.via == "permission" for q in meant):
         raise NotAllowed(
             "What an agent wants to be permitted is for a person; it cannot be answered through MCP.",
-            f"Ask the person to type: overhand answer {state['handle'] or state['task_id']}",
+            f"Ask the person to type: overhand answer {state.handle or state.id}",
         )
     said = [text] if seq is None else [str(seq), text]
     return words.answered(_verb("answer", session, text=said, **given))

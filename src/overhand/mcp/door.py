@@ -73,7 +73,7 @@ def prompts_of(store: Store, who: Caller) -> Permit | None:
     from overhand.agents import lookup
 
     run = find_run(store.state(who.task), who.run) if who.task else None
-    driver = lookup(run["driver"]) if run is not None else None
+    driver = lookup(run.driver) if run is not None else None
     return driver.permit if driver else None
 
 

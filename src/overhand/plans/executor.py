@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.plans.model import Plan
     from overhand.policy.actor import Actor
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 EVENTS = "plan.jsonl"
 LOCK = "plan.lock"
@@ -162,40 +162,40 @@ class Carrying:
         ended, stopped = (Event(what, time.time(), known.spec.id, known.attempt) for what in ("Ended", "Stopped"))
         return [ended._replace(facts=facts), *([stopped] if known.state == progress.STOPPING else [])]
 
-    def look(self, child: State) -> None:
+    def look(self, child: Task) -> None:
         """A node's task may have ended, wait for somebody, or go on; who stopped the plan, or its time, was first."""
-        if child["status"] not in (None, "completed"):
+        if child.status not in (None, "completed"):
             self.look_at_plan(self.work.store.state(self.task_id))
         self.tell(*self.news(child))
 
-    def news(self, child: State) -> list[Event]:
+    def news(self, child: Task) -> list[Event]:
         """What is new about a node's task."""
         now, what = time.time(), self.situation(child)
         if not self.is_news(child):
             return []
-        known = self.state.nodes[child["node"]]
+        known = self.state.nodes[child.node]
         if what == "ended":
             facts = results.ending(self.work.store, child)
-            ended = Event("Ended", now, child["node"], known.attempt, facts)
-            stopped = Event("Stopped", now, child["node"], known.attempt, {"tokens": facts["tokens"]})
+            ended = Event("Ended", now, child.node, known.attempt, facts)
+            stopped = Event("Stopped", now, child.node, known.attempt, {"tokens": facts["tokens"]})
             return [ended, stopped] if known.state == progress.STOPPING else [ended]
         if what == "waiting":
-            return [Event("Waiting", now, child["node"], known.attempt, {"why": waits_for(child)})]
-        return [Event("Resumed", now, child["node"], known.attempt)]
+            return [Event("Waiting", now, child.node, known.attempt, {"why": waits_for(child)})]
+        return [Event("Resumed", now, child.node, known.attempt)]
 
-    def is_news(self, child: State) -> bool:
+    def is_news(self, child: Task) -> bool:
         """Whether its task is in a situation that the plan does not know of."""
-        known = self.state.nodes.get(child["node"])
+        known = self.state.nodes.get(child.node)
         return known is not None and known.state in NEWS[self.situation(child)] and attempt_of(child) == known.attempt
 
-    def situation(self, child: State) -> str:
+    def situation(self, child: Task) -> str:
         """As its task tells it; who has not begun and is queued behind its provider's limit waits, too."""
-        return "waiting" if child["queued"] and child["task_id"] in self.held else situation(child)
+        return "waiting" if child.queued and child.id in self.held else situation(child)
 
-    def look_at_plan(self, state: State) -> None:
+    def look_at_plan(self, state: Task) -> None:
         """Its own task: a person stops it, or has answered; a timer's time may have come."""
         now = time.time()
-        if state["stop"] and self.state.phase in (progress.GOING, progress.MERGING):
+        if state.stop and self.state.phase in (progress.GOING, progress.MERGING):
             self.tell(*self._cancelled())
         for timer in [timer for timer, at in list(self.timers.items()) if at <= now]:
             self.timers.pop(timer, None)
@@ -205,14 +205,14 @@ class Carrying:
     def _cancelled(self) -> list[Event]:
         return [Event("CancelRequested", time.time(), attempt=self.state.run, facts={"why": "a person stopped it"})]
 
-    def _approvals(self, state: State, now: float) -> Iterable[Event]:
-        for question in state["questions"]:
-            node, _, attempt = question["step"].rpartition(".")
+    def _approvals(self, state: Task, now: float) -> Iterable[Event]:
+        for question in state.questions:
+            node, _, attempt = question.step.rpartition(".")
             known = self.state.nodes.get(node)
-            if question["via"] != "permission" or question["answered"] is None or known is None:
+            if question.via != "permission" or question.answered is None or known is None:
                 continue
             if known.state == progress.HELD and attempt == str(known.attempt + 1):
-                if question["answer"] == _YES:
+                if question.answer == _YES:
                     yield Event("Resumed", now, node, known.attempt + 1)
                 else:
                     facts = {"status": "cancelled", "why": "a person did not approve it", "again": False}
@@ -256,7 +256,7 @@ class Carrying:
         if task_id is None:
             return [confirmed]
         why = _STOPPED.get(command.facts.get("why", ""), "its plan needs it no more")
-        at_once = self.work.store.state(self.task_id)["stop"] == "now"
+        at_once = self.work.store.state(self.task_id).stop == "now"
         try:
             child = task.stop(self.work, task_id, "now" if at_once else why, why)
         except NotFound:
@@ -385,7 +385,7 @@ def open_plan(
         for event in filter(None, map(progress.event_of, log.parse(os.pread(file, carried.size, 0)))):
             carried.fold(event)
         if lost := {c.node for c in pending(carried.state) if c.what in ("Start", "Stop")} - carried.tasks.keys():
-            carried.tasks.update({s["node"]: s["task_id"] for s in task.made(work, task_id) if s["node"] in lost})
+            carried.tasks.update({s.node: s.id for s in task.made(work, task_id) if s.node in lost})
         if not carried.began and (lock or held).size:  # it was carried before, and what happened is gone
             carried.tell(*task.found(task.made(work, task_id), plan))
     except BaseException:

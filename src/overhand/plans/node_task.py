@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from overhand.plans.model import Node, Plan
     from overhand.policy.config import Config, Kind
     from overhand.record.store import Draft, Store
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 CONTRACT = "contract.json"
 
@@ -47,7 +47,7 @@ class Ground:
     store: Store
     config: Config
     plan: Plan
-    state: State  # of the plan's own task
+    state: Task  # of the plan's own task
     who: Caller  # whoever would delegate the nodes if there were no plan
     find: Callable[[str], Agent]
     budget: str | None = None  # of a node that has none
@@ -63,7 +63,7 @@ def ground(
     store: Store,
     config: Config,
     plan: Plan,
-    state: State,
+    state: Task,
     run_id: str,
     *,
     find: Callable[[str], Agent] | None = None,
@@ -78,26 +78,24 @@ def ground(
         state=state,
         who=caller_of(store, state, run_id),
         find=_remembered(find or (lambda name: _trusted(store, config, name))),
-        budget=spending.default(store, config, state["task_id"]),
+        budget=spending.default(store, config, state.id),
         hint=hint or strategy.score(plan).level,
         context=told.context,
         edges=by_source(plan),
     )
 
 
-def caller_of(store: Store, state: State, run_id: str) -> Caller:
+def caller_of(store: Store, state: Task, run_id: str) -> Caller:
     """The plan's run in the place of the plan's caller: with its depth and its path, not with the plan's own."""
-    path = state["path"]
-    above = path[:-1] if len(path) > 1 and path[-1] == state["agent"] else path
+    path = state.path
+    above = path[:-1] if len(path) > 1 and path[-1] == state.agent else path
     may = True
-    if state["parent"] is not None:
+    if state.parent is not None:
         try:
-            may = bool(store.state(state["parent"]["task"])["settings"].get("can_delegate", True))
+            may = bool(store.state(state.parent.task).settings.get("can_delegate", True))
         except TaskNotFound:
             pass  # it was cleaned away; the plan itself was allowed
-    return Caller(
-        state["task_id"], run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=state["level"]
-    )
+    return Caller(state.id, run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=state.level)
 
 
 def _remembered(find: Callable[[str], Agent]) -> Callable[[str], Agent]:
@@ -150,9 +148,9 @@ def draft(base: Ground, node: Node, inputs: Mapping[str, Any], task: str | None 
         "title": title,
         "kind": node.kind,
         "priority": node.priority,
-        "parent": {"task": base.state["task_id"], "run": base.who.run},
+        "parent": {"task": base.state.id, "run": base.who.run},
         "node": node.id,
-        "plan": base.state["handle"],
+        "plan": base.state.handle,
         "depth": depth,
         "path": path,
         "timeout": timeout,
@@ -162,7 +160,7 @@ def draft(base: Ground, node: Node, inputs: Mapping[str, Any], task: str | None 
         "settings": _settings(base, agent),
         "model": _model(base, node, agent),
         "budget": f"{_budget(node)} tokens" if _budget(node) else base.budget,
-        "strict": base.state["strict"],
+        "strict": base.state.strict,
     }
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
@@ -242,7 +240,7 @@ def _time(base: Ground, node: Node, kind: Kind) -> float:
 def _settings(base: Ground, agent: Agent) -> dict[str, Any]:
     """The plan's own settings, and what is known about the agent."""
     return {
-        **{name: value for name, value in base.state["settings"].items() if name not in AGENT_MARKS},
+        **{name: value for name, value in base.state.settings.items() if name not in AGENT_MARKS},
         **({"exclusive": True} if agent.exclusive else {}),
         **({"real": True} if agent.real else {}),
         **({} if agent.can_delegate else {"can_delegate": False}),
@@ -264,7 +262,7 @@ def _budget(node: Node) -> int | None:
         return node.budget
     asked = node.constraints.get("token_budget")
     try:
-        return budget.parse(asked)["tokens"] or None if asked is not None else None
+        return budget.parse(asked).tokens or None if asked is not None else None
     except ValueError:
         return None  # it was told when the plan was checked
 

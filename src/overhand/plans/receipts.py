@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from overhand.plans.executor import Carrying
     from overhand.plans.progress import Command, NodeState
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 _ROWS = 1000  # nodes that OUTPUT.md names; result.json has all
 _CAUSES = {"timeout": "timeout", "budget": "budget", "cancelled": "cancelled"}
@@ -31,14 +31,14 @@ _WHY = {
 
 
 def result_of(
-    carried: Carrying, command: Command, state: State, merged: Mapping[str, Any]
+    carried: Carrying, command: Command, state: Task, merged: Mapping[str, Any]
 ) -> tuple[dict[str, Any], bytes]:
     """The plan's result as JSON, in the names of every result, and its OUTPUT.md."""
     status, why = command.facts["status"], command.facts.get("why", "")
     rows = [_row(carried, known) for known in (carried.state.nodes[name] for name in carried.plan.nodes)]
     problems = [*merged.get("problems", ()), *(one.as_json() for one in _problems(carried))]
     summary = _summary(carried, status, why, merged)
-    store, run = carried.work.store, state["runs"][-1]
+    store, run = carried.work.store, state.runs[-1]
     result = {
         "schema": "overhand.result/1",
         "task_id": carried.task_id,
@@ -54,7 +54,7 @@ def result_of(
         "for_primary": "",
         "files_modified": [],
         "errors": [],
-        "next_steps": "" if status == "completed" else f"overhand resume {state['handle']}: verified nodes stay.",
+        "next_steps": "" if status == "completed" else f"overhand resume {state.handle}: verified nodes stay.",
         "problems": problems,
         "checks": [],
         "usage": budget.with_nodes(budget.usage_of(state), [one.get("usage", {}) for one in carried.ends.values()]),
@@ -65,7 +65,7 @@ def result_of(
         "repairs": 0,
         "nodes": rows,
         "tokens": sum(row["tokens"] for row in rows),
-        "seconds": round(machine.epoch(machine.now()) - machine.epoch(run["created"]), 3),
+        "seconds": round(machine.epoch(machine.now()) - machine.epoch(run.created), 3),
         "merge": carried.plan.merge.strategy,
         "winner": carried.state.winner or None,
         "conflicts": merged.get("conflicts", []),
@@ -132,7 +132,7 @@ def _summary(carried: Carrying, status: str, why: str, merged: Mapping[str, Any]
 
 
 def _output(carried: Carrying, result: dict[str, Any]) -> str:
-    lines = ["| Node | Agent | State | Verified | Checks | Attempts | Time | Tokens |", "|---" * 8 + "|"]
+    lines = ["| Node | Agent | Task | Verified | Checks | Attempts | Time | Tokens |", "|---" * 8 + "|"]
     for row in result["nodes"][:_ROWS]:
         told = row["state"] if row["status"] in (None, "completed") else f"{row['state']} ({row['status']})"
         checks = f"{row['checks']['passed']} of {row['checks']['of']}" if row["checks"] else "-"

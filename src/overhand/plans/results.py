@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.plans.model import Node, Plan
     from overhand.plans.progress import Command
     from overhand.record.store import Store
-    from overhand.record.task import State
+    from overhand.record.task import Run, Task
 
 PLAN_FILE = "plan.json"
 MERGED = "merged.json"  # in the plan's run folder
@@ -54,12 +54,12 @@ _known: OrderedDict[tuple[str, str], Value] = OrderedDict()  # by file and its h
 _judged: dict[str, tuple[int, str]] = {}  # by folder: how long a log is that ends with a verdict, and its result's hash
 
 
-def read_plan(store: Store, state: State) -> Plan:
+def read_plan(store: Store, state: Task) -> Plan:
     """The plan as it was accepted; one that was changed since is not run."""
-    raw = read_file(f"{store.folder(state['task_id'])}/{PLAN_FILE}", _MOST)
-    if raw is None or hashlib.sha256(raw).hexdigest() != state["settings"].get(model.PLAN):
+    raw = read_file(f"{store.folder(state.id)}/{PLAN_FILE}", _MOST)
+    if raw is None or hashlib.sha256(raw).hexdigest() != state.settings.get(model.PLAN):
         raise Refused(
-            f"{PLAN_FILE} of task {state['handle'] or state['task_id']} is not the plan that was accepted.",
+            f"{PLAN_FILE} of task {state.handle or state.id} is not the plan that was accepted.",
             "Run the plan's file anew: overhand plan run FILE",
         )
     return formats.load(json.loads(raw))
@@ -68,47 +68,47 @@ def read_plan(store: Store, state: State) -> Plan:
 # one node
 
 
-def remember(store: Store, child: State, digest: str, result: dict[str, Any]) -> None:
+def remember(store: Store, child: Task, digest: str, result: dict[str, Any]) -> None:
     """A result that was made and judged in this process need not be read again, however its file looks later."""
-    folder = store.folder(child["task_id"])
-    _judged[folder] = child["size"], digest
+    folder = store.folder(child.id)
+    _judged[folder] = child.size, digest
     if result["data"] is None and not result["checks"] and not result["problems"]:  # nothing that may change later
         _keep(f"{folder}/result.json", digest, Value(None, result["summary"]), len(result["summary"]))
 
 
-def ending(store: Store, child: State) -> dict[str, Any]:
+def ending(store: Store, child: Task) -> dict[str, Any]:
     """How a node's task ended, in the facts of its event; the result itself stays where it is."""
-    size, digest = _judged.pop(store.folder(child["task_id"]), (-1, ""))
-    if size < 0 or size != child["size"]:
-        digest = digest_of(store, child["task_id"])
-    last = child["runs"][-1] if child["runs"] else None
+    size, digest = _judged.pop(store.folder(child.id), (-1, ""))
+    if size < 0 or size != child.size:
+        digest = digest_of(store, child.id)
+    last = child.runs[-1] if child.runs else None
     facts: dict[str, Any] = {
-        "task": child["task_id"],
-        "status": child["status"],
-        "result": child["task_id"],
+        "task": child.id,
+        "status": child.status,
+        "result": child.id,
         "digest": digest,
-        "verified": child["verified"],
-        "tokens": spending.tree(store, child)["tokens"],
+        "verified": child.verified,
+        "tokens": spending.tree(store, child).tokens,
         "usage": budget.figures(child),
-        "seconds": round(sum(_seconds(run) for run in child["runs"]), 3),
-        "summary": child["summary"][:_WORDS],
+        "seconds": round(sum(_seconds(run) for run in child.runs), 3),
+        "summary": child.summary[:_WORDS],
     }
     try:
-        value = value_of(store, child["task_id"], digest) if digest else Value(None, "")
+        value = value_of(store, child.id, digest) if digest else Value(None, "")
     except OverhandError as error:  # somebody wrote to it since
         return {**facts, "status": "failed", "why": error.message}
     if checks := value.checks:
         facts["checks"] = [sum(bool(check["passed"]) for check in checks), len(checks)]
-    if child["status"] != "completed":
-        facts["why"] = (value.problem or child["summary"])[:1000] or f"judged {child['status']}"
-        if child["status"] == "cancelled" or (last is not None and last["leftovers"]):
+    if child.status != "completed":
+        facts["why"] = (value.problem or child.summary)[:1000] or f"judged {child.status}"
+        if child.status == "cancelled" or (last is not None and last.leftovers):
             facts["again"] = False  # a person stopped it, or somebody of it is still there
     return {name: value for name, value in facts.items() if value not in ("", None, {})}
 
 
-def _seconds(run: Any) -> float:
-    over = machine.epoch(run["ended"]) - machine.epoch(run["created"]) if run["ended"] else 0.0
-    return max(0.0, over - float(run["waited"]))
+def _seconds(run: Run) -> float:
+    over = machine.epoch(run.ended) - machine.epoch(run.created) if run.ended else 0.0
+    return max(0.0, over - run.waited)
 
 
 def digest_of(store: Store, task_id: str) -> str:
@@ -208,7 +208,7 @@ def _shown(one: NodeResult) -> dict[str, Any]:
     return {"status": one.status, "summary": one.summary, "data": one.data}
 
 
-def finish(carried: Carrying, command: Command) -> State:
+def finish(carried: Carrying, command: Command) -> Task:
     """The plan's own OUTPUT.md, result.json and verdict, in the order of every result: documents, then the event."""
     work, task_id = carried.work, carried.task_id
     folder, state = work.store.folder(task_id), work.store.state(task_id)
@@ -233,12 +233,12 @@ def finish(carried: Carrying, command: Command) -> State:
     return close(carried, result["cause"], judged)
 
 
-def close(carried: Carrying, cause: str, judged: dict[str, Any]) -> State:
+def close(carried: Carrying, cause: str, judged: dict[str, Any]) -> Task:
     """End and verdict in one write: a plan is never seen ended and not judged."""
     work = carried.work
     with work.store.locked(carried.task_id, work.by) as task:
         current = model.current_run(task.state)
-        if current is not None and current["id"] == carried.run_id:
+        if current is not None and current.id == carried.run_id:
             task.append({"e": "run.ended", "run": carried.run_id, "cause": cause, "exit": None}, judged, sync=True)
         state = task.state
     spending.settle(work, state)

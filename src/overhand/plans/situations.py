@@ -9,7 +9,7 @@ from overhand.record import model
 from overhand.runs import control
 
 if TYPE_CHECKING:
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 NEWS = {  # states of a node to which a situation of its task is news
     "ended": (progress.STARTING, progress.RUNNING, progress.WAITING, progress.STOPPING),
@@ -18,36 +18,36 @@ NEWS = {  # states of a node to which a situation of its task is news
 }
 
 
-def attempt_of(child: State) -> int:
+def attempt_of(child: Task) -> int:
     """The attempt of its node that a task is at: the first one made it, each later one is known by its cause."""
-    causes = [cause.split(".")[-2:] for cause in child["causes"] if cause.endswith(".Start")]
+    causes = [cause.split(".")[-2:] for cause in child.causes if cause.endswith(".Start")]
     return max((int(attempt) for attempt, _ in causes), default=1)
 
 
-def is_unbegun(child: State, attempt: int) -> bool:
+def is_unbegun(child: Task, attempt: int) -> bool:
     """Whether this attempt was to be made by a function of a process that died before it was."""
-    at_rest = not child["queued"] and model.current_run(child) is None
-    return at_rest and (attempt_of(child) != attempt or (child["status"] is None and not child["runs"]))
+    at_rest = not child.queued and model.current_run(child) is None
+    return at_rest and (attempt_of(child) != attempt or (child.status is None and not child.runs))
 
 
-def situation(child: State) -> str:
+def situation(child: Task) -> str:
     """`ended`, `waiting` for a person, a provider or what it delegated, or `working`."""
     current = model.current_run(child)
-    if child["queued"]:
-        return "waiting" if child["paused"] and "to" not in child["paused"] else "working"
+    if child.queued:
+        return "waiting" if child.paused and "to" not in child.paused else "working"
     if current is not None:
-        return "waiting" if current["waiting"] is not None else "working"
-    if child["status"] is None:
+        return "waiting" if current.waiting is not None else "working"
+    if child.status is None:
         return "working"
-    if child["status"] == "needs-input" and model.open_questions(child):
+    if child.status == "needs-input" and model.open_questions(child):
         return "waiting"
-    if child["status"] == "blocked" and child["runs"] and control.pending(child, child["runs"][-1]["id"]):
+    if child.status == "blocked" and child.runs and control.pending(child, child.runs[-1].id):
         return "waiting"
     return "ended"
 
 
-def waits_for(child: State) -> str:
+def waits_for(child: Task) -> str:
     """In a word."""
-    if child["queued"]:
+    if child.queued:
         return "its provider"
     return "an answer" if model.open_questions(child) else "what it delegated"

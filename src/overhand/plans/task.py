@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
     from overhand.record.store import Draft, Locked, Piece, Store
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 AGENT = Agent(model.PLAN, model.PLAN)
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
@@ -50,7 +50,7 @@ def make(
     source: str,
     given: Mapping[str, Any],
     find: Callable[[str], Agent] | None = None,
-) -> State:
+) -> Task:
     """The plan's task, once nothing speaks against any of its nodes.
 
     Given: `after`, `budget`, `settings`, `no_start`, `trusted` (a person vouches for its commands).
@@ -162,34 +162,34 @@ def move_in(task: Locked, run_id: str) -> None:
     task.append({"e": "run.started", "run": run_id})
 
 
-def at_home(work: Actor, task_id: str, run_id: str) -> State:
+def at_home(work: Actor, task_id: str, run_id: str) -> Task:
     """A plan's task, whose run has begun for good: a kill may have come before that."""
     state = work.store.state(task_id)
-    if state["runs"][-1]["state"] == "starting":
+    if state.runs[-1].state == "starting":
         with work.store.locked(task_id, work.by) as task:
-            if task.state["runs"][-1]["state"] == "starting":
+            if task.state.runs[-1].state == "starting":
                 move_in(task, run_id)
             return task.state
     return state
 
 
-def began(state: State) -> float:
+def began(state: Task) -> float:
     """When the plan's run was created, in seconds since 1970: its time is counted from there."""
-    return machine.epoch(state["runs"][-1]["created"])
+    return machine.epoch(state.runs[-1].created)
 
 
-def made(work: Actor, plan_id: str) -> list[State]:
+def made(work: Actor, plan_id: str) -> list[Task]:
     """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
-    states = [s for s in work.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == plan_id]
-    return sorted(states, key=lambda state: (state["judged"] is None, state["judged"] or "", state["task_id"]))
+    states = [s for s in work.store.states() if s.node and s.parent and s.parent.task == plan_id]
+    return sorted(states, key=lambda state: (state.judged is None, state.judged or "", state.id))
 
 
-def found(children: Sequence[State], plan: Plan) -> list[Event]:
+def found(children: Sequence[Task], plan: Plan) -> list[Event]:
     """What they tell of a plan whose own events are lost."""
     return [
-        Event("Found", time.time(), child["node"], attempt_of(child), {"task": child["task_id"]})
+        Event("Found", time.time(), child.node, attempt_of(child), {"task": child.id})
         for child in children
-        if child["node"] in plan.nodes
+        if child.node in plan.nodes
     ]
 
 
@@ -197,26 +197,26 @@ def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
     with work.store.locked(task_id, work.by) as task:
         current = model.current_run(task.state)
-        if current is None or current["id"] != run_id:
+        if current is None or current.id != run_id:
             return []
-        status, cause = ("cancelled", "cancelled") if task.state["stop"] else ("failed", "error")
+        status, cause = ("cancelled", "cancelled") if task.state.stop else ("failed", "error")
         judged = {"e": "judged", "run": run_id, "status": status, "summary": why[:500]}
         task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None}, judged, sync=True)
-    left = [state["task_id"] for state in made(work, task_id)]
+    left = [state.id for state in made(work, task_id)]
     for child in left:
         stop(work, child, _GIVEN_UP, _GIVEN_UP)
     return left
 
 
 def ground(
-    work: Actor, plan: Plan, state: State, run_id: str, find: Callable[[str], Agent] | None = None
+    work: Actor, plan: Plan, state: Task, run_id: str, find: Callable[[str], Agent] | None = None
 ) -> node_task.Ground:
     """What the nodes stand on."""
     made = node_task.ground(work.store, _settings(work, state), plan, state, run_id, find=find, hint=score(plan).level)
     return with_messages(work, made, state)
 
 
-def _settings(work: Actor, state: State) -> Config:
+def _settings(work: Actor, state: Task) -> Config:
     """The plan's own settings count for as long as the project's can be read; what it began with goes on without."""
     try:
         return work.config_of(state)
@@ -224,11 +224,11 @@ def _settings(work: Actor, state: State) -> Config:
         return work.config
 
 
-def with_messages(work: Actor, made: node_task.Ground, state: State) -> node_task.Ground:
+def with_messages(work: Actor, made: node_task.Ground, state: Task) -> node_task.Ground:
     """What was sent to the plan is for all nodes that begin later."""
-    if not state["messages"]:
+    if not state.messages:
         return made
-    sent = "\n".join(f"- {messages.whole(work.store, state['task_id'], one)}" for one in state["messages"])
+    sent = "\n".join(f"- {messages.whole(work.store, state.id, one)}" for one in state.messages)
     before = made.context.partition(_SENT)[0].rstrip()
     return replace(made, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
 
@@ -260,9 +260,9 @@ def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:
     made, refused = new(carried, fresh, start=True)
     for command, state in made:
         if command.attempt > 1:  # the task of the attempts before is gone
-            go_on(carried, command, state["task_id"])
-        carried.call(state["task_id"])
-    return [*found, *refused, *(started(command, state["task_id"]) for command, state in made)]
+            go_on(carried, command, state.id)
+        carried.call(state.id)
+    return [*found, *refused, *(started(command, state.id) for command, state in made)]
 
 
 def started(command: Command, task_id: str) -> Event:
@@ -272,7 +272,7 @@ def started(command: Command, task_id: str) -> Event:
 
 def new(
     carried: Carrying, commands: Sequence[Command], *, start: bool
-) -> tuple[list[tuple[Command, State]], list[Event]]:
+) -> tuple[list[tuple[Command, Task]], list[Event]]:
     """Tasks for nodes that have none yet, and the end of those that cannot have one."""
     drafts: list[tuple[Command, Draft]] = []
     refused = []
@@ -289,7 +289,7 @@ def new(
     if pieces:
         journal.keep(store.own, store.workspaces, pieces)
     made = [(command, state) for (command, _), state in zip(drafts, states, strict=True)]
-    carried.tasks.update({command.node: state["task_id"] for command, state in made})
+    carried.tasks.update({command.node: state.id for command, state in made})
     return made, refused
 
 
@@ -333,27 +333,27 @@ def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], 
 def go_on(carried: Carrying, command: Command, task_id: str) -> None:
     """The next attempt of a node, in the same task, told what was wrong with the last one."""
     with carried.work.store.locked(task_id, carried.work.by) as task:
-        if command.id in task.state["causes"]:
+        if command.id in task.state.causes:
             return
-        if task.state["queued"] or model.current_run(task.state):  # a person was faster: that is this attempt
+        if task.state.queued or model.current_run(task.state):  # a person was faster: that is this attempt
             task.append({"e": "notice", "text": f"Attempt {command.attempt} of its plan.", "cause": command.id})
             return
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan"}
         if command.facts.get("why"):
             how["problem"] = str(command.facts["why"])[:1000]
-        if task.state["runs"]:
-            how["run"] = task.state["runs"][-1]["id"]
+        if task.state.runs:
+            how["run"] = task.state.runs[-1].id
         accepted = {"e": "accepted", "cause": command.id, "resume": how}
         if command.facts.get("agent"):
             accepted["agent"] = command.facts["agent"]
         task.append(accepted, sync=True)
 
 
-def stop(work: Actor, task_id: str, how: str, why: str) -> State:
+def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
     """A queued node is taken out, a live one is asked; its task after that."""
     with work.store.locked(task_id, work.by) as task:
         current = model.current_run(task.state)
-        if current is not None and not task.state["stop"]:
+        if current is not None and not task.state.stop:
             task.append({"e": "stop", "why": how})
         elif current is None and situation(task.state) != "ended":
             task.append({"e": "judged", "run": None, "status": "cancelled", "summary": f"Stopped: {why}."})

@@ -5,6 +5,7 @@ An amount has both measures; as a cap, 0 means that there is none in that measur
 
 from __future__ import annotations
 
+from overhand.record.task import Amount, Usage
 from overhand.system.jsonline import loads
 
 TYPE_CHECKING = False
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from overhand.record.task import Amount, State, Usage
+    from overhand.record.task import Task
 
 WARN, CHECKPOINT, STOP = 70, 85, 95  # per cent of a cap
 LEVELS = (WARN, CHECKPOINT, STOP)
@@ -28,7 +29,7 @@ _SMALL = 1e-9  # money is added up as floats
 
 def amount(tokens: int = 0, usd: float = 0.0) -> Amount:
     """So many tokens and so much money."""
-    return {"tokens": tokens, "usd": usd}
+    return Amount(tokens=tokens, usd=usd)
 
 
 # words
@@ -40,7 +41,7 @@ def parse(text: str | float) -> Amount:
     parts = [part.strip() for part in _apart(str(text).lower())]
     for part in parts:
         tokens, usd = _one(part)
-        if (tokens and found["tokens"]) or (usd and found["usd"]):
+        if (tokens and found.tokens) or (usd and found.usd):
             raise ValueError(f"{str(text)!r} names the same measure twice; {NEEDED}")
         found = add(found, amount(tokens, usd))
     return found
@@ -88,10 +89,10 @@ def _number(text: str, part: str) -> float:
 def say(cap: Amount) -> str:
     """A budget as people write it; exact, so that it can be read again."""
     parts = []
-    if cap["tokens"]:
-        parts.append(f"{_exact(cap['tokens'])} tokens")
-    if cap["usd"]:
-        whole, _, cents = f"{cap['usd']:.6f}".partition(".")
+    if cap.tokens:
+        parts.append(f"{_exact(cap.tokens)} tokens")
+    if cap.usd:
+        whole, _, cents = f"{cap.usd:.6f}".partition(".")
         parts.append(f"${whole}.{cents.rstrip('0'):0<2}")
     return ", ".join(parts)
 
@@ -121,52 +122,52 @@ def say_usd(usd: float) -> str:
 
 def add(*amounts: Amount) -> Amount:
     """All of them together."""
-    return amount(sum(a["tokens"] for a in amounts), sum((a["usd"] for a in amounts), 0.0))
+    return amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
 
 
 def less(whole: Amount, part: Amount) -> Amount:
     """What is left of it; never below nothing."""
-    return amount(max(0, whole["tokens"] - part["tokens"]), max(0.0, whole["usd"] - part["usd"]))
+    return amount(max(0, whole.tokens - part.tokens), max(0.0, whole.usd - part.usd))
 
 
 def is_cap(cap: Amount) -> bool:
     """Whether it limits anything."""
-    return bool(cap["tokens"] or cap["usd"])
+    return bool(cap.tokens or cap.usd)
 
 
 def tighter(one: Amount, other: Amount) -> Amount:
     """Both caps at once: in each measure the smaller of those that are there."""
     return amount(
-        min(filter(None, (one["tokens"], other["tokens"])), default=0),
-        min(filter(None, (one["usd"], other["usd"])), default=0.0),
+        min(filter(None, (one.tokens, other.tokens)), default=0),
+        min(filter(None, (one.usd, other.usd)), default=0.0),
     )
 
 
 def within(wanted: Amount, cap: Amount) -> Amount:
     """Only the measures in which there is a cap."""
-    return amount(wanted["tokens"] if cap["tokens"] else 0, wanted["usd"] if cap["usd"] else 0.0)
+    return amount(wanted.tokens if cap.tokens else 0, wanted.usd if cap.usd else 0.0)
 
 
 def larger(one: Amount, other: Amount) -> Amount:
     """The greater in each measure."""
-    return amount(max(one["tokens"], other["tokens"]), max(one["usd"], other["usd"]))
+    return amount(max(one.tokens, other.tokens), max(one.usd, other.usd))
 
 
 def portion(spent: Amount, cap: Amount) -> float:
     """Which part of the cap is used, in the measure that is closer to its end; 0 without a cap."""
-    by_tokens = spent["tokens"] / cap["tokens"] if cap["tokens"] else 0.0
-    return max(by_tokens, spent["usd"] / cap["usd"] if cap["usd"] else 0.0)
+    by_tokens = spent.tokens / cap.tokens if cap.tokens else 0.0
+    return max(by_tokens, spent.usd / cap.usd if cap.usd else 0.0)
 
 
 def level(spent: Amount, cap: Amount) -> int:
     """The highest of 70, 85 and 95 per cent that was reached, in either measure; 0 below."""
-    by_tokens = _level(spent["tokens"], cap["tokens"])
-    return max(by_tokens, _level(spent["usd"] + _SMALL, cap["usd"]))
+    by_tokens = _level(spent.tokens, cap.tokens)
+    return max(by_tokens, _level(spent.usd + _SMALL, cap.usd))
 
 
 def context_level(usage: Usage) -> int:
     """The same of the latest turn and the model's window; 0 where nobody said how large that is."""
-    return _level(usage["context"], usage["window"])
+    return _level(usage.context, usage.window)
 
 
 def _level(spent: float, cap: float) -> int:
@@ -176,36 +177,36 @@ def _level(spent: float, cap: float) -> int:
 def share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) -> Amount:
     """What a child is given: what it asks for, or a part of what is left; never more than is left."""
     left = less(cap, committed)
-    tokens = asked["tokens"] or max(1, int(left["tokens"] * part))
-    return within(amount(min(tokens, left["tokens"]), min(asked["usd"] or left["usd"] * part, left["usd"])), cap)
+    tokens = asked.tokens or max(1, int(left.tokens * part))
+    return within(amount(min(tokens, left.tokens), min(asked.usd or left.usd * part, left.usd)), cap)
 
 
-def explicit(state: State) -> Amount:
+def explicit(state: Task) -> Amount:
     """The task's own cap; a text from before budgets were read is none."""
     try:
-        return parse(state["budget"]) if state["budget"] else amount()
+        return parse(state.budget) if state.budget else amount()
     except ValueError:
         return amount()
 
 
 def used(usage: Usage | None) -> Amount:
     """A report as an amount."""
-    return amount(usage["input"] + usage["output"], usage["usd"]) if usage else amount()
+    return amount(usage.input + usage.output, usage.usd) if usage else amount()
 
 
-def own(state: State) -> Amount:
+def own(state: Task) -> Amount:
     """What the task's own runs have used, as it is recorded."""
-    return add(*(used(run["usage"]) for run in state["runs"]))
+    return add(*(used(run.usage) for run in state.runs))
 
 
-def total(states: Iterable[State]) -> Amount:
+def total(states: Iterable[Task]) -> Amount:
     """What the runs of all these tasks have used."""
     return add(*map(own, states))
 
 
-def holds(state: State) -> dict[str, Amount]:
+def holds(state: Task) -> dict[str, Amount]:
     """What each child has of this task's budget: what it holds while it may run, what it used once it has ended."""
-    return {**state["settled"], **state["reserved"]}
+    return {**state.settled, **state.reserved}
 
 
 # what agents report
@@ -217,15 +218,15 @@ def tally(raw: bytes, *, last: bool = False) -> Usage | None:
     turns = [turn for line in (*whole.split(b"\n"), *([rest] if last else [])) if (turn := _turn(line))]
     if not turns:
         return None
-    return {
-        "input": min(MOST_TOKENS, sum(_count(turn, "input") for turn in turns)),
-        "output": min(MOST_TOKENS, sum(_count(turn, "output") for turn in turns)),
-        "usd": round(min(MOST_USD, sum(_positive(turn.get("usd")) for turn in turns)), 6),
-        "turns": len(turns),
-        "context": _count(turns[-1], "context") or _count(turns[-1], "input") + _count(turns[-1], "output"),
-        "window": next((found for turn in reversed(turns) if (found := _count(turn, "window"))), 0),
-        "estimated": False,
-    }
+    return Usage(
+        input=min(MOST_TOKENS, sum(_count(turn, "input") for turn in turns)),
+        output=min(MOST_TOKENS, sum(_count(turn, "output") for turn in turns)),
+        usd=round(min(MOST_USD, sum(_positive(turn.get("usd")) for turn in turns)), 6),
+        turns=len(turns),
+        context=_count(turns[-1], "context") or _count(turns[-1], "input") + _count(turns[-1], "output"),
+        window=next((found for turn in reversed(turns) if (found := _count(turn, "window"))), 0),
+        estimated=False,
+    )
 
 
 def _turn(line: bytes) -> dict[str, Any] | None:
@@ -253,35 +254,35 @@ def _positive(value: object) -> float:
 
 def estimate(given: int, printed: int) -> Usage:
     """Of an agent that reported nothing: a token is about four bytes of what it was told and what it printed."""
-    return {
-        "input": given // 4, "output": printed // 4, "usd": 0.0, "turns": 0, "context": 0, "window": 0,
-        "estimated": True,
-    }  # fmt: skip
+    return Usage(
+        input=given // 4, output=printed // 4, usd=0.0, turns=0, context=0, window=0,
+        estimated=True,
+    )  # fmt: skip
 
 
 _NOTHING: dict[str, Any] = {  # of most functions: nobody counts, and nothing limits them
-    "input": 0, "output": 0, **amount(), "turns": 0, "estimated": False, "budget": None, "used_of_budget": None,
+    "input": 0, "output": 0, **vars(amount()), "turns": 0, "estimated": False, "budget": None, "used_of_budget": None,
 }  # fmt: skip
 
 
-def usage_of(state: State) -> dict[str, Any]:
+def usage_of(state: Task) -> dict[str, Any]:
     """What a task has used so far, as JSON shows it."""
-    known = [(run["id"], run["usage"]) for run in state["runs"] if run["usage"]]
-    if not known and not state["budget"] and not holds(state):
-        return {**_NOTHING, "children": {**amount(), "held": []}, "limits": state["limits"], "runs": []}
+    known = [(run.id, run.usage) for run in state.runs if run.usage]
+    if not known and not state.budget and not holds(state):
+        return {**_NOTHING, "children": {**vars(amount()), "held": []}, "limits": state.limits, "runs": []}
     spent, cap = own(state), explicit(state)
     children = add(*holds(state).values())
     return {
-        "input": sum(usage["input"] for _, usage in known),
-        "output": sum(usage["output"] for _, usage in known),
-        **rounded(spent),
-        "turns": sum(usage["turns"] for _, usage in known),
-        "estimated": any(usage["estimated"] for _, usage in known),
-        "budget": {**cap, "text": say(cap)} if is_cap(cap) else None,
+        "input": sum(usage.input for _, usage in known),
+        "output": sum(usage.output for _, usage in known),
+        **vars(rounded(spent)),
+        "turns": sum(usage.turns for _, usage in known),
+        "estimated": any(usage.estimated for _, usage in known),
+        "budget": {**vars(cap), "text": say(cap)} if is_cap(cap) else None,
         "used_of_budget": round(portion(add(spent, children), cap), 4) if is_cap(cap) else None,
-        "children": {**rounded(children), "held": sorted(state["reserved"])},
-        "limits": state["limits"],
-        "runs": [{"id": run_id, **usage, "tokens": used(usage)["tokens"]} for run_id, usage in known],
+        "children": {**vars(rounded(children)), "held": sorted(state.reserved)},
+        "limits": state.limits,
+        "runs": [{"id": run_id, **vars(usage), "tokens": used(usage).tokens} for run_id, usage in known],
     }
 
 
@@ -296,7 +297,7 @@ def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dic
     return {**usage, **sums, "usd": round(sums["usd"], 6), "estimated": about}
 
 
-def figures(state: State) -> dict[str, Any]:
+def figures(state: Task) -> dict[str, Any]:
     """What its runs have used, without what is nothing."""
     usage = usage_of(state)
     return {name: usage[name] for name in OF_NODES if usage[name]}
@@ -304,4 +305,4 @@ def figures(state: State) -> dict[str, Any]:
 
 def rounded(spent: Amount) -> Amount:
     """Without the dust that adding floats leaves."""
-    return amount(spent["tokens"], round(spent["usd"], 6))
+    return amount(spent.tokens, round(spent.usd, 6))

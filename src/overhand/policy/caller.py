@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record.store import Store
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
 
 # the run that a function agent of this process is in: (project, task, run)
 inside_run: ContextVar[tuple[str, str, str] | None] = ContextVar("inside_run", default=None)
@@ -134,33 +134,33 @@ def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
     found = []
     for state in store.at_work():
         run = model.current_run(state)
-        if run is None or run["state"] == "ended":
+        if run is None or run.state == "ended":
             continue
-        leader = processes.known_sessions(store.run_folder(state["task_id"], run["id"])).get(own)
+        leader = processes.known_sessions(store.run_folder(state.id, run.id)).get(own)
         orphan = leader is not None and processes.start_time(own) in (None, leader)
-        if orphan or (run["attached"] and run["shim"] in chain[1:]):
-            found.append((state["depth"], state["task_id"], run["id"]))
+        if orphan or (run.attached and run.shim in chain[1:]):
+            found.append((state.depth, state.id, run.id))
     return [(task_id, run_id) for _, task_id, run_id in sorted(found, reverse=True)]
 
 
-def _from_run(store: Store, state: State, run: Run) -> Caller:
+def _from_run(store: Store, state: Task, run: Run) -> Caller:
     import time
 
     from overhand.system import machine
 
     left = None
-    if run["boot"] == machine.boot() and run["timeout"]:
-        left = max(0.0, run["mono"] + run["timeout"] + run["waited"] - time.monotonic())
-    place = store.run_folder(state["task_id"], run["id"])
+    if run.boot == machine.boot() and run.timeout:
+        left = max(0.0, run.mono + run.timeout + run.waited - time.monotonic())
+    place = store.run_folder(state.id, run.id)
     return Caller(
-        task=state["task_id"],
-        run=run["id"],
-        depth=state["depth"],
-        path=tuple(state["path"]),
+        task=state.id,
+        run=run.id,
+        depth=state.depth,
+        path=tuple(state.path),
         left=left,
-        live=run["state"] != "ended" and lock.is_held(f"{place}/life"),
-        can_delegate=bool(state["settings"].get("can_delegate", True)),
-        level=state["level"],
+        live=run.state != "ended" and lock.is_held(f"{place}/life"),
+        can_delegate=bool(state.settings.get("can_delegate", True)),
+        level=state.level,
     )
 
 

@@ -16,7 +16,7 @@ from overhand.system.files import MAX_PLAN, read_file, write_file
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
 def present(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
@@ -115,20 +115,21 @@ def seal(facts: Mapping[str, Any]) -> str:
 _WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
-def sealed(state: State) -> bool:
+def sealed(state: Task) -> bool:
     """Whether this task was made by this user, through Overhand."""
-    return state["seal"] == seal(state)
+    facts = {"title": state.title, "settings": state.settings, "level": state.level, "contract": state.contract}
+    return state.seal == seal({**facts, "checks": [vars(check) for check in state.checks]})
 
 
-def foreign(state: State) -> str:
+def foreign(state: Task) -> str:
     """What to say of a task that was not."""
-    return f"Task {state['task_id']} was not made here by you: it came with the files."
+    return f"Task {state.id} was not made here by you: it came with the files."
 
 
-def require_seal(state: State) -> None:
+def require_seal(state: Task) -> None:
     """Refuse to run what a task brought along."""
     if not sealed(state):
-        again = f"overhand delegate --handoff .agent-workspaces/{state['task_id']}/HANDOFF.md"
+        again = f"overhand delegate --handoff .agent-workspaces/{state.id}/HANDOFF.md"
         raise NotTrusted(f"{foreign(state)} Nothing was run.", f"Read it; if it is what you want: {again}")
 
 

@@ -17,13 +17,13 @@ from overhand.system.files import names_in, read_file
 
 if TYPE_CHECKING:
     from overhand.policy.actor import Actor
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
 
 AGAIN = 30.0  # seconds within which an agent that was told to call again should do so
 QUIET = 5.0  # seconds without a sign of life after which a question in a file is taken to be waited for
 
 
-def asks(place: str, state: State) -> bool:
+def asks(place: str, state: Task) -> bool:
     """Whether one of its processes waits in `ask`, or was told a moment ago to call again."""
     folder = f"{place}/waiting"
     if any(name.startswith("ask-") and lock.is_held(f"{folder}/{name}") for name in names_in(folder)):
@@ -45,9 +45,9 @@ def waits_for_task(place: str) -> bool:
     return any(name[0].isdigit() and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
 
 
-def has_file_question(state: State, run: Run) -> bool:
+def has_file_question(state: Task, run: Run) -> bool:
     """Whether something it asked by writing a file is open: only its silence tells that it waits."""
-    return any(q["via"] == "file" and q["run"] == run["id"] for q in model.open_questions(state))
+    return any(q.via == "file" and q.run == run.id for q in model.open_questions(state))
 
 
 def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
@@ -55,20 +55,20 @@ def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool
     state, unsettled = files.take(work.store, work.store.state(task_id), work.by)
     files.ring_again(work.store, state)
     run = model.current_run(state)
-    if run is None or run["state"] == "ended":
+    if run is None or run.state == "ended":
         return unsettled
     blocked = is_blocked(work, state, run, quiet=quiet, child_waits=child_waits)
-    if blocked != (run["waiting"] is not None):
+    if blocked != (run.waiting is not None):
         with work.store.locked(task_id, work.by) as task:
-            now = model.find_run(task.state, run["id"])
-            if now is not None and now["state"] != "ended" and blocked != (now["waiting"] is not None):
-                task.append({"e": "run.waiting" if blocked else "run.going", "run": run["id"]})
+            now = model.find_run(task.state, run.id)
+            if now is not None and now.state != "ended" and blocked != (now.waiting is not None):
+                task.append({"e": "run.waiting" if blocked else "run.going", "run": run.id})
     return unsettled
 
 
-def is_blocked(work: Actor, state: State, run: Run, *, quiet: bool, child_waits: bool) -> bool:
+def is_blocked(work: Actor, state: Task, run: Run, *, quiet: bool, child_waits: bool) -> bool:
     """Known to be blocked, by any of the signs."""
-    place = work.store.run_folder(state["task_id"], run["id"])
+    place = work.store.run_folder(state.id, run.id)
     if asks(place, state):
         return True
     if child_waits and waits_for_task(place):
@@ -80,14 +80,14 @@ def may_park(work: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
     state = work.store.state(task_id)
     run = model.current_run(state)
-    if run is None or run["waiting"] is None or not model.open_questions(state):
+    if run is None or run.waiting is None or not model.open_questions(state):
         return False
-    place = work.store.run_folder(task_id, run["id"])
+    place = work.store.run_folder(task_id, run.id)
     return asks(place, state) or has_file_question(state, run)
 
 
-def _is_open(state: State, number: str) -> bool:
-    return number.isdigit() and any(q["seq"] == int(number) for q in model.open_questions(state))
+def _is_open(state: Task, number: str) -> bool:
+    return number.isdigit() and any(q.seq == int(number) for q in model.open_questions(state))
 
 
 def _age(path: str) -> float:

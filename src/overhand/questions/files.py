@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Question, State
+    from overhand.record.task import Event, Question, Task
 
 SETTLE = 2.0  # seconds that a file which cannot be read yet may still be under its writer's hands
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     sha: str
 
 
-def take(store: Store, state: State, by: Event, *, last: bool = False) -> tuple[State, bool]:
+def take(store: Store, state: Task, by: Event, *, last: bool = False) -> tuple[Task, bool]:
     """Record what is new in `ipc/`; also says whether a file must be looked at again, since it is being written.
 
     With `last` its writers are gone: what is there now is all there will be.
@@ -46,7 +46,7 @@ def take(store: Store, state: State, by: Event, *, last: bool = False) -> tuple[
     if not has_news(store, state):
         return state, False
     given: list[Question] = []
-    with store.locked(state["task_id"], by) as task:
+    with store.locked(state.id, by) as task:
         ipc = record.folder(store, task.task_id)
         news = list(_news(task.state, ipc))
         unsettled = len(news) > _MOST and not last
@@ -62,48 +62,48 @@ def take(store: Store, state: State, by: Event, *, last: bool = False) -> tuple[
                 given.append(known)
         state = task.state
     for question in given:
-        bell.ring(ipc, question["stem"])
+        bell.ring(ipc, question.stem)
     for question in _undelivered(state, ipc):
-        whole = record.whole_answer(store, state["task_id"], question)
-        record.deliver(store, state["task_id"], question, whole)
+        whole = record.whole_answer(store, state.id, question)
+        record.deliver(store, state.id, question, whole)
     return state, unsettled
 
 
-def has_news(store: Store, state: State) -> bool:
+def has_news(store: Store, state: Task) -> bool:
     """Whether there is a file that the record does not know, or an answer without its file."""
-    ipc = record.folder(store, state["task_id"])
+    ipc = record.folder(store, state.id)
     return any(True for _ in _news(state, ipc)) or bool(_undelivered(state, ipc))
 
 
-def _news(state: State, ipc: str) -> Iterator[tuple[str, str]]:
+def _news(state: Task, ipc: str) -> Iterator[tuple[str, str]]:
     """Files that the record does not know: questions, answers to open ones, and questions that were changed."""
-    by_stem = {question["stem"]: question for question in state["questions"]}
+    by_stem = {question.stem: question for question in state.questions}
     for stem, kind in record.files_in(ipc):
         known = by_stem.get(stem)
         if kind == "question":
             is_new = known is None or _is_other(ipc, known)
         else:
-            is_new = known is not None and known["answered"] is None
-        if is_new and _cause(ipc, f"{stem}.{kind}") not in state["causes"]:
+            is_new = known is not None and known.answered is None
+        if is_new and _cause(ipc, f"{stem}.{kind}") not in state.causes:
             yield stem, kind
 
 
-def _undelivered(state: State, ipc: str) -> list[Question]:
+def _undelivered(state: Task, ipc: str) -> list[Question]:
     """Answers whose file is missing: a crash may have come between the record and the file."""
     return [
         question
-        for question in state["questions"]
-        if question["answered"] is not None and not os.path.lexists(f"{ipc}/{question['stem']}.answer")
+        for question in state.questions
+        if question.answered is not None and not os.path.lexists(f"{ipc}/{question.stem}.answer")
     ]
 
 
-def ring_again(store: Store, state: State) -> None:
+def ring_again(store: Store, state: Task) -> None:
     """Whoever still waits for what was answered has missed the bell: who was to ring it may have been killed."""
-    ipc = record.folder(store, state["task_id"])
+    ipc = record.folder(store, state.id)
     hung = bell.hung(ipc)
-    for question in state["questions"] if hung else ():
-        if question["answered"] is not None and any(name.startswith(f".{question['stem']}-") for name in hung):
-            bell.ring(ipc, question["stem"])
+    for question in state.questions if hung else ():
+        if question.answered is not None and any(name.startswith(f".{question.stem}-") for name in hung):
+            bell.ring(ipc, question.stem)
 
 
 def _is_plain(stem: str) -> bool:
@@ -120,13 +120,13 @@ def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:
     return bool(_read_question(raw, stem).problem) if kind == "question" else _read_answer(raw)[0] is None
 
 
-def _of_stem(state: State, stem: str) -> Question | None:
-    return next((q for q in state["questions"] if q["stem"] == stem), None)
+def _of_stem(state: Task, stem: str) -> Question | None:
+    return next((q for q in state.questions if q.stem == stem), None)
 
 
 def _is_other(ipc: str, known: Question) -> bool:
     """Whether an agent put other bytes where its question was."""
-    return bool(known["sha"]) and known["sha"] != _sha(read_file(f"{ipc}/{known['stem']}.question") or b"")
+    return bool(known.sha) and known.sha != _sha(read_file(f"{ipc}/{known.stem}.question") or b"")
 
 
 def _sha(raw: bytes) -> str:
@@ -142,19 +142,19 @@ def _take_question(task: Locked, ipc: str, stem: str, known: Question | None) ->
     found = _read_question(read_file(f"{ipc}/{name}"), stem)
     if found.text:
         current = model.current_run(task.state)
-        run = current["id"] if current else None
+        run = current.id if current else None
         before = record.same(task.store, task.state, run, found.text, found.step, "file")
         seq = _number(task.state, ipc, stem)
         event = record.asked(seq, found.text, found.options, found.step, via="file", run=run)
         task.append({**event, "stem": stem, "sha": found.sha})
-        if before is not None and before["answered"] is not None:  # an earlier run asked the same and was answered
+        if before is not None and before.answered is not None:  # an earlier run asked the same and was answered
             text = record.whole_answer(task.store, task.task_id, before)
             task.append(record.answered(task.folder, seq, text, "again"))
     if found.problem:
         _tell(task, ipc, name, found.problem)
 
 
-def _number(state: State, ipc: str, stem: str) -> int:
+def _number(state: Task, ipc: str, stem: str) -> int:
     """The number in the file's name, if it is one and still free."""
     if (
         stem.isascii()
@@ -168,12 +168,12 @@ def _number(state: State, ipc: str, stem: str) -> int:
 
 def _take_answer(task: Locked, ipc: str, known: Question) -> bool:
     """An answer that somebody wrote by hand; whether it was taken."""
-    name = f"{known['stem']}.answer"
+    name = f"{known.stem}.answer"
     text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
-    if known["via"] == "permission":  # whoever may write here may be the one who asks
-        handle = task.state["handle"] or task.task_id
+    if known.via == "permission":  # whoever may write here may be the one who asks
+        handle = task.state.handle or task.task_id
         text, wrong = None, f"a permission is given by a person: overhand answer {handle}"
-    if text is not None and known["closed"]:
+    if text is not None and known.closed:
         try:
             text = record.fitting(known, text)
         except BadInput as error:
@@ -181,7 +181,7 @@ def _take_answer(task: Locked, ipc: str, known: Question) -> bool:
     if text is None:
         _tell(task, ipc, name, f"cannot be taken as an answer: {wrong}")
         return False
-    event = record.answered(task.folder, known["seq"], text, "file")
+    event = record.answered(task.folder, known.seq, text, "file")
     due = record.is_due(task.store, task.state, known)
     task.append(event, *([record.go_on(task.state, known)] if due else []), sync=due)
     return True
@@ -258,5 +258,5 @@ def _shown(name: str) -> str:
 
 def _tell(task: Locked, ipc: str, name: str, what: str) -> None:
     cause = _cause(ipc, name)
-    if cause not in task.state["causes"]:
+    if cause not in task.state.causes:
         task.append({"e": "notice", "text": f"ipc/{_shown(name)} {what}"[:1000], "cause": cause})

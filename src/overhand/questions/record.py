@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Question, State
+    from overhand.record.task import Event, Question, Task
 
 _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
@@ -62,27 +62,27 @@ def ask(
         raise BadInput(f"{len(options)} options are too many to choose from.", f"Offer at most {_MOST}.")
     with store.locked(task_id, by) as task:
         current = model.current_run(task.state)
-        if run_id is not None and via != "return" and (current is None or current["id"] != run_id):
+        if run_id is not None and via != "return" and (current is None or current.id != run_id):
             raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
-        if cause and cause in task.state["causes"]:
-            return next(q for q in reversed(task.state["questions"]) if q["via"] == via)
+        if cause and cause in task.state.causes:
+            return next(q for q in reversed(task.state.questions) if q.via == via)
         known = same(store, task.state, run_id, text, step, via)
-        if known is not None and not (anew and known["answered"] is not None):
-            if known["run"] != run_id:
-                task.append({"e": "asked", "seq": known["seq"], "run": run_id, "again": True})
+        if known is not None and not (anew and known.answered is not None):
+            if known.run != run_id:
+                task.append({"e": "asked", "seq": known.seq, "run": run_id, "again": True})
             return known
         return _record(task, run_id, text, options=options, closed=closed, step=step, via=via, cause=cause)
 
 
-def same(store: Store, state: State, run_id: str | None, text: str, step: str, via: str) -> Question | None:
+def same(store: Store, state: Task, run_id: str | None, text: str, step: str, via: str) -> Question | None:
     """An open question of the same words, or one that was answered for an earlier run and not taken by this one."""
     short = shorten(text, _SHORT)
-    for known in reversed(state["questions"]):
-        if short.startswith(known["question"].removesuffix("…")) and known["step"] == shorten(step, 200):
-            if text_of(store, state["task_id"], known) != text:
+    for known in reversed(state.questions):
+        if short.startswith(known.text.removesuffix("…")) and known.step == shorten(step, 200):
+            if text_of(store, state.id, known) != text:
                 continue  # they only begin alike
-            taken = known["run"] == run_id or via in ("pause", "return")  # else it would go on and on by itself
-            return None if known["answered"] is not None and taken else known
+            taken = known.run == run_id or via in ("pause", "return")  # else it would go on and on by itself
+            return None if known.answered is not None and taken else known
     return None
 
 
@@ -107,7 +107,7 @@ def _record(
     if cause:
         event["cause"] = cause
     task.append(event)
-    return task.state["questions"][-1]
+    return task.state.questions[-1]
 
 
 def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:
@@ -142,9 +142,9 @@ def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: str, r
     return event
 
 
-def next_number(state: State, ipc: str) -> int:
+def next_number(state: Task, ipc: str) -> int:
     """The next free number: they go on over resumes, and files that nobody recorded yet have theirs."""
-    taken = [q["seq"] for q in state["questions"]]
+    taken = [q.seq for q in state.questions]
     taken += [int(stem) for stem, _ in files_in(ipc) if stem.isascii() and stem.isdigit() and len(stem) < 7]
     return max(taken, default=0) + 1
 
@@ -164,11 +164,11 @@ def await_answer(store: Store, task_id: str, question: Question, seconds: float,
 
     ipc = folder(store, task_id)
     until, seen = time.monotonic() + seconds, -1
-    bell, fd = bells.hang(ipc, question["stem"])
+    bell, fd = bells.hang(ipc, question.stem)
     try:
         while True:
             size = store.log_size(task_id)
-            text = answer_of(store, task_id, question["seq"]) if size != seen else None
+            text = answer_of(store, task_id, question.seq) if size != seen else None
             left, seen = until - time.monotonic(), size
             if text is not None or left <= 0:
                 return text
@@ -204,30 +204,30 @@ class Blocked:
 def answer_of(store: Store, task_id: str, seq: int) -> str | None:
     """The recorded answer; what somebody wrote into a file counts from when it was taken into the record."""
     question = model.find_question(store.state(task_id), seq)
-    if question is None or question["answered"] is None:
+    if question is None or question.answered is None:
         return None
     return whole_answer(store, task_id, question)
 
 
 def text_of(store: Store, task_id: str, question: Question) -> str:
     """The whole question, where the log has only its beginning."""
-    if not question["question"].endswith("…"):
-        return question["question"]
-    raw = read_file(f"{folder(store, task_id)}/{question['stem']}.question") or b""
+    if not question.text.endswith("…"):
+        return question.text
+    raw = read_file(f"{folder(store, task_id)}/{question.stem}.question") or b""
     try:
         whole = str(loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))["question"])
     except (ValueError, KeyError, TypeError):
         whole = raw.decode("utf-8", "replace").strip()
-    begins = whole.startswith(question["question"].removesuffix("…"))  # else the file was changed: the record stands
-    return whole if begins else question["question"]
+    begins = whole.startswith(question.text.removesuffix("…"))  # else the file was changed: the record stands
+    return whole if begins else question.text
 
 
-def has_unread(store: Store, state: State) -> bool:
+def has_unread(store: Store, state: Task) -> bool:
     """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
-    found = files_in(folder(store, state["task_id"]))
+    found = files_in(folder(store, state.id))
     if not found:  # most never ask
         return False
-    known = {question["stem"]: question["answered"] for question in state["questions"]}
+    known = {question.stem: question.answered for question in state.questions}
     return any(
         stem not in known if kind == "question" else stem in known and known[stem] is None for stem, kind in found
     )
@@ -238,12 +238,12 @@ def has_unread(store: Store, state: State) -> bool:
 
 def answer(
     store: Store, task_id: str, by: Event, seq: int | None, text: str, *, via: str, resume: bool = True
-) -> tuple[Question, State, bool]:
+) -> tuple[Question, Task, bool]:
     """Record the answer, once; returns the question, the task and whether its next run was queued thereby."""
     with store.locked(task_id, by) as task:
         question = choose(task.state, seq)
         text = fitting(question, text)
-        event = answered(task.folder, question["seq"], text, via)
+        event = answered(task.folder, question.seq, text, via)
         going_on = [go_on(task.state, question)] if resume and is_due(store, task.state, question) else []
         task.append(event, *going_on, sync=bool(going_on))
         state = task.state
@@ -251,20 +251,20 @@ def answer(
     return question, state, bool(going_on)
 
 
-def choose(state: State, seq: int | None) -> Question:
+def choose(state: Task, seq: int | None) -> Question:
     """The open question that is meant."""
-    handle = state["handle"] or state["task_id"]
+    handle = state.handle or state.id
     still_open = model.open_questions(state)
     if seq is not None:
         question = model.find_question(state, seq)
         if question is None:
-            numbers = ", ".join(str(q["seq"]) for q in still_open) or "none"
+            numbers = ", ".join(str(q.seq) for q in still_open) or "none"
             raise NotFound(
                 f"Task {handle} has no question {seq} (open: {numbers}).", f"See them: overhand show {handle}"
             )
-        if question["answered"] is not None:
+        if question.answered is not None:
             raise Refused(
-                f"Question {seq} of task {handle} was answered already: {shorten(question['answer'] or '', 200)}",
+                f"Question {seq} of task {handle} was answered already: {shorten(question.answer or '', 200)}",
                 f"See what happened: overhand log {handle}",
             )
         return question
@@ -272,14 +272,14 @@ def choose(state: State, seq: int | None) -> Question:
         raise Refused(
             f"Task {handle} has no open question.",
             f"Let it go on with a word from you: overhand resume {handle} --answer TEXT"
-            if state["status"] not in (None, "completed")
+            if state.status not in (None, "completed")
             else f"See what it does: overhand show {handle}",
         )
     if len(still_open) > 1:
-        some = "; ".join(f"{q['seq']}: {shorten(q['question'], 60)}" for q in still_open)
+        some = "; ".join(f"{q.seq}: {shorten(q.text, 60)}" for q in still_open)
         raise BadInput(
             f"Task {handle} has {len(still_open)} open questions: {some}.",
-            f"Say which: overhand answer {handle} {still_open[0]['seq']} TEXT",
+            f"Say which: overhand answer {handle} {still_open[0].seq} TEXT",
         )
     return still_open[0]
 
@@ -288,42 +288,42 @@ def fitting(question: Question, text: str) -> str:
     """The answer itself; where only the options will do, one of them by its words or its number."""
     if not text.strip():
         raise BadInput("The answer is empty.", "Write what the agent is to know.")
-    if not question["closed"] or text in question["options"]:
+    if not question.closed or text in question.options:
         return text
-    same = [one for one in question["options"] if one.casefold() == text.strip().casefold()]
+    same = [one for one in question.options if one.casefold() == text.strip().casefold()]
     number = text.strip()
     if same:
         return same[0]
-    if number.isascii() and number.isdigit() and 0 < int(number) <= len(question["options"]):
-        return question["options"][int(number) - 1]
+    if number.isascii() and number.isdigit() and 0 < int(number) <= len(question.options):
+        return question.options[int(number) - 1]
     raise BadInput(
-        f"Question {question['seq']} takes one of: {', '.join(question['options'])}.", "Answer with one of these words."
+        f"Question {question.seq} takes one of: {', '.join(question.options)}.", "Answer with one of these words."
     )
 
 
-def is_due(store: Store, state: State, last: Question | None = None) -> bool:
+def is_due(store: Store, state: Task, last: Question | None = None) -> bool:
     """Whether the task goes on by itself: it ended short, nothing of it is left or open (after `last`)."""
     left = [q for q in model.open_questions(state) if q is not last]
-    ended = state["status"] in ("needs-input", "blocked", "partial", "failed")
-    asked = state["status"] == "needs-input" or last is not None or bool(state["questions"])
-    detached = bool(state["runs"]) and not state["runs"][-1]["attached"]
-    at_rest = detached and not left and not state["queued"] and not state["stop"]
+    ended = state.status in ("needs-input", "blocked", "partial", "failed")
+    asked = state.status == "needs-input" or last is not None or bool(state.questions)
+    detached = bool(state.runs) and not state.runs[-1].attached
+    at_rest = detached and not left and not state.queued and not state.stop
     return ended and asked and at_rest and not has_leftovers(store, state)
 
 
-def has_leftovers(store: Store, state: State) -> bool:
+def has_leftovers(store: Store, state: Task) -> bool:
     """Whether processes of its last run are still there: nothing is started beside them."""
-    last = state["runs"][-1] if state["runs"] else None
-    if last is None or not last["leftovers"]:
+    last = state.runs[-1] if state.runs else None
+    if last is None or not last.leftovers:
         return False
     from overhand.system import detached as handles
     from overhand.system import lock
 
     spare = frozenset(filter(None, [lock.holder(f"{store.own}/lock")]))
-    return bool(handles.leftovers(store.run_folder(state["task_id"], last["id"]), f"OVERHAND_RUN={last['id']}", spare))
+    return bool(handles.leftovers(store.run_folder(state.id, last.id), f"OVERHAND_RUN={last.id}", spare))
 
 
-def let_end(store: Store, state: State, seconds: float = 2.0) -> None:
+def let_end(store: Store, state: Task, seconds: float = 2.0) -> None:
     """Give what is left of its last run a moment: a call that waited for the answer ends a little after its agent."""
     import time
 
@@ -332,10 +332,10 @@ def let_end(store: Store, state: State, seconds: float = 2.0) -> None:
         time.sleep(0.02)
 
 
-def go_on(state: State, question: Question | None = None) -> Event:
+def go_on(state: Task, question: Question | None = None) -> Event:
     """The event that queues the next run because the answer is there: the answer is the approval."""
-    why = f"question {question['seq']} was answered" if question else "it was answered"
-    return {"e": "accepted", "resume": {"run": state["runs"][-1]["id"], "why": why}}
+    why = f"question {question.seq} was answered" if question else "it was answered"
+    return {"e": "accepted", "resume": {"run": state.runs[-1].id, "why": why}}
 
 
 def answered(task_folder: str, seq: int, text: str, via: str) -> Event:
@@ -361,18 +361,18 @@ def deliver(store: Store, task_id: str, question: Question, text: str) -> None:
     """The answer's file, then the bell of everybody who waits for it."""
     ipc = folder(store, task_id)
     os.makedirs(ipc, exist_ok=True)
-    document = answer_text(question["seq"], question["answered"] or machine.now(), text)
-    write_file(f"{ipc}/{question['stem']}.answer", document)
-    bells.ring(ipc, question["stem"])
+    document = answer_text(question.seq, question.answered or machine.now(), text)
+    write_file(f"{ipc}/{question.stem}.answer", document)
+    bells.ring(ipc, question.stem)
 
 
 def whole_answer(store: Store, task_id: str, question: Question) -> str:
     """The answer as it was given, however long."""
-    if question["blob"]:
-        raw = read_file(f"{store.folder(task_id)}/files/{question['blob']}")
+    if question.blob:
+        raw = read_file(f"{store.folder(task_id)}/files/{question.blob}")
         if raw is not None:
             return raw.decode("utf-8", "replace")
-    return question["answer"] or ""
+    return question.answer or ""
 
 
 def files_in(ipc: str) -> list[tuple[str, str]]:

@@ -1,17 +1,18 @@
 """The words of Overhand and the fold: what a task's events mean.
 
-Values here are plain dictionaries whose keys shapes.py declares.
+Events are plain dictionaries, as they stand in the log; what they add up to is a `Task`.
 """
 
 from __future__ import annotations
 
 from overhand.errors import BadInput
+from overhand.record.task import Amount, Check, Item, Message, Parent, Question, Run, ShownTag, Task, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from overhand.record.task import Event, Message, Question, Run, State
+    from overhand.record.task import Event
 
 STATUSES = {
     "completed": "the work is done and nothing we checked speaks against it",
@@ -114,297 +115,294 @@ def say_duration(seconds: float) -> str:
     return f"{whole}s"
 
 
-def new_state(task_id: str) -> State:
-    """A folder about which nothing is recorded yet."""
-    return {
-        "task_id": task_id, "handle": None, "title": "", "agent": "", "kind": None, "priority": "P2",
-        "parent": None, "path": ["user"], "depth": 1, "created": None, "level": "work", "timeout": 0.0,
-        "contract": None, "checks": [], "after": None, "settings": {}, "model": None, "budget": None,
-        "strict": False, "handoff": None, "seal": "", "cause": None, "queued": False, "queued_at": None, "runs": [],
-        "status": None, "verified": "none", "summary": "", "judged_run": None, "judged": None, "output": None,
-        "seen": False, "stop": None, "repairs": 0, "notices": [], "questions": [], "resume": None, "messages": [],
-        "paused": None, "checkpoints": [], "controls": [], "causes": {}, "limits": [], "reserved": {},
-        "settled": {}, "node": "", "plan": None, "phase": None, "phases": [], "item": None, "tag": None, "staged": None,
-        "requeued": 0, "size": -1,
-    }  # fmt: skip
+_CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "level", "timeout",
+            "contract", "after", "settings", "model", "budget", "strict", "handoff", "seal",
+            "cause", "node", "plan")  # fmt: skip
 
 
-_CREATED = ("handle", "title", "agent", "kind", "priority", "parent", "path", "depth", "level", "timeout",
-            "contract", "checks", "after", "settings", "model", "budget", "strict", "handoff", "seal",
-            "cause", "item", "node", "plan")  # fmt: skip
-
-
-def fold(task_id: str, events: Iterable[Event]) -> State:
+def fold(task_id: str, events: Iterable[Event]) -> Task:
     """What the events of one task add up to; unknown events change nothing."""
-    state = new_state(task_id)
+    state = Task(task_id)
     for event in events:
         apply(state, event)
     return state
 
 
-def apply(state: State, event: Event) -> None:
+def apply(state: Task, event: Event) -> None:
     """Take one event into the state, in place."""
     name = event.get("e")
     if name in _FOLDS:
         _FOLDS[name](state, event)
         if "cause" in event and name not in ("run.ended", "created"):  # an effect of output: carried out once
-            state["causes"][event["cause"]] = str(name)
+            state.causes[event["cause"]] = str(name)
 
 
-def _created(state: State, event: Event) -> None:
-    state["created"] = event.get("t")
-    for key in _CREATED:
-        if key in event:
-            state[key] = event[key]  # type: ignore[literal-required] # the keys are listed in _CREATED
+def _created(state: Task, event: Event) -> None:
+    state.created = event.get("t")
+    vars(state).update({key: event[key] for key in _CREATED if key in event})
+    if event.get("parent"):
+        state.parent = Parent(**event["parent"])
+    if event.get("checks"):
+        state.checks = [Check(**check) for check in event["checks"]]
+    if event.get("item"):
+        state.item = Item(**event["item"])
 
 
-def _accepted(state: State, event: Event) -> None:
-    state["queued"], state["queued_at"] = True, event.get("t")
-    state["status"] = state["judged"] = state["stop"] = None
-    state["seen"] = False
-    state["resume"], state["staged"] = event.get("resume"), None
-    state["paused"] = event.get("limit")
+def _accepted(state: Task, event: Event) -> None:
+    state.queued, state.queued_at = True, event.get("t")
+    state.status = state.judged = state.stop = None
+    state.seen = False
+    state.resume, state.staged = event.get("resume"), None
+    state.paused = event.get("limit")
     if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
-        if state["runs"] and state["runs"][-1]["status"] is None:
-            state["runs"][-1]["status"] = "limit"
-            state["queued_at"] = state["runs"][-1]["queued_at"]  # it keeps its place
-        state["agent"] = event.get("agent") or state["agent"]
+        if state.runs and state.runs[-1].status is None:
+            state.runs[-1].status = "limit"
+            state.queued_at = state.runs[-1].queued_at  # it keeps its place
+        state.agent = event.get("agent") or state.agent
     elif event.get("repair"):
-        state["repairs"] += 1
-        state["runs"][-1]["status"] = "repair"
+        state.repairs += 1
+        state.runs[-1].status = "repair"
     else:
-        state["repairs"] = 0
-        state["requeued"] = state["requeued"] + 1 if event["e"] == "requeued" else 0
-        state["agent"] = event.get("agent") or state["agent"]
-        state["budget"] = event.get("budget") or state["budget"]
+        state.repairs = 0
+        state.requeued = state.requeued + 1 if event["e"] == "requeued" else 0
+        state.agent = event.get("agent") or state.agent
+        state.budget = event.get("budget") or state.budget
 
 
-def _run_created(state: State, event: Event) -> None:
-    state["runs"].append(_new_run(event, state["queued_at"]))
-    state["queued"], state["queued_at"] = False, None
-    state["paused"] = None
-    if state["tag"]:
-        state["tag"]["claiming"] = True
+def _run_created(state: Task, event: Event) -> None:
+    state.runs.append(_new_run(event, state.queued_at))
+    state.queued, state.queued_at = False, None
+    state.paused = None
+    if state.tag:
+        state.tag.claiming = True
     for message in pending_messages(state):
-        if message["n"] in event.get("messages", ()):
-            message["run"] = event["run"]
+        if message.n in event.get("messages", ()):
+            message.run = event["run"]
 
 
-def _run_started(state: State, event: Event) -> None:
+def _run_started(state: Task, event: Event) -> None:
     run = find_run(state, event.get("run"))
-    if run and run["state"] == "starting":
-        run["state"], run["shim"] = "running", event.get("shim")
+    if run and run.state == "starting":
+        run.state, run.shim = "running", event.get("shim")
 
 
-def _notice(state: State, event: Event) -> None:
-    state["notices"] = [*state["notices"], str(event.get("text", ""))][-20:]
+def _notice(state: Task, event: Event) -> None:
+    state.notices = [*state.notices, str(event.get("text", ""))][-20:]
 
 
 def _new_run(event: Event, queued_at: str | None) -> Run:
-    return {
-        "id": event["run"], "agent": event.get("agent", ""), "driver": event.get("driver", ""),
-        "attached": bool(event.get("attached")), "state": "starting", "cause": None, "exit": None,
-        "created": event.get("t", ""), "mono": event.get("mono", 0.0), "boot": event.get("boot", ""),
-        "machine": event.get("machine", ""), "pidns": event.get("pidns", ""),
-        "timeout": event.get("timeout", 0.0), "shim": None, "ended": None, "status": None, "leftovers": [],
-        "control": bool(event.get("control")), "waiting": None, "waited": 0.0, "usage": None, "queued_at": queued_at,
-    }  # fmt: skip
+    return Run(
+        id=event["run"], agent=event.get("agent", ""), driver=event.get("driver", ""),
+        attached=bool(event.get("attached")), state="starting", cause=None, exit=None,
+        created=event.get("t", ""), mono=event.get("mono", 0.0), boot=event.get("boot", ""),
+        machine=event.get("machine", ""), pidns=event.get("pidns", ""),
+        timeout=event.get("timeout", 0.0), shim=None, ended=None, status=None, leftovers=[],
+        control=bool(event.get("control")), waiting=None, waited=0.0, usage=None, queued_at=queued_at,
+    )  # fmt: skip
 
 
-def _end_run(state: State, event: Event) -> None:
+def _end_run(state: Task, event: Event) -> None:
     run = find_run(state, event.get("run"))
-    if run is None or run["state"] == "ended":
+    if run is None or run.state == "ended":
         return
     if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
-        state["runs"].remove(run)
-        state["queued"], state["queued_at"] = True, event.get("t")
-        for message in state["messages"]:
-            if message["run"] == run["id"]:
-                message["run"] = None  # nobody has read it
+        state.runs.remove(run)
+        state.queued, state.queued_at = True, event.get("t")
+        for message in state.messages:
+            if message.run == run.id:
+                message.run = None  # nobody has read it
         return
-    if run["waiting"] is not None:  # who ends soon after its answer was not seen to go on
-        run["waited"] += max(0.0, event.get("mono", 0.0) - run["waiting"])
-    run["state"], run["ended"], run["leftovers"] = "ended", event.get("t"), event.get("leftovers", [])
-    run["cause"], run["exit"] = event.get("cause"), event.get("exit")
+    if run.waiting is not None:  # who ends soon after its answer was not seen to go on
+        run.waited += max(0.0, event.get("mono", 0.0) - run.waiting)
+    run.state, run.ended, run.leftovers = "ended", event.get("t"), event.get("leftovers", [])
+    run.cause, run.exit = event.get("cause"), event.get("exit")
 
 
-def _judge(state: State, event: Event) -> None:
+def _judge(state: Task, event: Event) -> None:
     run = find_run(state, event.get("run"))
     if run:
-        run["status"] = event.get("status")
-    state["status"], state["verified"] = event.get("status"), event.get("verified", "none")
-    state["summary"], state["output"] = event.get("summary", ""), event.get("output")
-    state["judged"], state["judged_run"] = event.get("t"), event.get("run")
-    state["queued"], state["queued_at"], state["stop"] = False, None, None
+        run.status = event.get("status")
+    state.status, state.verified = event.get("status"), event.get("verified", "none")
+    state.summary, state.output = event.get("summary", ""), event.get("output")
+    state.judged, state.judged_run = event.get("t"), event.get("run")
+    state.queued, state.queued_at, state.stop = False, None, None
 
 
-def _asked(state: State, event: Event) -> None:
+def _asked(state: Task, event: Event) -> None:
     known = find_question(state, event.get("seq"))
     if known is not None:  # asked again by a later run: the same record
-        known["run"] = event.get("run")
+        known.run = event.get("run")
         return
-    state["questions"].append({
-        "seq": event["seq"], "stem": event.get("stem") or f"{event['seq']:03d}",
-        "question": event.get("question", ""), "options": event.get("options", []),
-        "closed": bool(event.get("closed")), "step": event.get("step", ""), "via": event.get("via", "file"),
-        "run": event.get("run"), "asked": event.get("t", ""), "answered": None, "answer": None, "blob": None,
-        "sha": event.get("sha", ""),
-    })  # fmt: skip
+    state.questions.append(Question(
+        seq=event["seq"], stem=event.get("stem") or f"{event['seq']:03d}",
+        text=event.get("question", ""), options=event.get("options", []),
+        closed=bool(event.get("closed")), step=event.get("step", ""), via=event.get("via", "file"),
+        run=event.get("run"), asked=event.get("t", ""), answered=None, answer=None, blob=None,
+        sha=event.get("sha", ""),
+    ))  # fmt: skip
 
 
-def _answered(state: State, event: Event) -> None:
+def _answered(state: Task, event: Event) -> None:
     known = find_question(state, event.get("seq"))
-    if known is not None and known["answered"] is None:
-        known["answered"], known["answer"] = event.get("t", ""), event.get("answer")
-        known["blob"] = event.get("blob")
+    if known is not None and known.answered is None:
+        known.answered, known.answer = event.get("t", ""), event.get("answer")
+        known.blob = event.get("blob")
 
 
-def _waiting(state: State, event: Event) -> None:
+def _waiting(state: Task, event: Event) -> None:
     run = find_run(state, event.get("run"))
-    if run and run["state"] != "ended" and run["waiting"] is None:
-        run["waiting"] = event.get("mono", 0.0)
+    if run and run.state != "ended" and run.waiting is None:
+        run.waiting = event.get("mono", 0.0)
 
 
-def _going(state: State, event: Event) -> None:
+def _going(state: Task, event: Event) -> None:
     run = find_run(state, event.get("run"))
-    if run and run["waiting"] is not None:
-        run["waited"] += max(0.0, event.get("mono", 0.0) - run["waiting"])
-        run["waiting"] = None
+    if run and run.waiting is not None:
+        run.waited += max(0.0, event.get("mono", 0.0) - run.waiting)
+        run.waiting = None
 
 
-def _usage(state: State, event: Event) -> None:
+def _usage(state: Task, event: Event) -> None:
     run = find_run(state, event.get("run"))
     if run:
-        run["usage"] = {
-            "input": event.get("input", 0), "output": event.get("output", 0), "usd": event.get("usd", 0.0),
-            "turns": event.get("turns", 0), "context": event.get("context", 0), "window": event.get("window", 0),
-            "estimated": bool(event.get("estimated")),
-        }  # fmt: skip
+        run.usage = Usage(
+            input=event.get("input", 0), output=event.get("output", 0), usd=event.get("usd", 0.0),
+            turns=event.get("turns", 0), context=event.get("context", 0), window=event.get("window", 0),
+            estimated=bool(event.get("estimated")),
+        )  # fmt: skip
 
 
-def _reserved(state: State, event: Event) -> None:
-    state["reserved"][event["child"]] = {"tokens": event.get("tokens", 0), "usd": event.get("usd", 0.0)}
+def _reserved(state: Task, event: Event) -> None:
+    state.reserved[event["child"]] = Amount(tokens=event.get("tokens", 0), usd=event.get("usd", 0.0))
 
 
-def _settled(state: State, event: Event) -> None:
-    state["reserved"].pop(event["child"], None)
-    state["settled"][event["child"]] = {"tokens": event.get("tokens", 0), "usd": event.get("usd", 0.0)}
+def _settled(state: Task, event: Event) -> None:
+    state.reserved.pop(event["child"], None)
+    state.settled[event["child"]] = Amount(tokens=event.get("tokens", 0), usd=event.get("usd", 0.0))
 
 
-def _phase(state: State, event: Event) -> None:
-    state["phase"] = event.get("phase")
-    state["phases"].append(event)
+def _phase(state: Task, event: Event) -> None:
+    state.phase = event.get("phase")
+    state.phases.append(event)
 
 
-def _tagged(state: State, event: Event) -> None:
-    repairs = [*(state["tag"]["repairs"] if state["tag"] else ()), *([event["t"]] if event.get("repair") else ())]
-    state["tag"] = {
-        "stage": event.get("stage", ""), "path": event.get("path", ""), "run": event.get("run", ""),
-        "claiming": event.get("stage") == "claimed", "repairs": repairs[-10:],
-    }  # fmt: skip
+def _tagged(state: Task, event: Event) -> None:
+    repairs = [*(state.tag.repairs if state.tag else ()), *([event["t"]] if event.get("repair") else ())]
+    state.tag = ShownTag(
+        stage=event.get("stage", ""), path=event.get("path", ""), run=event.get("run", ""),
+        claiming=event.get("stage") == "claimed", repairs=repairs[-10:],
+    )  # fmt: skip
 
 
-def _staged(state: State, event: Event) -> None:
-    state["staged"] = event
-    state["queued"], state["queued_at"] = False, None
+def _staged(state: Task, event: Event) -> None:
+    state.staged = event
+    state.queued, state.queued_at = False, None
 
 
-def _message(state: State, event: Event) -> None:
-    state["messages"].append({
-        "n": len(state["messages"]) + 1, "text": event.get("text", ""), "blob": event.get("blob"),
-        "sent": event.get("t", ""), "run": event.get("run"),
-    })  # fmt: skip
+def _message(state: Task, event: Event) -> None:
+    state.messages.append(Message(
+        n=len(state.messages) + 1, text=event.get("text", ""), blob=event.get("blob"),
+        sent=event.get("t", ""), run=event.get("run"),
+    ))  # fmt: skip
 
 
-_FOLDS: dict[object, Callable[[State, Event], None]] = {
+def _stop(state: Task, event: Event) -> None:
+    state.stop = event.get("why") or "stopped"
+
+
+def _seen(state: Task, _event: Event) -> None:
+    state.seen = True
+
+
+_FOLDS: dict[object, Callable[[Task, Event], None]] = {
     "created": _created, "accepted": _accepted, "requeued": _accepted,
     "run.created": _run_created, "run.started": _run_started, "run.ended": _end_run, "judged": _judge,
-    "stop": lambda state, event: state.update({"stop": event.get("why") or "stopped"}),
+    "stop": _stop,
     "notice": _notice, "asked": _asked, "answered": _answered,
-    "seen": lambda state, _event: state.update({"seen": True}),
+    "seen": _seen,
     "run.waiting": _waiting, "run.going": _going, "usage": _usage, "reserved": _reserved, "settled": _settled,
     "phase": _phase, "tagged": _tagged, "staged": _staged, "message": _message,
-    "checkpoint": lambda state, event: state["checkpoints"].append(event),
-    "control": lambda state, event: state["controls"].append(event),
-    "limit": lambda state, event: state["limits"].append(str(event.get("key"))),
+    "checkpoint": lambda state, event: state.checkpoints.append(event),
+    "control": lambda state, event: state.controls.append(event),
+    "limit": lambda state, event: state.limits.append(str(event.get("key"))),
 }  # fmt: skip
 
 
-def pending_messages(state: State) -> list[Message]:
+def pending_messages(state: Task) -> list[Message]:
     """What was sent to the agent and goes with its next run."""
-    return [message for message in state["messages"] if message["run"] is None]
+    return [message for message in state.messages if message.run is None]
 
 
-def find_question(state: State, seq: object) -> Question | None:
+def find_question(state: Task, seq: object) -> Question | None:
     """The question of this number."""
-    return next((question for question in state["questions"] if question["seq"] == seq), None)
+    return next((question for question in state.questions if question.seq == seq), None)
 
 
-def open_questions(state: State) -> list[Question]:
+def open_questions(state: Task) -> list[Question]:
     """What is asked and not answered."""
-    return [question for question in state["questions"] if question["answered"] is None]
+    return [question for question in state.questions if question.answered is None]
 
 
-def find_run(state: State, run_id: object) -> Run | None:
+def find_run(state: Task, run_id: object) -> Run | None:
     """The run of this id, newest first."""
-    for run in reversed(state["runs"]):
-        if run["id"] == run_id:
+    for run in reversed(state.runs):
+        if run.id == run_id:
             return run
     return None
 
 
-def escalation(state: State, run_id: str) -> Event | None:
+def escalation(state: Task, run_id: str) -> Event | None:
     """The event by which this run called for a person, if it did."""
     return next(
-        (e for e in state["controls"] if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
+        (e for e in state.controls if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
         None,
     )
 
 
-def current_run(state: State) -> Run | None:
+def current_run(state: Task) -> Run | None:
     """The run that holds the task: the newest, until it is judged."""
-    if not state["runs"]:
+    if not state.runs:
         return None
-    run = state["runs"][-1]
-    return run if run["state"] != "ended" or run["status"] is None else None
+    run = state.runs[-1]
+    return run if run.state != "ended" or run.status is None else None
 
 
-def is_plan(state: State) -> bool:
+def is_plan(state: Task) -> bool:
     """Whether the task is a plan: its nodes are tasks of their own."""
-    return PLAN in state["settings"]
+    return PLAN in state.settings
 
 
-def run_state(state: State) -> str | None:
+def run_state(state: Task) -> str | None:
     """`queued`, the state of the newest run, or None for a folder that nobody started."""
-    if state["queued"]:
+    if state.queued:
         return "queued"
-    if not state["runs"]:
+    if not state.runs:
         return None
-    run = state["runs"][-1]
-    return "waiting" if run["state"] == "running" and open_questions(state) else run["state"]
+    run = state.runs[-1]
+    return "waiting" if run.state == "running" and open_questions(state) else run.state
 
 
-def headline(state: State) -> str:
+def headline(state: Task) -> str:
     """The one grouping people see."""
-    status = state["status"]
+    status = state.status
     if status in ("needs-input", "blocked"):
         return "needs you"
-    if status not in ("completed", "cancelled", "rejected") and not state["queued"] and open_questions(state):
+    if status not in ("completed", "cancelled", "rejected") and not state.queued and open_questions(state):
         return "needs you"
     if status == "completed":
-        return "done" if state["seen"] else "ready"
+        return "done" if state.seen else "ready"
     if status is not None:
         return "stopped"
-    if state["queued"] and state["paused"] and "to" not in state["paused"]:
+    if state.queued and state.paused and "to" not in state.paused:
         return "working"  # it waits for its provider
     if is_for_a_person(state):
         return "needs you"
-    return "working" if current_run(state) and not state["queued"] else "queued"
+    return "working" if current_run(state) and not state.queued else "queued"
 
 
-def is_for_a_person(state: State) -> bool:
+def is_for_a_person(state: Task) -> bool:
     """Whether it is an approved item that a person is to open: its route says so."""
-    item, shown = state["item"], state["tag"]
-    if item is None or shown is None or item.get("mode") != "interactive" or shown["stage"] != "delegated":
+    item, shown = state.item, state.tag
+    if item is None or shown is None or item.mode != "interactive" or shown.stage != "delegated":
         return False
-    return state["status"] is None and not state["queued"] and not state["staged"] and current_run(state) is None
+    return state.status is None and not state.queued and not state.staged and current_run(state) is None

@@ -12,6 +12,7 @@ import os
 
 from overhand.errors import OverhandError, storage_failed
 from overhand.record import log, model
+from overhand.record.task import Task
 from overhand.system.files import read_file, write_file
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.record.store import Store
-    from overhand.record.task import State
 
 AT_REST = {"r": "ready", "s": "stopped", "d": "done"}
 _LETTERS = {group: letter for letter, group in AT_REST.items()}
@@ -36,11 +36,11 @@ class Overview:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.states: dict[str, State] = {}  # what is not at rest, folded
+        self.states: dict[str, Task] = {}  # what is not at rest, folded
         self.resting: dict[str, list[tuple[int, str, str]]] = {}  # by group: handle, id, mark of the log; oldest first
         self.logs: dict[str, float] = {}  # when the logs of `states` were last written to
         self._known: dict[str, str] | None = None  # mark of a log -> letter of its group and handle
-        self._folded: dict[str, State] = {}  # by mark, so that nothing is folded twice
+        self._folded: dict[str, Task] = {}  # by mark, so that nothing is folded twice
         self._broken: set[str] = set()
 
     def look(self) -> None:
@@ -101,8 +101,8 @@ class Overview:
             self._folded[mark] = state
             group = model.headline(state)
             if group in self.resting and is_at_rest(state) and name not in self._broken:
-                self.resting[group].append((state["handle"] or 0, name, mark))
-                known[mark] = f"{_LETTERS[group]}{state['handle'] or 0}"
+                self.resting[group].append((state.handle or 0, name, mark))
+                known[mark] = f"{_LETTERS[group]}{state.handle or 0}"
             else:
                 self.states[name], self.logs[name] = state, written
         for name in bare:  # a folder with nothing but a HANDOFF.md is a task too
@@ -111,7 +111,7 @@ class Overview:
         marks = {mark for mark, _ in open_.values()} | {row[2] for rows in self.resting.values() for row in rows[-500:]}
         self._folded = {mark: state for mark, state in self._folded.items() if mark in marks}
 
-    def _fold(self, name: str) -> State:
+    def _fold(self, name: str) -> Task:
         """What the log says; one that makes no sense must not hide the others."""
         try:
             self._broken.discard(name)
@@ -120,7 +120,7 @@ class Overview:
             self._broken.add(name)
             return _broken(name, error)
 
-    def newest(self, group: str, count: int) -> list[State]:
+    def newest(self, group: str, count: int) -> list[Task]:
         """The newest tasks of a group at rest, oldest first."""
         rows = self.resting.get(group, [])[-count:] if count else []
         for _, name, mark in rows:
@@ -131,7 +131,7 @@ class Overview:
     def handle(self, task_id: str) -> int | None:
         """The number of a task."""
         if task_id in self.states:
-            return self.states[task_id]["handle"]
+            return self.states[task_id].handle
         found = (row[0] for rows in self.resting.values() for row in rows if row[1] == task_id)
         return next(found, 0) or None
 
@@ -201,18 +201,18 @@ def _read(path: str, place: int) -> bytes:
     return raw
 
 
-def _broken(name: str, error: Exception) -> State:
+def _broken(name: str, error: Exception) -> Task:
     """A task whose log cannot be read, as something to look at."""
-    state = model.new_state(name)
+    state = Task(name)
     said = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
-    state["title"], state["agent"], state["status"] = name, name.partition("-")[0], "failed"
-    state["summary"] = f"Its log cannot be read: {said}"
+    state.title, state.agent, state.status = name, name.partition("-")[0], "failed"
+    state.summary = f"Its log cannot be read: {said}"
     return state
 
 
-def is_at_rest(state: State) -> bool:
+def is_at_rest(state: Task) -> bool:
     """Judged, and held by no run: only a verb moves it again."""
-    return state["status"] is not None and not state["queued"] and model.current_run(state) is None
+    return state.status is not None and not state.queued and model.current_run(state) is None
 
 
 # events that decide where a task stands; any other may follow a verdict and changes nothing of this

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
     # agent, HANDOFF.md, what `created` is to say, contract.json or nothing; or several files by name
     Draft = tuple[str, str, Event, bytes | Mapping[str, bytes]]
@@ -128,7 +128,7 @@ class Store:
         except OSError:
             return -2
 
-    def state(self, task_id: str) -> State:
+    def state(self, task_id: str) -> Task:
         """What is recorded about one task now."""
         folder = self.folder(task_id)
         events = log.read(folder)
@@ -136,17 +136,17 @@ class Store:
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
         return self._complete(model.fold(task_id, events))
 
-    def _complete(self, state: State) -> State:
+    def _complete(self, state: Task) -> Task:
         """A hand-written folder has no `created` event: its title is in its HANDOFF.md."""
-        if state["created"] is None:
+        if state.created is None:
             from overhand.documents import handoff
 
-            raw = read_file(f"{self.folder(state['task_id'])}/HANDOFF.md") or b""
-            state["title"] = handoff.parse(raw.decode("utf-8", "replace")).title or state["task_id"]
-            state["agent"] = state["agent"] or state["task_id"].split("-")[0]
+            raw = read_file(f"{self.folder(state.id)}/HANDOFF.md") or b""
+            state.title = handoff.parse(raw.decode("utf-8", "replace")).title or state.id
+            state.agent = state.agent or state.id.split("-")[0]
         return state
 
-    def states(self, task_ids: Iterable[str] | None = None) -> list[State]:
+    def states(self, task_ids: Iterable[str] | None = None) -> list[Task]:
         """All tasks, or these, oldest first; what is gone is left out."""
         states = []
         for task_id in self.ids() if task_ids is None else task_ids:
@@ -156,10 +156,10 @@ class Store:
                 states.append(self._complete(model.fold(task_id, events)))
             elif os.path.exists(f"{folder}/HANDOFF.md"):
                 states.append(self.state(task_id))
-        states.sort(key=lambda state: (state["handle"] or 0, state["task_id"]))
+        states.sort(key=lambda state: (state.handle or 0, state.id))
         return states
 
-    def at_work(self, since: float = float("inf")) -> list[State]:
+    def at_work(self, since: float = float("inf")) -> list[Task]:
         """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""
         return self.states(t for t in self.ids() if log.was_at_work(f"{self.workspaces}/{t}", since))
 
@@ -185,19 +185,19 @@ class Store:
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
-        named = [(model.slug(state["title"]), state) for state in self.states()]
+        named = [(model.slug(state.title), state) for state in self.states()]
         found = [state for name, state in named if wanted and name == wanted] or [
             state for name, state in named if wanted and wanted in name
         ]
         if not found:
             raise TaskNotFound(f"No task is called {part!r}.", "See them all: overhand list")
         if len(found) > 1:
-            some = ", ".join(f"{state['handle']} ({state['title'][:40]})" for state in found[-5:])
-            last = found[-1]["handle"] or found[-1]["task_id"]
+            some = ", ".join(f"{state.handle} ({state.title[:40]})" for state in found[-5:])
+            last = found[-1].handle or found[-1].id
             raise BadInput(
                 f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}"
             )
-        return found[0]["task_id"]
+        return found[0].id
 
     # handles: the file is both the counter and the map; a number is never given twice
 
@@ -206,20 +206,20 @@ class Store:
             with open(f"{self.own}/handles", encoding="utf-8", errors="replace") as file:
                 lines = [line.split() for line in file.read().splitlines()]
         except OSError:
-            return {state["handle"]: state["task_id"] for state in self.states() if state["handle"]}
+            return {state.handle: state.id for state in self.states() if state.handle}
         return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
 
     def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
         path = f"{self.own}/handles"
-        lost = [] if os.path.exists(path) else [s for s in self.states() if s["handle"]]
+        lost = [] if os.path.exists(path) else [s for s in self.states() if s.handle]
         with Lock(path, "The list of handles") as lock:
             size = os.fstat(lock.fd).st_size
             tail = os.pread(lock.fd, 300, max(0, size - 300)).decode("utf-8", "replace")
             # the first line is the lock's signature: a lone number; a crash may have left a torn last line
             pairs = [pair for line in tail.splitlines()[-3:] if len(pair := line.split()) == 2]
             last = int(pairs[-1][0]) if pairs and pairs[-1][0].isdigit() else 0
-            rebuilt = "".join(f"{s['handle']} {s['task_id']}\n" for s in lost) if last == 0 else ""
-            first = max([last, *(s["handle"] or 0 for s in lost)] if last == 0 else [last]) + 1
+            rebuilt = "".join(f"{s.handle} {s.id}\n" for s in lost) if last == 0 else ""
+            first = max([last, *(s.handle or 0 for s in lost)] if last == 0 else [last]) + 1
             numbers = list(range(first, first + len(task_ids)))
             given = "".join(f"{number} {task_id}\n" for number, task_id in zip(numbers, task_ids, strict=True))
             text = ("" if tail.endswith("\n") or not tail else "\n") + rebuilt + given
@@ -235,7 +235,7 @@ class Store:
 
     def new_tasks(
         self, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
-    ) -> list[State]:
+    ) -> list[Task]:
         """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
 
         Where a list is given for them, what is recorded is put there instead of being brought to the disk.
@@ -256,7 +256,7 @@ class Store:
 
     def _new_task(
         self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, pieces: list[Piece] | None
-    ) -> State:
+    ) -> Task:
         import hashlib
 
         agent, handoff, created, given = draft
@@ -278,7 +278,7 @@ class Store:
         state = model.fold(task_id, [{**created, **stamp}])
         data = log.lines_of([created, {"e": "accepted"}] if start else [created], stamp)
         log.create(folder, data, sync=pieces is None)
-        state["size"] = len(data)
+        state.size = len(data)
         if pieces is not None:
             pieces.append((task_id, 0, data))
         if start:
@@ -306,11 +306,11 @@ class Store:
     def adopt_folder(self, task_id: str, created: Event, by: Event) -> None:
         """Record a hand-written folder as a task, once."""
         with self.locked(task_id, by) as task:
-            if task.state["created"] is None:
+            if task.state.created is None:
                 (number,) = self._take_handles([task_id])
                 task.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
 
-    def locked(self, task_id: str, by: Event, patience: float = PATIENCE, known: State | None = None) -> Locked:
+    def locked(self, task_id: str, by: Event, patience: float = PATIENCE, known: Task | None = None) -> Locked:
         """Hold a task's lock: the state inside is the truth until it is released.
 
         A state that is known already is taken for it if nothing was appended since.
@@ -351,12 +351,12 @@ def _withdraw(folder: str) -> None:
 class Locked:
     """A task under its lock."""
 
-    def __init__(self, store: Store, task_id: str, by: Event, patience: float, known: State | None) -> None:
+    def __init__(self, store: Store, task_id: str, by: Event, patience: float, known: Task | None) -> None:
         self.store, self.task_id, self.by, self._known = store, task_id, by, known
         self.folder = store.folder(task_id)
         self._log = log.Log(self.folder, f"Task {task_id}", patience)
         self.wrote = b""  # what we appended
-        self.state: State  # what the log says, once the lock is held
+        self.state: Task  # what the log says, once the lock is held
 
     def __enter__(self) -> Locked:
         try:
@@ -366,7 +366,7 @@ class Locked:
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            if self._known is not None and self._known["size"] == self._log.size:
+            if self._known is not None and self._known.size == self._log.size:
                 self.state = self._known
                 self._log.is_whole = True  # as we left it
             else:
@@ -384,7 +384,7 @@ class Locked:
         self.wrote += data
         for event in events:
             model.apply(self.state, {**event, **stamp})
-        self.state["size"] = self._log.size
+        self.state.size = self._log.size
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -394,6 +394,6 @@ class Locked:
             self.store.wake_waiters(self.task_id)
 
 
-def open_states(states: Iterable[State]) -> list[State]:
+def open_states(states: Iterable[Task]) -> list[Task]:
     """Tasks that are queued or held by a run: what a supervisor has to look at."""
-    return [s for s in states if s["queued"] or s["stop"] or model.current_run(s)]
+    return [s for s in states if s.queued or s.stop or model.current_run(s)]

@@ -1,30 +1,78 @@
-"""What a task's state looks like: declared keys of plain dictionaries, for the type checker and the reader.
-
-They go to JSON as they are, and no light verb imports this: it would pay for `typing` when it starts.
-"""
+"""A task and its parts: what its log says, and what follows from that alone."""
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from overhand.record.values import Record
 
-Event = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Event = dict[str, Any]
+
+PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
 
 
-class Parent(TypedDict):
+class Parent(Record, frozen=True):
     """The recorded run that delegated a task."""
 
     task: str
     run: str
 
 
-class Check(TypedDict):
+class Check(Record, frozen=True):
     """A command that Overhand runs to verify a result."""
 
     name: str
     command: str
 
 
-class Run(TypedDict):
+class Amount(Record, frozen=True):
+    """Tokens and money; as a cap, 0 means that there is none in that measure."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+    @property
+    def is_cap(self) -> bool:
+        """Whether it limits anything."""
+        return bool(self.tokens or self.usd)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(tokens=self.tokens + other.tokens, usd=self.usd + other.usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        """What is left; never below nothing."""
+        return Amount(tokens=max(0, self.tokens - other.tokens), usd=max(0.0, self.usd - other.usd))
+
+    def portion(self, cap: Amount) -> float:
+        """Which part of the cap this is, in the measure that is closer to its end; 0 without a cap."""
+        by_tokens = self.tokens / cap.tokens if cap.tokens else 0.0
+        return max(by_tokens, self.usd / cap.usd if cap.usd else 0.0)
+
+    def rounded(self) -> Amount:
+        """Without the dust that adding floats leaves."""
+        return Amount(tokens=self.tokens, usd=round(self.usd, 6))
+
+
+class Usage(Record, frozen=True):
+    """What a run has used so far: its own latest report, or an estimate."""
+
+    input: int
+    output: int
+    usd: float
+    turns: int
+    context: int  # tokens of the latest turn
+    window: int  # what the model can hold; 0 if nobody said
+    estimated: bool
+
+    @property
+    def amount(self) -> Amount:
+        """The same as tokens and money."""
+        return Amount(tokens=self.input + self.output, usd=self.usd)
+
+
+class Run(Record):
     """One attempt at a task by one agent."""
 
     id: str
@@ -50,25 +98,28 @@ class Run(TypedDict):
     usage: Usage | None
     queued_at: str | None  # since when its task had waited for it
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its end is recorded."""
+        return self.state == "ended"
 
-class Usage(TypedDict):
-    """What a run has used so far: its own latest report, or an estimate."""
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has its verdict."""
+        return self.status is not None
 
-    input: int
-    output: int
-    usd: float
-    turns: int
-    context: int  # tokens of the latest turn
-    window: int  # what the model can hold; 0 if nobody said
-    estimated: bool
+    @property
+    def is_plan_run(self) -> bool:
+        """Whether it is the run of a plan, which has no process."""
+        return self.driver == PLAN
 
 
-class Question(TypedDict):
+class Question(Record):
     """What an agent asked; answered once."""
 
     seq: int
     stem: str  # of its files: NNN, unless an agent named them differently
-    question: str  # shortened; the whole of it is in ipc/NNN.question
+    text: str  # shortened; the whole of it is in ipc/NNN.question
     options: list[str]
     closed: bool  # only one of the options will do
     step: str
@@ -80,8 +131,13 @@ class Question(TypedDict):
     blob: str | None
     sha: str  # of the question's file, where an agent wrote it
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for its answer."""
+        return self.answered is None
 
-class Message(TypedDict):
+
+class Message(Record):
     """What a person sent to an agent; it is handed over once."""
 
     n: int
@@ -91,33 +147,26 @@ class Message(TypedDict):
     run: str | None  # the run that it was handed to; until then it is queued
 
 
-class Amount(TypedDict):
-    """Tokens and money."""
-
-    tokens: int
-    usd: float
-
-
-class Item(TypedDict, total=False):
+class Item(Record, frozen=True):
     """A tagged place whose approval made the task; paths are relative to the project."""
 
-    path: str
-    kind: str
-    stage: str  # what it was approved as: delegated or next; claimed, by somebody outside
-    was: str  # the stage it was approved from
-    digest: str  # of its line without tags
-    whole: str  # of an item of the Tags line: of its document without tags
-    line: str  # that line, shortened
-    how: str  # terminal, setting, typed, auto or outside
-    mode: str  # of its route: agent, interactive or external
-    rank: float  # its route's priority
-    weights: list[str]  # `#P1`, `#M`, as they stood on its line
-    again: str  # the ended task whose id stands in its span so far
-    origin: str  # where the inline tag stood that was promoted to a request
-    asked: str  # by whom
+    path: str = ""
+    kind: str = ""
+    stage: str = ""  # what it was approved as: delegated or next; claimed, by somebody outside
+    was: str = ""  # the stage it was approved from
+    digest: str = ""  # of its line without tags
+    whole: str = ""  # of an item of the Tags line: of its document without tags
+    line: str = ""  # that line, shortened
+    how: str = ""  # terminal, setting, typed, auto or outside
+    mode: str = ""  # of its route: agent, interactive or external
+    rank: float = 4.0  # its route's priority; without one it stands beside `implementation`
+    weights: tuple[str, ...] | list[str] = ()  # `#P1`, `#M`, as they stood on its line
+    again: str = ""  # the ended task whose id stands in its span so far
+    origin: str = ""  # where the inline tag stood that was promoted to a request
+    asked: str = ""  # by whom
 
 
-class Shown(TypedDict):
+class ShownTag(Record):
     """How the tag of a task's item was last written."""
 
     stage: str
@@ -127,60 +176,74 @@ class Shown(TypedDict):
     repairs: list[str]  # when it was put right after somebody else had changed it
 
 
-class State(TypedDict):
+class Task:
     """What a task's log says."""
 
-    task_id: str
-    handle: int | None
-    title: str
-    agent: str
-    kind: str | None
-    priority: str
-    parent: Parent | None
+    id: str
+    handle: int | None = None
+    title: str = ""
+    agent: str = ""
+    kind: str | None = None
+    priority: str = "P2"
+    parent: Parent | None = None
     path: list[str]
-    depth: int
-    created: str | None
-    level: str
-    timeout: float
-    contract: str | None
+    depth: int = 1
+    created: str | None = None
+    level: str = "work"
+    timeout: float = 0.0
+    contract: str | None = None
     checks: list[Check]
-    after: str | None
+    after: str | None = None
     settings: dict[str, Any]
-    model: str | None
-    budget: str | None
-    strict: bool
-    handoff: str | None
-    seal: str
-    cause: str | None  # the CONTROL line that made it
-    queued: bool
-    queued_at: str | None
+    model: str | None = None
+    budget: str | None = None
+    strict: bool = False
+    handoff: str | None = None
+    seal: str = ""
+    cause: str | None = None  # the CONTROL line that made it
+    queued: bool = False
+    queued_at: str | None = None
     runs: list[Run]
-    status: str | None
-    verified: str
-    summary: str
-    judged_run: str | None
-    judged: str | None
-    output: str | None
-    seen: bool
-    stop: str | None
-    repairs: int
+    status: str | None = None
+    verified: str = "none"
+    summary: str = ""
+    judged_run: str | None = None
+    judged: str | None = None
+    output: str | None = None
+    seen: bool = False
+    stop: str | None = None
+    repairs: int = 0
     notices: list[str]
     questions: list[Question]
     messages: list[Message]
-    resume: Event | None  # how the queued run is to go on from an earlier one
-    paused: Event | None  # the limit of its provider that it waits for, or that made another agent take over (`to`)
+    resume: Event | None = None  # how the queued run is to go on from an earlier one
+    paused: Event | None = None  # its provider's limit that it waits for, or that made another agent take over (`to`)
     checkpoints: list[Event]
     controls: list[Event]
     causes: dict[str, str]  # effects of output that were carried out: cause -> what
     limits: list[str]  # budget levels that were acted on
     reserved: dict[str, Amount]  # by child, what it and all below it may use of this task's budget in all its runs
     settled: dict[str, Amount]  # by child, what it had used of it when it last came to rest
-    node: str  # the node of the plan that it was made for; its parent is that plan
-    plan: int | None  # the handle of that plan
-    phase: str | None
+    node: str = ""  # the node of the plan that it was made for; its parent is that plan
+    plan: int | None = None  # the handle of that plan
+    phase: str | None = None
     phases: list[Event]
-    item: Item | None
-    tag: Shown | None
-    staged: Event | None  # the stage that a person, or somebody outside, gave its item
-    requeued: int  # how often it was queued again by itself since somebody last asked for it
-    size: int  # of the log, where it is known that nothing was appended since
+    item: Item | None = None
+    tag: ShownTag | None = None
+    staged: Event | None = None  # the stage that a person, or somebody outside, gave its item
+    requeued: int = 0  # how often it was queued again by itself since somebody last asked for it
+    size: int = -1  # of the log, where it is known that nothing was appended since
+
+    def __init__(self, id: str) -> None:
+        """A folder about which nothing is recorded yet."""
+        self.id = id
+        self.path = ["user"]
+        self.settings, self.causes, self.reserved, self.settled = {}, {}, {}, {}
+        self.checks, self.runs, self.notices, self.questions, self.messages = [], [], [], [], []
+        self.checkpoints, self.controls, self.limits, self.phases = [], [], [], []
+
+    def but(self, **fields: object) -> Task:
+        """The same task with other values in these fields; everything else is shared."""
+        copy = Task.__new__(Task)
+        copy.__dict__ = {**self.__dict__, **fields}
+        return copy

@@ -43,12 +43,12 @@ def run_all(
         place = f"{folder}/{number}"
         if not wanted():
             break
-        after, timed_out = run_one(check["command"], place, tree=tree, env=env, timeout=timeout)
-        base = next((fact.after for fact in before if fact.command == check["command"]), None)
+        after, timed_out = run_one(check.command, place, tree=tree, env=env, timeout=timeout)
+        base = next((fact.after for fact in before if fact.command == check.command), None)
         facts.append(
             CheckFact(
-                name=check["name"],
-                command=check["command"],
+                name=check.name,
+                command=check.command,
                 after=after,
                 before=base,
                 seconds=round(_seconds(place), 2),

@@ -24,7 +24,7 @@ from overhand.runs import checkpoints, prompt
 if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.record.store import Store
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
@@ -100,13 +100,13 @@ def hear(work: Actor, task_id: str, hearing: Hearing, *, last: bool = False) -> 
     return bool(commands)
 
 
-def drain(work: Actor, state: State) -> State:
+def drain(work: Actor, state: Task) -> Task:
     """Hear the whole stream of the run that has ended, before it is judged."""
-    ended = state["runs"][-1]
-    if ended["control"]:
-        place = work.store.run_folder(state["task_id"], ended["id"])
-        hear(work, state["task_id"], Hearing(ended["id"], f"{place}/stdout", driver=ended["driver"]), last=True)
-        return work.store.state(state["task_id"])
+    ended = state.runs[-1]
+    if ended.control:
+        place = work.store.run_folder(state.id, ended.id)
+        hear(work, state.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
+        return work.store.state(state.id)
     return state
 
 
@@ -114,7 +114,7 @@ def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
     state = work.store.state(task_id)
-    given = [event for event in state["controls"] if event.get("run") == run_id]
+    given = [event for event in state.controls if event.get("run") == run_id]
     if any(event.get("at") == cause for event in given):
         return
     event: Event = {"e": "control", "command": command.word, "arg": _plain(command.target, 120), "run": run_id}
@@ -144,7 +144,7 @@ def _plain(text: str, most: int) -> str:
 
 def _note(work: Actor, task_id: str, event: Event) -> None:
     with work.store.locked(task_id, work.by) as task:
-        if any(known.get("at") == event["at"] for known in task.state["controls"]):
+        if any(known.get("at") == event["at"] for known in task.state.controls):
             return
         task.append(event)
         if not event["ok"]:
@@ -156,23 +156,21 @@ def _note(work: Actor, task_id: str, event: Event) -> None:
                 task.append({"e": "notice", "text": event["error"]})
 
 
-def _pause(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _pause(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
     if record.has_unread(work.store, state):  # perhaps this very question, from before a crash: then it is the same
         files.take(work.store, state, work.by)
-    asked = record.ask(work.store, state["task_id"], run_id, work.by, text, via="pause", cause=cause)
-    return {"seq": asked["seq"]}
+    asked = record.ask(work.store, state.id, run_id, work.by, text, via="pause", cause=cause)
+    return {"seq": asked.seq}
 
 
-def _checkpoint(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _checkpoint(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
     reason = command.reason or command.paragraph
-    made = checkpoints.create(
-        work.store, state["task_id"], work.by, run=run_id, reason=reason, why="control", cause=cause
-    )
+    made = checkpoints.create(work.store, state.id, work.by, run=run_id, reason=reason, why="control", cause=cause)
     return {"checkpoint": made}
 
 
-def _escalate(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _escalate(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
     """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
 
     A checkpoint that cannot be saved keeps nobody from calling for a person.
@@ -185,17 +183,17 @@ def _escalate(work: Actor, state: State, run_id: str, command: Command, cause: s
         return {"error": _plain(f"Nothing was saved: {error}", 500)}
 
 
-def _resume(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _resume(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
     found = checkpoints.find(state, command.target)
-    text = checkpoints.text_of(work.store, state["task_id"], found)
-    seq = hand_over(work, state["task_id"], run_id, f"CONTROL: RESUME {found}", text, cause)
+    text = checkpoints.text_of(work.store, state.id, found)
+    seq = hand_over(work, state.id, run_id, f"CONTROL: RESUME {found}", text, cause)
     return {"checkpoint": found, "seq": seq}
 
 
-def _delegate(work: Actor, state: State, run_id: str, command: Command, cause: str) -> Event:
+def _delegate(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
     """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
     if (made := child_of(work.store, cause)) is not None:
-        return {"child": made["task_id"]}
+        return {"child": made.id}
     if escalation(state, run_id):
         raise Refused("The run had called for a person already.", "Delegate in its next run.")
     words, title = _words(command)
@@ -213,18 +211,18 @@ def _delegate(work: Actor, state: State, run_id: str, command: Command, cause: s
     return _told(done.stdout, done.returncode)
 
 
-def child_of(store: Store, cause: str) -> State | None:
+def child_of(store: Store, cause: str) -> Task | None:
     """The task that this CONTROL line has made already."""
-    return next((known for known in store.states() if known["cause"] == cause), None)
+    return next((known for known in store.states() if known.cause == cause), None)
 
 
 def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
     run = model.find_run(store.state(task_id), run_id)
-    if run is None or not run["control"]:
+    if run is None or not run.control:
         return False
     path = f"{store.run_folder(task_id, run_id)}/stdout"
-    heard = Hearing(run_id, path, driver=run["driver"]).heard(last=True)
+    heard = Hearing(run_id, path, driver=run.driver).heard(last=True)
     return any(command.offset == offset and command.word == "DELEGATE" for command in heard)
 
 
@@ -263,88 +261,88 @@ _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUM
 def hand_over(work: Actor, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
     """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
     with work.store.locked(task_id, work.by) as task:
-        if cause in task.state["causes"]:
-            return next((q["seq"] for q in reversed(task.state["questions"]) if q["question"] == title[:500]), 0)
+        if cause in task.state.causes:
+            return next((q.seq for q in reversed(task.state.questions) if q.text == title[:500]), 0)
         events = given(work.store, task.state, run_id, title, text, cause, via="control")
         task.append(*events)
-        question = task.state["questions"][-1]
+        question = task.state.questions[-1]
     record.deliver(work.store, task_id, question, text)
-    return int(question["seq"])
+    return int(question.seq)
 
 
-def given(store: Store, state: State, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+def given(store: Store, state: Task, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
     """Something handed to a run: asked and answered in one breath."""
-    seq = record.next_number(state, record.folder(store, state["task_id"]))
+    seq = record.next_number(state, record.folder(store, state.id))
     asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
-    return [{**asked, "cause": cause}, record.answered(store.folder(state["task_id"]), seq, text, via)]
+    return [{**asked, "cause": cause}, record.answered(store.folder(state.id), seq, text, via)]
 
 
-def pending(state: State, run_id: str) -> list[str]:
+def pending(state: Task, run_id: str) -> list[str]:
     """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
-    if not state["controls"]:
+    if not state.controls:
         return []
-    given = {event["child"] for event in state["controls"] if event.get("run") == run_id and event.get("child")}
-    return sorted(child for child in given if f"child:{child}" not in state["causes"])
+    given = {event["child"] for event in state.controls if event.get("run") == run_id and event.get("child")}
+    return sorted(child for child in given if f"child:{child}" not in state.causes)
 
 
-def owes_report(store: Store, child: State) -> bool:
+def owes_report(store: Store, child: Task) -> bool:
     """Whether this task was delegated by a CONTROL line, is judged, and its parent does not know yet."""
-    above = child["parent"]
-    if child["status"] is None or above is None or child["cause"] is None:
+    above = child.parent
+    if child.status is None or above is None or child.cause is None:
         return False
     try:
-        return f"child:{child['task_id']}" not in store.state(above["task"])["causes"]
+        return f"child:{child.id}" not in store.state(above.task).causes
     except NotFound:
         return False  # it was removed
 
 
-def report_to_parent(work: Actor, child: State) -> str | None:
+def report_to_parent(work: Actor, child: Task) -> str | None:
     """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on.
 
     The result and the next run are one write: a crash between them would leave a parent that waits for ever.
     """
-    above = child["parent"]
+    above = child.parent
     if above is None or not owes_report(work.store, child):
         return None
-    cause, parent_id = f"child:{child['task_id']}", above["task"]
-    output = work.store.relative(f"{work.store.folder(child['task_id'])}/OUTPUT.md")
-    text = f"{child['agent']}: {child['status']}. {child['summary']}"
-    text += f"\nIts OUTPUT.md: {output}" if child["output"] else ""
-    title = f"CONTROL: DELEGATE {child['agent']}: {child['title']}"
+    cause, parent_id = f"child:{child.id}", above.task
+    output = work.store.relative(f"{work.store.folder(child.id)}/OUTPUT.md")
+    text = f"{child.agent}: {child.status}. {child.summary}"
+    text += f"\nIts OUTPUT.md: {output}" if child.output else ""
+    title = f"CONTROL: DELEGATE {child.agent}: {child.title}"
     with work.store.locked(parent_id, work.by) as task:
-        if cause in task.state["causes"]:
+        if cause in task.state.causes:
             return None
-        results = given(work.store, task.state, above["run"], title, text, cause, via="child")
-        going_on = _next_run(work.store, task.state, above["run"], results)
+        results = given(work.store, task.state, above.run, title, text, cause, via="child")
+        going_on = _next_run(work.store, task.state, above.run, results)
         task.append(*results, *going_on)
-        question = task.state["questions"][-1]
+        question = task.state.questions[-1]
     record.deliver(work.store, parent_id, question, text)
     return parent_id if any(event["e"] == "accepted" for event in going_on) else None
 
 
-def _next_run(store: Store, state: State, run_id: str, given: list[Event]) -> list[Event]:
+def _next_run(store: Store, state: Task, run_id: str, given: list[Event]) -> list[Event]:
     """What the last of its results starts, if the run ended to wait for them."""
     after = deepcopy(state)
     for event in given:
         model.apply(after, event)
-    newest = bool(after["runs"]) and after["runs"][-1]["id"] == run_id
-    if not newest or after["status"] != "blocked" or pending(after, run_id) or escalation(after, run_id):
+    newest = bool(after.runs) and after.runs[-1].id == run_id
+    if not newest or after.status != "blocked" or pending(after, run_id) or escalation(after, run_id):
         return []
     return onwards(store, after, run_id)
 
 
-def onwards(store: Store, state: State, run_id: str) -> list[Event]:
+def onwards(store: Store, state: Task, run_id: str) -> list[Event]:
     """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
     if not record.is_due(store, state):
         return []
-    rounds = {event.get("run") for event in state["controls"] if event.get("child")}
-    by_itself = all(q["via"] in ("child", "control") for q in state["questions"] if q["run"] == run_id)
+    rounds = {event.get("run") for event in state.controls if event.get("child")}
+    by_itself = all(q.via in ("child", "control") for q in state.questions if q.run == run_id)
     if by_itself and len(rounds) >= _ROUNDS:
         return [{"e": "notice", "text": f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides."}]
     return [record.go_on(state)]
 
 
-def escalation(state: State, run_id: str) -> str:
+def escalation(state: Task, run_id: str) -> str:
     """Why this run called for a person; nothing if it did not."""
-    called = model.escalation(state, run_id) if state["controls"] else None
+    called = model.escalation(state, run_id) if state.controls else None
     return str(called.get("reason") or "no reason given") if called is not None else ""

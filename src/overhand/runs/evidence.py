@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from overhand.agents.stream import Heard
     from overhand.documents.output import Output
     from overhand.documents.returns import Return
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
     from overhand.runs.judge import Fact
 
 _STDOUT_TAIL = 1_000_000
@@ -45,7 +45,7 @@ class Returned:
 
 
 def collect(
-    state: State, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
+    state: Task, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
 ) -> Returned:
     """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
     return as_it_stands(place, spec, given, heard, _take_top_level(state, task_folder, place))
@@ -82,12 +82,12 @@ def as_it_stands(
     return Returned(first.source, value, first.output, tuple(problems), whole, first.raw, facts, unverified)
 
 
-def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]:
+def _take_top_level(state: Task, task_folder: str, place: str) -> list[Problem]:
     """An OUTPUT.md in the task's own folder is this run's if every earlier run is known to be dead."""
     top = f"{task_folder}/OUTPUT.md"
     if not is_there(top):
         return []
-    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run['id']}") for run in state["runs"][:-1])
+    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run.id}") for run in state.runs[:-1])
     if earlier_dead and not os.path.lexists(f"{place}/OUTPUT.md"):
         os.rename(top, f"{place}/OUTPUT.md")
         return []
@@ -101,9 +101,9 @@ def _take_top_level(state: State, task_folder: str, place: str) -> list[Problem]
 
 def _is_dead(run: Run, place: str) -> bool:
     """Whether nobody of an earlier run is left; a shim that has told how its agent ended writes nothing more."""
-    if run["state"] != "ended" or run["leftovers"]:
+    if run.state != "ended" or run.leftovers:
         return False
-    was_seen = run["exit"] is not None and run["pidns"] in ("", machine.pid_namespace())  # and whom it left, too
+    was_seen = run.exit is not None and run.pidns in ("", machine.pid_namespace())  # and whom it left, too
     return was_seen or not detached.lives(place)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from overhand.policy.actor import Actor
     from overhand.record.store import Store
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
     from overhand.runs.evidence import Returned
 
 MAX_REPAIRS = 2
@@ -37,17 +37,15 @@ _COARSE = 2.0  # seconds that the times of files may be behind
 _OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebody who may write can mend
 
 
-def finish(
-    work: Actor, task_id: str, *, patient: bool = False, told: Callable[[State], None] = lambda _: None
-) -> State:
+def finish(work: Actor, task_id: str, *, patient: bool = False, told: Callable[[Task], None] = lambda _: None) -> Task:
     """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient.
 
     `told` hears of a verdict of ours while the task is locked: before anybody can have the tag of an item show it. Of
     somebody else's it hears when we find it.
     """
-    ours: list[State] = []
+    ours: list[Task] = []
 
-    def tell(judged: State) -> None:
+    def tell(judged: Task) -> None:
         ours.append(judged)
         told(judged)
 
@@ -63,13 +61,13 @@ def finish(
     return state
 
 
-def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[State], None]) -> State:
+def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
     state = work.store.state(task_id)
     ended = unjudged(state)
     if ended is None:
         return state
     state = control.drain(work, files.take(work.store, state, work.by, last=True)[0])
-    place = work.store.run_folder(task_id, ended["id"])
+    place = work.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
         state = work.store.state(task_id)
         if not mine or unjudged(state) is None:
@@ -84,7 +82,7 @@ def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[State], No
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
         if _wants_repair(state, verdict, spec) and not record.has_leftovers(work.store, state):
-            return _send_back(work, task_id, ended["id"], place, verdict)
+            return _send_back(work, task_id, ended.id, place, verdict)
         if verdict.status == "needs-input" == verdict.claimed and not _asked_by(state, ended):
             case = _ask_for_it(case, verdict)
         _, event = result.put_documents(case, verdict)
@@ -104,17 +102,17 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     said = case.returned.output.for_primary if case.returned.output else ""
     said = said or (case.returned.value.next_steps if case.returned.value else "")
     text = "\n\n".join(dict.fromkeys(part for part in (verdict.summary, said) if part))  # either may hold it
-    task_id = case.state["task_id"]
-    record.ask(case.work.store, task_id, case.ended["id"], case.work.by, text, via="return")
+    task_id = case.state.id
+    record.ask(case.work.store, task_id, case.ended.id, case.work.by, text, via="return")
     return replace(case, state=case.work.store.state(task_id))
 
 
-def _asked_by(state: State, ended: Run) -> bool:
+def _asked_by(state: Task, ended: Run) -> bool:
     """Whether something is open already, or this very return was asked before a crash."""
-    return any(q["answered"] is None or (q["via"] == "return" and q["run"] == ended["id"]) for q in state["questions"])
+    return any(q.answered is None or (q.via == "return" and q.run == ended.id) for q in state.questions)
 
 
-def _going_on(store: Store, state: State, judged: Event, ended: Run) -> list[Event]:
+def _going_on(store: Store, state: Task, judged: Event, ended: Run) -> list[Event]:
     """What the run waited for may have been answered while it was being ended: then it goes on at once.
 
     Both events are one write; a crash between them would leave an answered task that nobody goes on with.
@@ -122,43 +120,42 @@ def _going_on(store: Store, state: State, judged: Event, ended: Run) -> list[Eve
     if record.has_leftovers(store, state):
         return []  # nothing is started beside them
     if _was_sent_something(state, judged, ended):
-        return [{"e": "accepted", "resume": {"run": ended["id"], "why": "a message"}}]
+        return [{"e": "accepted", "resume": {"run": ended.id, "why": "a message"}}]
     if not _waited(state, ended):
         return spending.hand_over(state, ended, judged["status"])
-    if control.escalation(state, ended["id"]) or (judged["claimed"] and not _came_late(state, ended)):
+    if control.escalation(state, ended.id) or (judged["claimed"] and not _came_late(state, ended)):
         return []  # it wants a person; or it had its answer in time and said how far it got with it
     after = deepcopy(state)
     model.apply(after, judged)
-    return control.onwards(store, after, ended["id"])
+    return control.onwards(store, after, ended.id)
 
 
-def _was_sent_something(state: State, judged: Event, ended: Run) -> bool:
+def _was_sent_something(state: Task, judged: Event, ended: Run) -> bool:
     """Whether a message came while it was at work; a task that is stopped, spent or waits for an answer keeps it."""
-    if not model.pending_messages(state) or model.open_questions(state) or ended["attached"]:
+    if not model.pending_messages(state) or model.open_questions(state) or ended.attached:
         return False
-    return judged["status"] != "cancelled" and ended["cause"] != "budget"
+    return judged["status"] != "cancelled" and ended.cause != "budget"
 
 
-def _waited(state: State, ended: Run) -> bool:
+def _waited(state: Task, ended: Run) -> bool:
     """Whether it ended because, or while, it waited for an answer that has come since, or that ends its turn."""
-    if not state["questions"]:
-        return ended["cause"] == "answer-timeout"
-    turns = any(q["run"] == ended["id"] and q["via"] in ("pause", "child") for q in state["questions"])
+    if not state.questions:
+        return ended.cause == "answer-timeout"
+    turns = any(q.run == ended.id and q.via in ("pause", "child") for q in state.questions)
     return turns or _came_late(state, ended)
 
 
-def _came_late(state: State, ended: Run) -> bool:
+def _came_late(state: Task, ended: Run) -> bool:
     """Whether it was ended for want of an answer, or one came after its end; what it asked to read again is none."""
-    return ended["cause"] == "answer-timeout" or any(
-        q["run"] == ended["id"] and q["via"] != "control" and (q["answered"] or "") >= (ended["ended"] or "")
-        for q in state["questions"]
+    return ended.cause == "answer-timeout" or any(
+        q.run == ended.id and q.via != "control" and (q.answered or "") >= (ended.ended or "") for q in state.questions
     )
 
 
-def unjudged(state: State) -> Run | None:
+def unjudged(state: Task) -> Run | None:
     """The run that has ended and waits for its verdict."""
     current = model.current_run(state)
-    return current if current and current["state"] == "ended" else None
+    return current if current and current.state == "ended" else None
 
 
 @contextmanager
@@ -179,7 +176,7 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
 
 def gather(
     work: Actor,
-    state: State,
+    state: Task,
     ended: Run,
     place: str,
     spec: dict[str, Any],
@@ -187,14 +184,14 @@ def gather(
     given: object = None,
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
-    folder = work.store.folder(state["task_id"])
-    heard = sessions.heard(place, ended["driver"])
+    folder = work.store.folder(state.id)
+    heard = sessions.heard(place, ended.driver)
     returned = evidence.collect(state, folder, place, spec, given, heard)
     root = work.store.root
     promised = handoffs.promises_files(handoff)
     baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
     changed, alone = _changes(work, state, ended, place) if spec.get("tree", True) else (None, True)
-    wants_checks = ended["cause"] != "cancelled" and bool(state["checks"])
+    wants_checks = ended.cause != "cancelled" and bool(state.checks)
     problems = list(returned.problems)
     if wants_checks and not trust.sealed(state):
         wants_checks = False
@@ -204,8 +201,8 @@ def gather(
         source=returned.source,
         problems=tuple(problems),
         complete_form=returned.complete_form,
-        cause=ended["cause"] or "exit",
-        exit=ended["exit"],
+        cause=ended.cause or "exit",
+        exit=ended.exit,
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
@@ -219,53 +216,53 @@ def gather(
         denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
         open_questions=len(model.open_questions(state)),
         paused=_waited(state, ended),
-        escalated=control.escalation(state, ended["id"]),
-        delegated=len(control.pending(state, ended["id"])),
+        escalated=control.escalation(state, ended.id),
+        delegated=len(control.pending(state, ended.id)),
         changed=tuple(changed or ()) if alone else (),
-        read_only=state["level"] == "read",
-        strict=state["strict"],
+        read_only=state.level == "read",
+        strict=state.strict,
     )
     look_at = {
         "changed": changed,
         "alone": alone,
         "sensitive": worktree.sensitive(changed or ()),
-        "leftovers": ended["leftovers"],
+        "leftovers": ended.leftovers,
     }
     return Case(work, state, ended, place, returned, found, look_at)
 
 
-def checks_after(work: Actor, state: State, folder: str) -> list[CheckFact]:
+def checks_after(work: Actor, state: Task, folder: str) -> list[CheckFact]:
     """The checks on the result, beside what they said on the base."""
-    base = f"{work.store.folder(state['task_id'])}/checks/before"
+    base = f"{work.store.folder(state.id)}/checks/before"
     before = prepare.run_checks(work, state, base) if os.path.isdir(base) else []
     return prepare.run_checks(work, state, folder, before)
 
 
-def _changes(work: Actor, state: State, ended: Run, place: str) -> tuple[list[str] | None, bool]:
+def _changes(work: Actor, state: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
     """Files that changed since the run began, or the one that it repairs, and whether nobody else was at work then."""
     first = ended
-    for earlier in reversed([run_ for run_ in state["runs"] if run_["id"] != ended["id"]]):
-        if earlier["status"] != "repair":
+    for earlier in reversed([run_ for run_ in state.runs if run_.id != ended.id]):
+        if earlier.status != "repair":
             break
-        first, place = earlier, work.store.run_folder(state["task_id"], earlier["id"])
+        first, place = earlier, work.store.run_folder(state.id, earlier.id)
     before = _json(f"{place}/tree.json")
     if before is None:
         return None, True
     changed = worktree.changed_between(work.store.root, before, worktree.snapshot(work.store.root))
     if not changed:
         return changed, True  # whoever else was at work: there is nothing that it could be taken for
-    began = machine.epoch(first["created"])
-    others = [s for s in work.store.at_work(began - _COARSE) if s["task_id"] != state["task_id"]]
-    alone = not any(_was_live_since(other, began, ended["ended"]) for other in others)
+    began = machine.epoch(first.created)
+    others = [s for s in work.store.at_work(began - _COARSE) if s.id != state.id]
+    alone = not any(_was_live_since(other, began, ended.ended) for other in others)
     return changed, alone
 
 
-def _was_live_since(state: State, began: float, ended: str | None) -> bool:
+def _was_live_since(state: Task, began: float, ended: str | None) -> bool:
     """Whether one of its runs overlapped the time from `began` to `ended`."""
     until = machine.epoch(ended) or float("inf")
     return any(
-        machine.epoch(run_["created"]) < until and (run_["ended"] is None or machine.epoch(run_["ended"]) > began)
-        for run_ in state["runs"]
+        machine.epoch(run_.created) < until and (run_.ended is None or machine.epoch(run_.ended) > began)
+        for run_ in state.runs
     )
 
 
@@ -288,16 +285,16 @@ def _met_limit(case: Case, verdict: Verdict) -> bool:
     return short and case.found.final == "rate-limit" and case.found.cause in ("exit", "killed")
 
 
-def _wait_for_provider(case: Case) -> State:
+def _wait_for_provider(case: Case) -> Task:
     """The task is queued again, without a verdict: it goes on after the reset, or another agent takes over now."""
-    work, task_id = case.work, case.state["task_id"]
-    heard = sessions.heard(case.place, case.ended["driver"])
+    work, task_id = case.work, case.state.id
+    heard = sessions.heard(case.place, case.ended.driver)
     if heard is None:
         return case.state
     event = quota.met(work.store, case.state, case.ended, heard)
     if other := quota.stand_in(work.store, case.state, work.config_of(case.state)):
         event = {**event, "agent": other, quota.LIMIT: {**event[quota.LIMIT], "to": other}}
-    paused = quota.say(case.ended["driver"], quota.Pause(event[quota.LIMIT]["until"]))
+    paused = quota.say(case.ended.driver, quota.Pause(event[quota.LIMIT]["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
     with work.store.locked(task_id, work.by) as task:
         if unjudged(task.state):
@@ -307,16 +304,16 @@ def _wait_for_provider(case: Case) -> State:
 
 def _by_hand(run: Run) -> bool:
     """Whether a person had it on a terminal; what else is attached is a function in a Python process."""
-    return run["attached"] and translator(run["driver"]) is not None
+    return run.attached and translator(run.driver) is not None
 
 
-def _wants_repair(state: State, verdict: Verdict, spec: dict[str, Any]) -> bool:
+def _wants_repair(state: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = model.current_run(state)
-    if not (verdict.errors and current and current["cause"] in ("exit", "killed")):
+    if not (verdict.errors and current and current.cause in ("exit", "killed")):
         return False
     if _by_hand(current):
         return False
-    if state["repairs"] >= MAX_REPAIRS or not can_be_mended(verdict, spec):
+    if state.repairs >= MAX_REPAIRS or not can_be_mended(verdict, spec):
         return False
     return bool(spec.get("agent", {}).get("reruns"))
 
@@ -331,7 +328,7 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
     return spec.get("level") != "read" or not all(p.code.startswith(_OF_WRITERS) for p in verdict.errors)
 
 
-def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> State:
+def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> Task:
     write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
     with work.store.locked(task_id, work.by) as task:
         if unjudged(task.state):

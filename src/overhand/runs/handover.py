@@ -23,7 +23,7 @@ from overhand.system.files import random_text, read_file, write_file
 if TYPE_CHECKING:
     from overhand.documents.markdown import Part
     from overhand.record.store import Store
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
     from overhand.runs.judge import Verdict
     from overhand.runs.steps import Item
 
@@ -38,7 +38,7 @@ _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 class Handover:
     """Where a task stood when a run ended short; rendered as a quick handoff and as CONTEXT.md."""
 
-    state: State
+    state: Task
     run: Run
     verdict: Verdict
     plan: list[Item]
@@ -48,12 +48,12 @@ class Handover:
         left = [item.text for item in self.plan if item.marker != "x"]
         told = f"{len(self.plan) - len(left)}/{len(self.plan)} steps · " if self.plan else ""
         gotchas = [p.message for p in self.verdict.errors[:5]]
-        if alive := self.run["leftovers"]:
+        if alive := self.run.leftovers:
             gotchas.append(f"Processes of this run were still alive: {', '.join(map(str, alive[:10]))}.")
         return quick.Quick(
-            session=self.run["id"],
-            status=f"{told}ended by {self.run['cause']}, judged {self.verdict.status}",
-            next=left[0] if left else f"HANDOFF.md of task {self.state['task_id']}",
+            session=self.run.id,
+            status=f"{told}ended by {self.run.cause}, judged {self.verdict.status}",
+            next=left[0] if left else f"HANDOFF.md of task {self.state.id}",
             text=self.verdict.summary,
             state=marked(self.plan),
             gotchas=tuple(gotchas),
@@ -61,19 +61,18 @@ class Handover:
 
     def context(self, store: Store, handoff: str) -> contexts.Context:
         """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
-        task_id, run = self.state["task_id"], self.run
-        tail = tail_of(f"{store.run_folder(task_id, run['id'])}/stdout")
+        task_id, run = self.state.id, self.run
+        tail = tail_of(f"{store.run_folder(task_id, run.id)}/stdout")
         asked = [
-            f"- Question {q['seq']} is open: {record.text_of(store, task_id, q)}"
-            for q in model.open_questions(self.state)
+            f"- Question {q.seq} is open: {record.text_of(store, task_id, q)}" for q in model.open_questions(self.state)
         ]
         errors = [f"- {p.message}" for p in self.verdict.errors[:_MANY]]
         return contexts.Context(
             task_id=task_id,
             dumped=machine.now(),
-            reason=run["cause"] or "exit",
+            reason=run.cause or "exit",
             progress=self._progress(),
-            state=f"Run {run['id']} by {run['agent']} ended ({run['cause']}), judged {self.verdict.status}."
+            state=f"Run {run.id} by {run.agent} ended ({run.cause}), judged {self.verdict.status}."
             + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
             blocking="\n".join(asked + errors) or self.verdict.summary,
             resume=self._how_to_resume(),
@@ -88,10 +87,10 @@ class Handover:
         return "\n".join(lines + [f"- [{item.marker}] {item.text}" for item in self.plan[:50]])
 
     def _how_to_resume(self) -> str:
-        handle = self.state["handle"] or self.state["task_id"]
+        handle = self.state.handle or self.state.id
         stopped = f"It was stopped by a person. To go on after all: overhand resume {handle}"
         if still_open := model.open_questions(self.state):
-            answers = [f"overhand answer {handle} {q['seq']} TEXT" for q in still_open]
+            answers = [f"overhand answer {handle} {q.seq} TEXT" for q in still_open]
             after = "The next run starts by itself, from the first open step."
             # an answer alone does not undo a person's stop
             after = stopped if self.verdict.status == "cancelled" else after
@@ -117,16 +116,16 @@ def marked(plan: list[Item]) -> tuple[str, ...]:
 # leaving
 
 
-def leave(store: Store, state: State, ended: Run, verdict: Verdict) -> str:
+def leave(store: Store, state: Task, ended: Run, verdict: Verdict) -> str:
     """Write the run's handoff.md and return the text of CONTEXT.md; what the agent wrote itself comes first."""
-    found = Handover(state, ended, verdict, plan_of(store, state["task_id"]))
-    place = store.run_folder(state["task_id"], ended["id"])
+    found = Handover(state, ended, verdict, plan_of(store, state.id))
+    place = store.run_folder(state.id, ended.id)
     handoff = _own_handoff(f"{place}/handoff.md")
     if handoff is None:
         made = found.quick()
         write_file(f"{place}/handoff.md", _signed(quick.render_quick(made)))
         handoff = quick.quick_text(made)
-    for folder in (place, store.folder(state["task_id"])):
+    for folder in (place, store.folder(state.id)):
         kept = read_file(f"{folder}/CONTEXT.md")
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
             return decode(kept)[0]
@@ -169,35 +168,35 @@ def tail_of(path: str, size: int = 1500) -> str:
 # going on
 
 
-def write_previous(store: Store, state: State) -> None:
+def write_previous(store: Store, state: Task) -> None:
     """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
-    if state["resume"] is None or not state["runs"]:
+    if state.resume is None or not state.runs:
         return
-    path = f"{store.folder(state['task_id'])}/HANDOFF.md"
+    path = f"{store.folder(state.id)}/HANDOFF.md"
     body = previous(store, state)
     edit(path, lambda raw: _section(raw, body))
     edit(path, _reopened)
 
 
-def previous(store: Store, state: State) -> str:
+def previous(store: Store, state: Task) -> str:
     """What is known from earlier runs, for the next worker."""
-    how = state["resume"] or {}
-    last = next((run for run in state["runs"] if run["id"] == how.get("run")), state["runs"][-1])
-    place = store.run_folder(state["task_id"], last["id"])
-    ended = f"Run {last['id']} by {last['agent']} ended ({last['cause']})"
-    how_it_went = "at its provider's limit" if last["status"] == "limit" else f"judged {last['status']}"
+    how = state.resume or {}
+    last = next((run for run in state.runs if run.id == how.get("run")), state.runs[-1])
+    place = store.run_folder(state.id, last.id)
+    ended = f"Run {last.id} by {last.agent} ended ({last.cause})"
+    how_it_went = "at its provider's limit" if last.status == "limit" else f"judged {last.status}"
     parts = [f"{ended}, {how_it_went}. Steps marked `[x]` are done; go on with the first that is not."]
     if how.get("problem"):
         parts.append(f"**What was wrong with it:** {how['problem']}")
     if how.get("note"):
         parts.append(f"**From the person:** {how['note']}")
-    if sent := [f"- {messages.whole(store, state['task_id'], one)}" for one in state["messages"] if one["run"]]:
+    if sent := [f"- {messages.whole(store, state.id, one)}" for one in state.messages if one.run]:
         parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
     if answers := [
-        f"- Question {q['seq']}: {record.text_of(store, state['task_id'], q)}\n"
-        f"  **Answer:** {record.whole_answer(store, state['task_id'], q)}"
-        for q in state["questions"]
-        if q["answered"] is not None
+        f"- Question {q.seq}: {record.text_of(store, state.id, q)}\n"
+        f"  **Answer:** {record.whole_answer(store, state.id, q)}"
+        for q in state.questions
+        if q.answered is not None
     ]:
         parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
     if how.get("from"):
@@ -206,8 +205,8 @@ def previous(store: Store, state: State) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _checkpoint(store: Store, state: State, name: str) -> str:
-    raw = read_file(f"{store.folder(state['task_id'])}/checkpoints/{name}.md")
+def _checkpoint(store: Store, state: Task, name: str) -> str:
+    raw = read_file(f"{store.folder(state.id)}/checkpoints/{name}.md")
     if raw is None:
         return ""
     return f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST)
@@ -276,7 +275,7 @@ def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
     return None if new == raw else (0, len(raw), new)
 
 
-def is_resumable(state: State) -> bool:
+def is_resumable(state: Task) -> bool:
     """Whether a task ended short and nobody is at it."""
-    short = state["status"] in ("partial", "blocked", "needs-input", "failed", "cancelled")
-    return short and not state["queued"] and model.current_run(state) is None and bool(state["runs"])
+    short = state.status in ("partial", "blocked", "needs-input", "failed", "cancelled")
+    return short and not state.queued and model.current_run(state) is None and bool(state.runs)

@@ -12,7 +12,7 @@ from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
-    from overhand.record.task import Event, Message, State
+    from overhand.record.task import Event, Message, Task
 
 _LONG = 1500  # characters; what is longer is kept in a file
 _ROOM = 3500
@@ -28,31 +28,31 @@ def event(task_folder: str, text: str) -> Event:
 
 def whole(store: Store, task_id: str, message: Message) -> str:
     """The message as it was sent, however long."""
-    if message["blob"]:
-        raw = read_file(f"{store.folder(task_id)}/files/{message['blob']}")
+    if message.blob:
+        raw = read_file(f"{store.folder(task_id)}/files/{message.blob}")
         if raw is not None:
             return raw.decode("utf-8", "replace")
-    return message["text"]
+    return message.text
 
 
-def of_run(store: Store, state: State, run_id: str) -> list[str]:
+def of_run(store: Store, state: Task, run_id: str) -> list[str]:
     """What this run is given with its prompt."""
-    return [whole(store, state["task_id"], one) for one in state["messages"] if one["run"] == run_id]
+    return [whole(store, state.id, one) for one in state.messages if one.run == run_id]
 
 
-def shown(store: Store, state: State) -> list[dict[str, Any]]:
+def shown(store: Store, state: Task) -> list[dict[str, Any]]:
     """Each message and how far it came: queued, delivered (a run has it), read (that run has said something since)."""
     return [
-        {"n": one["n"], "text": one["text"], "sent": one["sent"], "run": one["run"], "state": _came(store, state, one)}
-        for one in state["messages"]
+        {"n": one.n, "text": one.text, "sent": one.sent, "run": one.run, "state": _came(store, state, one)}
+        for one in state.messages
     ]
 
 
-def _came(store: Store, state: State, message: Message) -> str:
-    if message["run"] is None:
+def _came(store: Store, state: Task, message: Message) -> str:
+    if message.run is None:
         return "queued"
-    run = next((run for run in state["runs"] if run["id"] == message["run"]), None)
-    if run is None or run["created"] < message["sent"]:  # it was at work already: nobody can say
+    run = next((run for run in state.runs if run.id == message.run), None)
+    if run is None or run.created < message.sent:  # it was at work already: nobody can say
         return "delivered"
-    heard = sessions.heard(store.run_folder(state["task_id"], run["id"]), run["driver"])
+    heard = sessions.heard(store.run_folder(state.id, run.id), run.driver)
     return "read" if heard is not None and (heard.text or heard.tools) else "delivered"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from overhand.documents.handoff import Handoff
     from overhand.policy.actor import Actor
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Amount, Run, State
+    from overhand.record.task import Amount, Run, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class Prepared:
     allowance: Amount | None = None  # what it may use
 
 
-def prepare(work: Actor, state: State) -> Prepared:
+def prepare(work: Actor, state: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
     trust.require_seal(state)
-    agent = files.find(work.store.root, state["agent"], work.config_of(state))
+    agent = files.find(work.store.root, state.agent, work.config_of(state))
     trust.require(work.store.root, agent.trusted_with)
     handover.write_previous(work.store, state)
-    text, handoff = read_handoff(work.store, state["task_id"])
+    text, handoff = read_handoff(work.store, state.id)
     take_baseline(work.store, state, handoff)
-    if state["checks"] and not state["runs"]:
-        folder = f"{work.store.folder(state['task_id'])}/checks/before"
+    if state.checks and not state.runs:
+        folder = f"{work.store.folder(state.id)}/checks/before"
         run_checks(work, state, folder)
     return Prepared(agent, handoff, text, worktree.snapshot(work.store.root))
 
@@ -61,32 +61,32 @@ def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
     return text, handoffs.parse(text)
 
 
-def take_baseline(store: Store, state: State, handoff: Handoff) -> None:
+def take_baseline(store: Store, state: Task, handoff: Handoff) -> None:
     """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
     if not handoffs.promises_files(handoff):
         return
-    path = f"{store.folder(state['task_id'])}/baseline.json"
+    path = f"{store.folder(state.id)}/baseline.json"
     if not os.path.exists(path):
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
-def run_checks(work: Actor, state: State, folder: str, before: list[Any] | None = None) -> list[Any]:
+def run_checks(work: Actor, state: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
     """The task's checks in the tree, with the evidence in `folder`."""
     return checks.run_all(
-        state["checks"],
+        state.checks,
         folder,
         tree=work.store.root,
         env=work.env,
         timeout=work.config_of(state).check_timeout,
         before=before or [],
-        wanted=lambda: not is_unwanted(work.store, state["task_id"]),
+        wanted=lambda: not is_unwanted(work.store, state.id),
     )
 
 
 def is_unwanted(store: Store, task_id: str) -> bool:
     """Whether a person has stopped the task meanwhile."""
     now = store.state(task_id)
-    return now["stop"] is not None or now["status"] == "cancelled"
+    return now.stop is not None or now.status == "cancelled"
 
 
 def lay_out(work: Actor, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
@@ -108,7 +108,7 @@ def lay_out(work: Actor, task: Locked, run_id: str, prepared: Prepared) -> tuple
             place,
             problems,
             prepared.allowance,
-            again=bool(native) and bool(state["runs"][:-1]),
+            again=bool(native) and bool(state.runs[:-1]),
             messages=messages.of_run(store, state, run_id),
         ),
         workspace=task.folder,
@@ -117,8 +117,8 @@ def lay_out(work: Actor, task: Locked, run_id: str, prepared: Prepared) -> tuple
         project=store.root,
         place=place,
         run=run_id,
-        level=min(state["level"], prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
-        model=state["model"] or str(prepared.agent.options.get("model", "")),
+        level=min(state.level, prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
+        model=state.model or str(prepared.agent.options.get("model", "")),
         session=native,
         mcp=own_server(prepared.agent),
         allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
@@ -128,9 +128,9 @@ def lay_out(work: Actor, task: Locked, run_id: str, prepared: Prepared) -> tuple
     write_new(f"{place}/prompt.md", job.prompt)
     write_new(f"{place}/context.json", dumps(prompt.context(state, run_id)))
     if prepared.tree is not None:
-        own = [state["tag"]["path"]] if state["tag"] else []
+        own = [state.tag.path] if state.tag else []
         write_new(f"{place}/tree.json", dumps(worktree.with_own(store.root, prepared.tree, own)))
-    contract = state["contract"]
+    contract = state.contract
     if contract and contract.endswith(".json"):
         write_new(f"{place}/contract.json", read_file(f"{task.folder}/contract.json") or b"{}")
     spec = _spec(work, task, run_id, prepared, job)
@@ -153,11 +153,11 @@ def _spec(work: Actor, task: Locked, run_id: str, prepared: Prepared, job: Job) 
             "reruns": prepared.agent.reruns,
             "compacts": prepared.agent.compacts,
         },
-        "contract": state["contract"],
+        "contract": state.contract,
         "tree": prepared.tree is not None,
         "level": job.level,
         **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
-        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state["timeout"], 3)},
+        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state.timeout, 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
         "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
@@ -166,19 +166,19 @@ def _spec(work: Actor, task: Locked, run_id: str, prepared: Prepared, job: Job) 
     }
 
 
-def _problems_to_repair(store: Store, state: State) -> list[dict[str, Any]]:
+def _problems_to_repair(store: Store, state: Task) -> list[dict[str, Any]]:
     """What was wrong with the last return, if this run is to mend it."""
-    repaired = [run for run in state["runs"] if run["status"] == "repair"]
+    repaired = [run for run in state.runs if run.status == "repair"]
     if not repaired:
         return []
-    raw = read_file(f"{store.run_folder(state['task_id'], repaired[-1]['id'])}/problems.json")
+    raw = read_file(f"{store.run_folder(state.id, repaired[-1].id)}/problems.json")
     return list(json.loads(raw)) if raw else []
 
 
 def archive(task: Locked, earlier: list[Run] | None = None) -> None:
     """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
-    runs = task.state["runs"][:-1] if earlier is None else earlier
-    target = f"{task.folder}/runs/{runs[-1]['id']}" if runs else task.folder
+    runs = task.state.runs[:-1] if earlier is None else earlier
+    target = f"{task.folder}/runs/{runs[-1].id}" if runs else task.folder
     for name, kept_as in (
         ("result.json", "judged.json"),  # first: whoever finds it here finds what it vouches for
         ("OUTPUT.md", "OUTPUT.md"),

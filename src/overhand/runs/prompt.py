@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from overhand.agents import Agent
     from overhand.record.store import Store
-    from overhand.record.task import Amount, State
+    from overhand.record.task import Amount, Task
 
 MARKER = "OVERHAND_RUN"  # in the environment of everything a run starts
 INPUTS = "inputs.json"  # in the folder of a plan's node: what it is given, with the types that it had
@@ -27,7 +27,7 @@ _LEVELS = {
 def compose(
     agent: Agent,
     handoff: str,
-    state: State,
+    state: Task,
     place: str,
     problems: list[dict[str, Any]],
     allowance: Amount | None = None,
@@ -56,8 +56,8 @@ def _go_on(handoff: str) -> str:
     )
 
 
-def _ground(agent: Agent, state: State, place: str, has_plan: bool) -> str:
-    lines = ["## Ground rules", f"- {_LEVELS[state['level']]}"]
+def _ground(agent: Agent, state: Task, place: str, has_plan: bool) -> str:
+    lines = ["## Ground rules", f"- {_LEVELS[state.level]}"]
     lines.append(
         '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
         "Exit code 124 means not yet: call again as it says. Without that command write "
@@ -66,9 +66,9 @@ def _ground(agent: Agent, state: State, place: str, has_plan: bool) -> str:
     )
     if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
         lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
-    if state["node"]:
+    if state.node:
         folder = place.rpartition("/runs/")[0]
-        lines.append(f"- This is node `{state['node']}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
+        lines.append(f"- This is node `{state.node}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
@@ -80,11 +80,11 @@ def _ground(agent: Agent, state: State, place: str, has_plan: bool) -> str:
             "`CONTROL: CHECKPOINT`, `CONTROL: ESCALATE`, `CONTROL: RESUME [ckpt_id]`, `CONTROL: DELEGATE agent`, "
             "each with `REASON: …` on the same or the next line."
         )
-    if state["depth"] < 3:
+    if state.depth < 3:
         lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
-    if state["checks"]:
+    if state.checks:
         lines.append(
-            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c['command']}`" for c in state["checks"])
+            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c.command}`" for c in state.checks)
         )
     if agent.real and agent.options.get("mcp", True):
         lines.append(
@@ -95,9 +95,9 @@ def _ground(agent: Agent, state: State, place: str, has_plan: bool) -> str:
     return "\n".join(lines)
 
 
-def how_to_return(state: State, place: str) -> str:
+def how_to_return(state: Task, place: str) -> str:
     """The instruction that every prompt ends with."""
-    contract = (state["contract"] or "").replace("_", " ")
+    contract = (state.contract or "").replace("_", " ")
     block = ""
     if contract and not contract.endswith(".json"):
         block = (
@@ -114,7 +114,7 @@ Your last act is to write this file, and nothing counts without it:
 
 **Status:** completed
 **Duration:** how long it took
-**Agent:** {state["agent"]}
+**Agent:** {state.agent}
 
 ## Summary
 One to three sentences: what is true now.
@@ -149,27 +149,27 @@ def _to_repair(problems: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def inputs_of(store: Store, state: State) -> str:
+def inputs_of(store: Store, state: Task) -> str:
     """The file with the inputs of a plan's node; nothing for any other task."""
-    return f"{store.folder(state['task_id'])}/{INPUTS}" if state["node"] else ""
+    return f"{store.folder(state.id)}/{INPUTS}" if state.node else ""
 
 
-def context(state: State, run_id: str) -> dict[str, Any]:
+def context(state: Task, run_id: str) -> dict[str, Any]:
     """The delegation context of a run."""
     return {
         "session_id": run_id,
-        "delegation_depth": state["depth"],
-        "delegation_path": state["path"],
-        "timeout": state["timeout"],
-        "task_context": {"task_id": state["task_id"], "description": state["title"], "kind": state["kind"]},
+        "delegation_depth": state.depth,
+        "delegation_path": state.path,
+        "timeout": state.timeout,
+        "task_context": {"task_id": state.id, "description": state.title, "kind": state.kind},
     }
 
 
-def environment(store: Store, state: State, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
+def environment(store: Store, state: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
     """What an agent finds in its environment."""
-    folder, place = store.folder(state["task_id"]), store.run_folder(state["task_id"], run_id)
+    folder, place = store.folder(state.id), store.run_folder(state.id, run_id)
     env = {
-        "OVERHAND_TASK": state["task_id"],
+        "OVERHAND_TASK": state.id,
         MARKER: run_id,
         "OVERHAND_WORKSPACE": folder,
         "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
@@ -178,16 +178,16 @@ def environment(store: Store, state: State, run_id: str, allowance: Amount | Non
         "OVERHAND_DATA": f"{place}/data.json",
         "OVERHAND_CONTEXT": f"{place}/context.json",
         "OVERHAND_USAGE": f"{place}/usage.jsonl",
-        "OVERHAND_DEPTH": str(state["depth"]),
+        "OVERHAND_DEPTH": str(state.depth),
         "OVERHAND_PROJECT": store.root,
         "PWD": store.root,
     }
     if inputs := inputs_of(store, state):
         env["OVERHAND_INPUTS"] = inputs
-    if state["model"]:
-        env["OVERHAND_MODEL"] = state["model"]
-    if allowance is not None and allowance["tokens"]:
-        env["OVERHAND_BUDGET_TOKENS"] = str(allowance["tokens"])
-    if allowance is not None and allowance["usd"]:
-        env["OVERHAND_BUDGET_USD"] = f"{allowance['usd']:.6f}"
+    if state.model:
+        env["OVERHAND_MODEL"] = state.model
+    if allowance is not None and allowance.tokens:
+        env["OVERHAND_BUDGET_TOKENS"] = str(allowance.tokens)
+    if allowance is not None and allowance.usd:
+        env["OVERHAND_BUDGET_USD"] = f"{allowance.usd:.6f}"
     return env

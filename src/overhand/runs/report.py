@@ -10,23 +10,23 @@ from overhand.system.files import read_file
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
 
 
-def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
+def report(store: Store, state: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
     """One run, as JSON."""
-    place = store.run_folder(state["task_id"], ended["id"])
+    place = store.run_folder(state.id, ended.id)
     handoff = read_file(f"{place}/handoff.md")
     words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
-    made = [str(e["id"]) for e in state["checkpoints"] if e.get("run") == ended["id"]]
-    moved = [e for e in state["phases"] if e.get("t", "") >= ended["created"]]
+    made = [str(e["id"]) for e in state.checkpoints if e.get("run") == ended.id]
+    moved = [e for e in state.phases if e.get("t", "") >= ended.created]
     return {
         "schema": "overhand.report/1",
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "run_id": ended["id"],
-        "agent": ended["agent"],
-        "cause": ended["cause"],
+        "task_id": state.id,
+        "handle": state.handle,
+        "run_id": ended.id,
+        "agent": ended.agent,
+        "cause": ended.cause,
         "commands": [
             {
                 "command": e.get("command"),
@@ -34,8 +34,8 @@ def report(store: Store, state: State, ended: Run, result: dict[str, Any]) -> di
                 "reason": e.get("reason", ""),
                 "done": e.get("ok"),
             }
-            for e in state["controls"]
-            if e.get("run") == ended["id"]
+            for e in state.controls
+            if e.get("run") == ended.id
         ],
         "deliverables": result["deliverables"],
         "checks": [_check(check) for check in result["checks"]],
@@ -55,27 +55,27 @@ def _check(check: dict[str, Any]) -> dict[str, Any]:
     return shown if check.get("kind", "command") == "command" else {**shown, "what": check["command"]}
 
 
-def kept(store: Store, state: State, ended: Run) -> dict[str, Any] | None:
+def kept(store: Store, state: Task, ended: Run) -> dict[str, Any] | None:
     """The report that was written down, once the task has gone on and its result is no longer to be had."""
-    if state["status"] is not None:
+    if state.status is not None:
         return None
-    raw = read_file(f"{store.run_folder(state['task_id'], ended['id'])}/report.json")
+    raw = read_file(f"{store.run_folder(state.id, ended.id)}/report.json")
     try:
         found = json.loads(raw) if raw is not None else None
     except ValueError:
         return None  # somebody wrote to it
-    return found if isinstance(found, dict) and found.get("run_id") == ended["id"] else None
+    return found if isinstance(found, dict) and found.get("run_id") == ended.id else None
 
 
 def _used(usage: dict[str, Any] | None, ended: Run) -> dict[str, Any] | None:
     """What this run used, of what the task did."""
-    return next((one for one in (usage or {}).get("runs", ()) if one["id"] == ended["id"]), None)
+    return next((one for one in (usage or {}).get("runs", ()) if one["id"] == ended.id), None)
 
 
 def _seconds(ended: Run) -> float | None:
     from overhand.system.machine import epoch
 
-    return round(epoch(ended["ended"]) - epoch(ended["created"]), 1) if ended["ended"] else None
+    return round(epoch(ended.ended) - epoch(ended.created), 1) if ended.ended else None
 
 
 def text(report: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.policy.actor import Actor
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
 
@@ -31,7 +31,7 @@ class Case:
     """A run that has ended, with everything found about it: what is judged, and what the receipt is made of."""
 
     work: Actor
-    state: State
+    state: Task
     ended: Run
     place: str
     returned: Returned
@@ -46,7 +46,7 @@ class Case:
 def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
     """Write the documents; returns the result and the event that vouches for them."""
     work, state, ended = case.work, case.state, case.ended
-    folder = work.store.folder(state["task_id"])
+    folder = work.store.folder(state.id)
     result = result_of(case, verdict)
     output = _promote(folder, case.place, state, case.returned, verdict)
     if output is not None:
@@ -56,7 +56,7 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
-    if not ended["attached"]:  # a function's report is made when somebody asks for it
+    if not ended.attached:  # a function's report is made when somebody asks for it
         told = report.report(work.store, state, ended, result)
         put_file(f"{case.place}/report.json", dumps(told) + "\n")
         put_file(f"{case.place}/report.md", "\n".join(report.text(told)) + "\n")
@@ -64,7 +64,7 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
         collect_decisions(work, state, result["decisions"])
     return result, {
         "e": "judged",
-        "run": ended["id"],
+        "run": ended.id,
         "status": verdict.status,
         "claimed": verdict.claimed,
         "verified": verdict.verified,
@@ -81,12 +81,12 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
     output, value = returned.output, returned.value
     return {
         "schema": "overhand.result/1",
-        "task_id": state["task_id"],
-        "run_id": ended["id"],
+        "task_id": state.id,
+        "run_id": ended.id,
         "status": verdict.status,
         "claimed": verdict.claimed,
         "verified": verdict.verified,
-        "cause": ended["cause"],
+        "cause": ended.cause,
         "summary": verdict.summary,
         "data": value.data if value else None,
         "deliverables": [_fact(fact) for fact in found.deliverables]
@@ -104,7 +104,7 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "output": None,
         "run_folder": case.work.store.relative(case.place),
         "look_at": case.look_at,
-        "repairs": state["repairs"],
+        "repairs": state.repairs,
     }
 
 
@@ -147,13 +147,13 @@ def _check(check: CheckFact, root: str) -> dict[str, Any]:
     }
 
 
-def _promote(folder: str, place: str, state: State, returned: Returned, verdict: Verdict) -> bytes | None:
+def _promote(folder: str, place: str, state: Task, returned: Returned, verdict: Verdict) -> bytes | None:
     """The accepted return becomes the task's OUTPUT.md; a phantom never does, it stays in the run's folder."""
     if returned.value is None or verdict.claimed is None:
         return None
     raw = returned.raw
     if raw is None:
-        output = returns.to_output(returned.value, state["title"], state["agent"])
+        output = returns.to_output(returned.value, state.title, state.agent)
         raw = outputs.render(output).encode("utf-8", "replace")
         put_file(f"{place}/OUTPUT.md", raw)
         if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
@@ -177,18 +177,18 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
     return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
 
 
-def collect_decisions(work: Actor, state: State, decisions: list[dict[str, str]]) -> None:
+def collect_decisions(work: Actor, state: Task, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
     place = work.config_of(state).decisions
     path = os.path.join(work.store.root, place)
     if worktree.inside(work.store.root, place) is None:
         raise OverhandError(f"decisions = {place!r} is outside the project.")
-    link = os.path.relpath(work.store.folder(state["task_id"]), os.path.dirname(path))
+    link = os.path.relpath(work.store.folder(state.id), os.path.dirname(path))
     with lock.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)
         text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
         known = set(text.splitlines())
-        lines = [f"- **{d['what']}**: {d['why']} ([{state['task_id']}]({link}/OUTPUT.md))" for d in decisions]
+        lines = [f"- **{d['what']}**: {d['why']} ([{state.id}]({link}/OUTPUT.md))" for d in decisions]
         new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
         if new:
             write_file(

@@ -19,7 +19,7 @@ from overhand.system.files import read_file, write_file, write_new
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
 
 MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
@@ -31,11 +31,11 @@ def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
     """
     sync.bring(task)
-    if not task.state["queued"] or task.state["stop"] or model.current_run(task.state):
+    if not task.state.queued or task.state.stop or model.current_run(task.state):
         return None
     run_id = new_run_id()
     event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
-    if waiting := [message["n"] for message in model.pending_messages(task.state)]:
+    if waiting := [message.n for message in model.pending_messages(task.state)]:
         event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
     task.append(event)
     return run_id if sync.take(task, run_id) else None
@@ -71,7 +71,7 @@ def start(work: Actor, task_id: str) -> bool:
         reject(work, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
         return False
     with work.store.locked(task_id, work.by) as task:
-        run_id = claim(task, prepared.agent, state["timeout"])
+        run_id = claim(task, prepared.agent, state.timeout)
         if run_id is None:
             return False
         prepare.archive(task)
@@ -120,30 +120,30 @@ def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) 
     task.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
 
 
-def settle(work: Actor, task_id: str, *, cause: str | None = None) -> State:
+def settle(work: Actor, task_id: str, *, cause: str | None = None) -> Task:
     """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
     with work.store.locked(task_id, work.by) as task:
         run = model.current_run(task.state)
-        if run is None or run["state"] == "ended" or run["machine"] not in ("", machine.machine()):
+        if run is None or run.state == "ended" or run.machine not in ("", machine.machine()):
             return task.state
-        if run["driver"] == model.PLAN:
+        if run.driver == model.PLAN:
             return task.state  # it lives until it is judged
-        place = work.store.run_folder(task_id, run["id"])
+        place = work.store.run_folder(task_id, run.id)
         found = detached.probe(place)
         if found.what == "alive":
-            if run["state"] == "starting" and (shim := detached.shim_pid(place)):
-                task.append({"e": "run.started", "run": run["id"], "shim": shim})
+            if run.state == "starting" and (shim := detached.shim_pid(place)):
+                task.append({"e": "run.started", "run": run.id, "shim": shim})
             return task.state
-        if found.what == "unbegun" and run["attached"]:
+        if found.what == "unbegun" and run.attached:
             found = detached.Probe("lost")  # a function began before it was recorded
-        if found.what == "unbegun" and run["state"] == "running" and not os.path.exists(f"{place}/life"):
+        if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
             found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
         if found.what == "unbegun":
-            task.append({"e": "run.ended", "run": run["id"], "never_began": True})
+            task.append({"e": "run.ended", "run": run.id, "never_began": True})
             return task.state
         ended = ending(task.state, run, place, found, cause, work.spare)
         if _goes_on(task, run, ended):
-            ended = {"e": "run.ended", "run": run["id"], "never_began": True, "why": "its job goes on"}
+            ended = {"e": "run.ended", "run": run.id, "never_began": True, "why": "its job goes on"}
         task.append(ended)
         return task.state
 
@@ -152,59 +152,57 @@ def _goes_on(task: Locked, run: Run, ended: Event) -> bool:
     """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
     if ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
         return False
-    driver = lookup(run["driver"])
+    driver = lookup(run.driver)
     return driver is not None and driver.open_job is not None and driver.open_job(task.folder) is not None
 
 
-def ending(
-    state: State, run: Run, place: str, found: detached.Probe, cause: str | None, spare: frozenset[int]
-) -> Event:
+def ending(state: Task, run: Run, place: str, found: detached.Probe, cause: str | None, spare: frozenset[int]) -> Event:
     """The event that ends a run: how, with which code, and who was left behind."""
-    requested = "cancelled" if state["stop"] else None
+    requested = "cancelled" if state.stop else None
     why = cause or stop_cause(place) or requested
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
-    driver = lookup(run["driver"])
+    driver = lookup(run.driver)
     patience = _POLL if driver and driver.open_job else 0.0  # its process only waits for a job elsewhere
-    left = detached.leftovers(place, f"{MARKER}={run['id']}", spare, patience) if same_pid_world(run) else []
-    event: Event = {"e": "run.ended", "run": run["id"], "cause": why, "exit": found.exit}
+    left = detached.leftovers(place, f"{MARKER}={run.id}", spare, patience) if same_pid_world(run) else []
+    event: Event = {"e": "run.ended", "run": run.id, "cause": why, "exit": found.exit}
     if left:
         event["leftovers"] = left[:50]
     return event
 
 
-def living_members(store: Store, state: State, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
+def living_members(store: Store, state: Task, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
     """Processes of ended runs that are still there, by run; a shim itself may stay for a supervisor below it."""
     found = {}
-    for one in state["runs"]:
-        place = store.run_folder(state["task_id"], one["id"])
-        if not one["attached"] and one["state"] == "ended" and same_pid_world(one):
-            pids = detached.leftovers(place, f"{MARKER}={one['id']}", spare)
+    for one in state.runs:
+        place = store.run_folder(state.id, one.id)
+        if not one.attached and one.state == "ended" and same_pid_world(one):
+            pids = detached.leftovers(place, f"{MARKER}={one.id}", spare)
             if pids:
-                found[one["id"]] = pids
+                found[one.id] = pids
     return found
 
 
-def stop_children(work: Actor, state: State) -> list[str]:
+def stop_children(work: Actor, state: Task) -> list[str]:
     """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
-    ended = state["runs"][-1] if state["runs"] else None
-    if ended is None or ended["state"] != "ended" or not _takes_children_along(work.store, state, ended):
+    ended = state.runs[-1] if state.runs else None
+    if ended is None or ended.state != "ended" or not _takes_children_along(work.store, state, ended):
         return []
     asked = []
-    for child in open_states(work.store.states((work.children or Children(work.store)).of(ended["id"]))):
-        if not child["stop"]:
-            with work.store.locked(child["task_id"], work.by) as task:
-                if task.state["queued"] or model.current_run(task.state):
+    for child in open_states(work.store.states((work.children or Children(work.store)).of(ended.id))):
+        if not child.stop:
+            with work.store.locked(child.id, work.by) as task:
+                if task.state.queued or model.current_run(task.state):
                     task.append({"e": "stop", "why": "its parent ended"})
-                    asked.append(child["task_id"])
+                    asked.append(child.id)
     return asked
 
 
-def _takes_children_along(store: Store, state: State, ended: Run) -> bool:
+def _takes_children_along(store: Store, state: Task, ended: Run) -> bool:
     """Whether somebody ended this run, or it called for a person; one that merely ended leaves its children at work."""
-    why = stop_cause(store.run_folder(state["task_id"], ended["id"]))
-    called = model.escalation(state, ended["id"]) is not None
-    return called or ended["cause"] in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
+    why = stop_cause(store.run_folder(state.id, ended.id))
+    called = model.escalation(state, ended.id) is not None
+    return called or ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
 
 
 def stop_cause(place: str) -> str | None:
@@ -215,23 +213,23 @@ def stop_cause(place: str) -> str | None:
 
 def same_pid_world(run: Run) -> bool:
     """Whether pids recorded by this run mean anything here."""
-    return run["boot"] == machine.boot() and run["pidns"] in ("", machine.pid_namespace())
+    return run.boot == machine.boot() and run.pidns in ("", machine.pid_namespace())
 
 
-def stop(work: Actor, task_id: str, cause: str, grace: float) -> State:
+def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
     """End a live run's processes, then record its end."""
     state = work.store.state(task_id)
     run = model.current_run(state)
-    if run is None or run["state"] == "ended":
+    if run is None or run.state == "ended":
         return state
-    place = work.store.run_folder(task_id, run["id"])
-    if run["attached"]:
-        return _disown(work, task_id, run["id"], cause)
+    place = work.store.run_folder(task_id, run.id)
+    if run.attached:
+        return _disown(work, task_id, run.id, cause)
     if not same_pid_world(run):
         return settle(work, task_id)
     if not os.path.exists(f"{place}/stopped"):
         write_file(f"{place}/stopped", f"{cause}\n")
-    left = detached.stop(place, f"{MARKER}={run['id']}", grace=grace, spare=work.spare)
+    left = detached.stop(place, f"{MARKER}={run.id}", grace=grace, spare=work.spare)
     state = settle(work, task_id, cause=cause)
     if left:
         with work.store.locked(task_id, work.by) as task:
@@ -239,11 +237,11 @@ def stop(work: Actor, task_id: str, cause: str, grace: float) -> State:
     return state
 
 
-def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> State:
+def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> Task:
     """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
     with work.store.locked(task_id, work.by) as task:
         run = model.find_run(task.state, run_id)
-        if run and run["state"] != "ended":
+        if run and run.state != "ended":
             task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None})
         return task.state
 
@@ -251,8 +249,8 @@ def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> State:
 def reject(work: Actor, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
     with work.store.locked(task_id, work.by) as task:
-        waiting = task.state["status"] is None and not task.state["runs"]  # a function is not queued before it begins
-        if task.state["queued"] or waiting:
+        waiting = task.state.status is None and not task.state.runs  # a function is not queued before it begins
+        if task.state.queued or waiting:
             summary = f"{error.message} {error.hint}".strip()
             task.append(
                 {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]},
@@ -263,7 +261,7 @@ def reject(work: Actor, task_id: str, error: OverhandError) -> None:
 def cancel_queued(work: Actor, task_id: str, why: str, status: str = "cancelled") -> bool:
     """Take a task that has no run yet out of the queue."""
     with work.store.locked(task_id, work.by) as task:
-        if not task.state["queued"]:
+        if not task.state.queued:
             return False
         task.append({"e": "judged", "run": None, "status": status, "summary": why}, sync=True)
         return True

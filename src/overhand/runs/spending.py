@@ -20,6 +20,7 @@ from overhand.agents import find_driver, sessions, translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
 from overhand.policy import budget
 from overhand.record import log, model
+from overhand.record.task import Usage
 from overhand.system import machine
 from overhand.system.files import is_there, read_file, size_of
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Amount, Event, Run, State, Usage
+    from overhand.record.task import Amount, Event, Run, Task
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
@@ -44,45 +45,45 @@ def reported(place: str, *, last: bool = False) -> Usage | None:
     return budget.tally(raw, last=last) if raw else None
 
 
-def own(store: Store, state: State) -> Amount:
+def own(store: Store, state: Task) -> Amount:
     """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
     spent = budget.amount()
-    for run in state["runs"]:
-        usage = run["usage"]
-        if run["status"] is None:
-            usage = reported(store.run_folder(state["task_id"], run["id"])) or usage
+    for run in state.runs:
+        usage = run.usage
+        if run.status is None:
+            usage = reported(store.run_folder(state.id, run.id)) or usage
         spent = budget.add(spent, budget.used(usage))
     return spent
 
 
-def committed(store: Store, state: State, without: str = "") -> Amount:
+def committed(store: Store, state: Task, without: str = "") -> Amount:
     """What of a task's budget is spoken for: its own use, and what children hold, or have used if that is more."""
     below = _below(store, state)
     held = [budget.larger(below[child], amount) for child, amount in budget.holds(state).items() if child != without]
     return budget.add(own(store, state), *held)
 
 
-def tree(store: Store, state: State) -> Amount:
+def tree(store: Store, state: Task) -> Amount:
     """What a task and everything that draws on its budget have really used by now."""
     return budget.add(own(store, state), *_below(store, state).values())
 
 
-def _below(store: Store, state: State) -> dict[str, Amount]:
+def _below(store: Store, state: Task) -> dict[str, Amount]:
     """What each child has really used of this task's budget."""
-    found = dict(state["settled"])
-    for child in state["reserved"]:
+    found = dict(state.settled)
+    for child in state.reserved:
         try:
             found[child] = tree(store, store.state(child))
         except TaskNotFound:
-            found[child] = state["reserved"][child]
+            found[child] = state.reserved[child]
     return found
 
 
-def capped_above(store: Store, state: State) -> list[State]:
+def capped_above(store: Store, state: Task) -> list[Task]:
     """The ancestors that have a budget, the nearest first."""
     found = []
-    while state["parent"]:
-        above = state["parent"]["task"]
+    while state.parent:
+        above = state.parent.task
         if _uncapped.get(place := store.folder(above)) == (size := store.log_size(above)):
             break
         try:
@@ -91,7 +92,7 @@ def capped_above(store: Store, state: State) -> list[State]:
             break  # it was cleaned away: nobody has a budget there any more
         if budget.is_cap(budget.explicit(state)):
             found.append(state)
-        elif not state["parent"]:
+        elif not state.parent:
             _uncapped[place] = size
     return found
 
@@ -99,7 +100,7 @@ def capped_above(store: Store, state: State) -> list[State]:
 # holding and settling
 
 
-def reserve(work: Actor, state: State) -> Amount | None:
+def reserve(work: Actor, state: Task) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
     cap, above = budget.explicit(state), capped_above(work.store, state)
     if not above and not budget.is_cap(cap):
@@ -113,21 +114,21 @@ def reserve(work: Actor, state: State) -> Amount | None:
     return budget.less(cap, spent) if budget.is_cap(cap) else None
 
 
-def require_some_left(store: Store, state: State) -> None:
+def require_some_left(store: Store, state: Task) -> None:
     """Refuse where a task has used up its own budget."""
     cap = budget.explicit(state)
     if budget.is_cap(cap) and budget.level(spent := committed(store, state), cap) >= budget.STOP:
         raise _used_up(state, spent, cap)
 
 
-def _require_unspent(store: Store, owner: State) -> None:
+def _require_unspent(store: Store, owner: Task) -> None:
     """Refuse where a task and everything below it have really used up its budget, whoever still holds some of it."""
     cap = budget.explicit(owner)
     if budget.level(tree(store, owner), cap) >= budget.STOP:
         raise _used_up(owner, committed(store, owner), cap)
 
 
-def hold(work: Actor, child: State, above: list[State], room: int = budget.STOP) -> Amount:
+def hold(work: Actor, child: Task, above: list[Task], room: int = budget.STOP) -> Amount:
     """See that a child holds something of the nearest budget above, of which less than `room` per cent is used.
 
     Where nothing is left, an open hold stays as it is; without one, BudgetExceeded.
@@ -136,9 +137,9 @@ def hold(work: Actor, child: State, above: list[State], room: int = budget.STOP)
     cap = budget.explicit(nearest)
     if further:
         cap = budget.tighter(cap, hold(work, nearest, further, budget.CHECKPOINT))
-    with work.store.locked(nearest["task_id"], work.by) as task:
-        mine = _hold(work, task, child["task_id"], cap, room)
-    if further and nearest["task_id"] not in work.store.state(further[0]["task_id"])["reserved"]:
+    with work.store.locked(nearest.id, work.by) as task:
+        mine = _hold(work, task, child.id, cap, room)
+    if further and nearest.id not in work.store.state(further[0].id).reserved:
         hold(work, nearest, further)  # it was settled meanwhile; now that it holds something for us it stays open
     return mine
 
@@ -148,7 +149,7 @@ def _hold(work: Actor, task: Locked, child_id: str, cap: Amount, room: int) -> A
     store = work.store
     _mend(store, task, but=child_id)
     child = store.state(child_id)
-    used, mine = committed(store, child), task.state["reserved"].get(child_id)
+    used, mine = committed(store, child), task.state.reserved.get(child_id)
     if mine is not None and budget.level(used, mine) < room:
         return mine
     spent = budget.add(committed(store, task.state, without=child_id), used)
@@ -162,53 +163,53 @@ def _hold(work: Actor, task: Locked, child_id: str, cap: Amount, room: int) -> A
     granted = budget.share(cap, spent, asked, work.config.budget.share)
     new = budget.larger(budget.rounded(budget.within(budget.add(used, granted), cap)), mine or budget.amount())
     if new != mine:
-        task.append({"e": "reserved", "child": child_id, **new})
+        task.append({"e": "reserved", "child": child_id, **vars(new)})
     return new
 
 
-def _used_up(state: State, spent: Amount, cap: Amount) -> BudgetExceeded:
+def _used_up(state: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
     """Too little is left to start."""
-    handle = state["handle"] or state["task_id"]
-    holders = len(state["reserved"])
+    handle = state.handle or state.id
+    holders = len(state.reserved)
     held = f", with what {holders} of its children hold" if holders else ""
-    at_work = state["queued"] or model.current_run(state) is not None
+    at_work = state.queued or model.current_run(state) is not None
     return BudgetExceeded(
         f"Task {handle} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
         "too little is left to start.",
         "Do this part in the run itself, or wait until others below it have ended."
-        if at_work and state["runs"]
+        if at_work and state.runs
         else f"Give it more: overhand resume {handle} --budget AMOUNT",
-        task=state["task_id"],
-        budget=cap,
-        spent=budget.rounded(spent),
+        task=state.id,
+        budget=vars(cap),
+        spent=vars(budget.rounded(spent)),
     )
 
 
 def say(spent: Amount, cap: Amount) -> str:
     """What was used, in the measures of a cap."""
-    tokens = f"{budget.say_tokens(spent['tokens'])} tokens" if cap["tokens"] else ""
-    return ", ".join(filter(None, (tokens, budget.say_usd(spent["usd"]) if cap["usd"] else "")))
+    tokens = f"{budget.say_tokens(spent.tokens)} tokens" if cap.tokens else ""
+    return ", ".join(filter(None, (tokens, budget.say_usd(spent.usd) if cap.usd else "")))
 
 
-def settle(work: Actor, state: State) -> None:
+def settle(work: Actor, state: Task) -> None:
     """A task may have come to rest: what it used takes the place of what it held, and so on upwards."""
     try:
         for above in capped_above(work.store, state):
-            if state["task_id"] not in above["reserved"]:
+            if state.id not in above.reserved:
                 return
-            with work.store.locked(above["task_id"], work.by) as task:
+            with work.store.locked(above.id, work.by) as task:
                 _mend(work.store, task)
                 state = task.state
     except OverhandError:
         return  # somebody holds it: whoever reserves there next mends it
 
 
-def mend(work: Actor, states: list[State]) -> None:
+def mend(work: Actor, states: list[Task]) -> None:
     """Settle whatever a crash kept from being settled, from the leaves upwards."""
-    for state in sorted(states, key=lambda state: -state["depth"]):
+    for state in sorted(states, key=lambda state: -state.depth):
         try:
-            if state["reserved"]:
-                with work.store.locked(state["task_id"], work.by) as task:
+            if state.reserved:
+                with work.store.locked(state.id, work.by) as task:
                     _mend(work.store, task)
         except OverhandError:
             continue  # somebody holds it: whoever reserves there next mends it
@@ -216,17 +217,17 @@ def mend(work: Actor, states: list[State]) -> None:
 
 def _mend(store: Store, task: Locked, but: str = "") -> None:
     """Settle every child that is at rest; once, because a hold is needed for that, and we have the lock."""
-    for child, held in list(task.state["reserved"].items()):
+    for child, held in list(task.state.reserved.items()):
         if child == but:
             continue
         try:
             state = store.state(child)
         except TaskNotFound:
-            task.append({"e": "settled", "child": child, **held})  # it was cleaned away: nobody knows better
+            task.append({"e": "settled", "child": child, **vars(held)})  # it was cleaned away: nobody knows better
             continue
-        if not state["queued"] and not state["reserved"] and model.current_run(state) is None:
+        if not state.queued and not state.reserved and model.current_run(state) is None:
             used = budget.rounded(committed(store, state))
-            task.append({"e": "settled", "child": child, **used})
+            task.append({"e": "settled", "child": child, **vars(used)})
 
 
 def default(store: Store, config: Config, parent: str | None) -> str | None:
@@ -241,51 +242,51 @@ def default(store: Store, config: Config, parent: str | None) -> str | None:
 # one run
 
 
-def close_run(work: Actor, state: State, ended: Run) -> State:
+def close_run(work: Actor, state: Task, ended: Run) -> Task:
     """Record what an ended run used: its reports, else an estimate."""
-    usage = final(work.store.run_folder(state["task_id"], ended["id"]), ended) if not real(ended) else None
+    usage = final(work.store.run_folder(state.id, ended.id), ended) if not real(ended) else None
     usage = usage or _native(work.store, state, ended)
-    if usage is None or usage == ended["usage"]:
+    if usage is None or usage == ended.usage:
         return state
-    with work.store.locked(state["task_id"], work.by) as task:
-        task.append(event(ended["id"], usage))
+    with work.store.locked(state.id, work.by) as task:
+        task.append(event(ended.id, usage))
         return task.state
 
 
 def real(run: Run) -> bool:
     """Whether its program tells its usage in its own stream."""
-    return translator(run["driver"]) is not None
+    return translator(run.driver) is not None
 
 
-def _native(store: Store, state: State, ended: Run) -> Usage | None:
+def _native(store: Store, state: Task, ended: Run) -> Usage | None:
     """What a coding agent's own stream says it used; some count the whole session, so earlier runs are taken off."""
     if not real(ended):
         return None
-    place = store.run_folder(state["task_id"], ended["id"])
-    said = sessions.heard(place, ended["driver"])
-    if said is None and ended["attached"]:
+    place = store.run_folder(state.id, ended.id)
+    said = sessions.heard(place, ended.driver)
+    if said is None and ended.attached:
         return None  # a person had it on a terminal: nobody knows
     if said is None or not said.usage:
         return reported(place, last=True) or budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
     used = dict(said.usage)
     if before := _before(store, state, ended):
-        for key in find_driver(ended["driver"]).session_totals(used, before):
+        for key in find_driver(ended.driver).session_totals(used, before):
             used[key] = max(0, used[key] - before.get(key, 0))
-    return {
-        "input": int(used.get("input", 0)),
-        "output": int(used.get("output", 0)),
-        "usd": float(used.get("usd", 0.0)),
-        "turns": int(used.get("turns", 0)),
-        "context": 0,
-        "window": 0,
-        "estimated": False,
-    }
+    return Usage(
+        input=int(used.get("input", 0)),
+        output=int(used.get("output", 0)),
+        usd=float(used.get("usd", 0.0)),
+        turns=int(used.get("turns", 0)),
+        context=0,
+        window=0,
+        estimated=False,
+    )
 
 
-def _before(store: Store, state: State, ended: Run) -> dict[str, Any]:
+def _before(store: Store, state: Task, ended: Run) -> dict[str, Any]:
     """What the newest earlier run in the same session said."""
-    for run in reversed([r for r in state["runs"] if r["id"] != ended["id"] and r["driver"] == ended["driver"]]):
-        earlier = sessions.heard(store.run_folder(state["task_id"], run["id"]), run["driver"])
+    for run in reversed([r for r in state.runs if r.id != ended.id and r.driver == ended.driver]):
+        earlier = sessions.heard(store.run_folder(state.id, run.id), run.driver)
         if earlier and earlier.usage and sessions.native(store, state, run) == sessions.native(store, state, ended):
             return earlier.usage
     return {}
@@ -294,14 +295,14 @@ def _before(store: Store, state: State, ended: Run) -> dict[str, Any]:
 def final(place: str, ended: Run) -> Usage | None:
     """What it used in the end; a function inside somebody's process that reports nothing has used nothing we know."""
     usage = reported(place, last=True)
-    if usage is None and ended["usage"] is None and not ended["attached"] and os.path.exists(f"{place}/start"):
+    if usage is None and ended.usage is None and not ended.attached and os.path.exists(f"{place}/start"):
         usage = budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
-    return usage or ended["usage"]
+    return usage or ended.usage
 
 
 def event(run_id: str, usage: Usage) -> Event:
     """How much a run has used so far."""
-    return {"e": "usage", "run": run_id, **usage}
+    return {"e": "usage", "run": run_id, **vars(usage)}
 
 
 def full(run_id: str) -> str:
@@ -309,19 +310,19 @@ def full(run_id: str) -> str:
     return f"{budget.STOP} % of the context window in {run_id}"
 
 
-def handovers(state: State) -> int:
+def handovers(state: Task) -> int:
     """How often a run of this task ended because its context window was full."""
-    return sum(key.startswith(full("")) for key in state["limits"])
+    return sum(key.startswith(full("")) for key in state.limits)
 
 
-def hand_over(state: State, ended: Run, status: str) -> list[Event]:
+def hand_over(state: Task, ended: Run, status: str) -> list[Event]:
     """A run that was ended because its window was full goes on in a new one, from its last checkpoint."""
-    if ended["cause"] != "budget" or full(ended["id"]) not in state["limits"] or status not in ("partial", "failed"):
+    if ended.cause != "budget" or full(ended.id) not in state.limits or status not in ("partial", "failed"):
         return []
-    if state["stop"] or handovers(state) > MOST_HANDOVERS:
+    if state.stop or handovers(state) > MOST_HANDOVERS:
         return []
-    how = {"run": ended["id"], "why": "context window is full"}
-    saved = [str(one["id"]) for one in state["checkpoints"] if one.get("run") == ended["id"]]
+    how = {"run": ended.id, "why": "context window is full"}
+    saved = [str(one["id"]) for one in state.checkpoints if one.get("run") == ended.id]
     return [{"e": "accepted", "resume": {**how, "from": saved[-1]} if saved else how}]
 
 
@@ -374,7 +375,7 @@ def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
             if str(one.get("t", "")) < today:
                 before[one["run"]] = amount
     state = model.fold(task_id, events)
-    live = {run["id"] for run in state["runs"] if run["status"] is None}
+    live = {run.id for run in state.runs if run.status is None}
     nothing = budget.amount()
     spent = [budget.less(amount, before.get(run, nothing)) for run, amount in latest.items() if run not in live]
     return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}

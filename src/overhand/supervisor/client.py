@@ -52,11 +52,11 @@ def may_start(store: Store) -> bool:
     here = machine.pid_namespace()
     for state in store.states():
         run = model.current_run(state)
-        if run and run["pidns"] not in ("", here) and run["boot"] == machine.boot():
+        if run and run.pidns not in ("", here) and run.boot == machine.boot():
             from overhand.system import detached  # nearly never needed
 
             try:
-                if detached.lives(store.run_folder(state["task_id"], run["id"])):
+                if detached.lives(store.run_folder(state.id, run.id)):
                     return False
             except OverhandError:
                 continue

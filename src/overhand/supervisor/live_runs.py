@@ -15,7 +15,7 @@ from overhand.system import detached
 from overhand.system.files import size_of
 
 if TYPE_CHECKING:
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.supervisor.loop import Supervisor
     from overhand.supervisor.watches import Watch
 
@@ -26,12 +26,12 @@ _SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked
 _HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
 
 
-def watch(boss: Supervisor, state: State) -> None:
+def watch(boss: Supervisor, state: Task) -> None:
     """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
-    task_id, current = state["task_id"], model.current_run(state)
+    task_id, current = state.id, model.current_run(state)
     if current is None:
         return
-    place = boss.store.run_folder(task_id, current["id"])
+    place = boss.store.run_folder(task_id, current.id)
     if detached.exit_code(place) is not None or not detached.lives(place):
         boss.watches.drop(task_id)
         boss.jobs.start(task_id, lambda: boss.close(task_id))
@@ -39,11 +39,11 @@ def watch(boss: Supervisor, state: State) -> None:
     limits = meter.limits(boss, state)
     # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
     boss.watches.keep(task_id, current, place, limits if limits is not boss.config else None)
-    if state["stop"]:
-        grace = 0.0 if state["stop"] == "now" else limits.stop_grace
+    if state.stop:
+        grace = 0.0 if state.stop == "now" else limits.stop_grace
         boss.jobs.start(task_id, lambda: boss.end(task_id, "cancelled", grace), waits=True)
         return
-    if control.escalation(state, current["id"]):
+    if control.escalation(state, current.id):
         boss.jobs.start(task_id, partial(boss.end, task_id, "exit", limits.stop_grace), waits=True)
         return
     known = boss.watches.live[task_id]
@@ -51,7 +51,7 @@ def watch(boss: Supervisor, state: State) -> None:
         boss.watches.drop(task_id)
         boss.jobs.start(task_id, lambda: boss.close(task_id))
         return
-    if current["state"] == "starting" and known.pidfd is not None:  # who started it was killed before it said so
+    if current.state == "starting" and known.pidfd is not None:  # who started it was killed before it said so
         boss.jobs.start(task_id, partial(run.settle, boss.work(task_id), task_id))
         return
     stir_parent(boss, state)
@@ -113,22 +113,22 @@ def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
     boss.jobs.start(task_id, do)
 
 
-def children(boss: Supervisor, run_id: str) -> list[State]:
+def children(boss: Supervisor, run_id: str) -> list[Task]:
     """Tasks at work or queued that this run delegated."""
     at_work = (*boss.slots.values(), *boss.queue.values())
-    return [s for s in at_work if s["parent"] and s["parent"]["run"] == run_id]
+    return [s for s in at_work if s.parent and s.parent.run == run_id]
 
 
-def stir_parent(boss: Supervisor, state: State) -> None:
+def stir_parent(boss: Supervisor, state: Task) -> None:
     """Whoever waits for this task may be blocked by it now, or no longer be."""
-    parent = boss.watches.live.get(state["parent"]["task"]) if state["parent"] else None
+    parent = boss.watches.live.get(state.parent.task) if state.parent else None
     if parent is not None:
         parent.stirred = True
 
 
-def works(boss: Supervisor, state: State) -> bool:
+def works(boss: Supervisor, state: Task) -> bool:
     """Whether a child is doing something, so that its parent does not wait for a person."""
-    known = boss.watches.live.get(state["task_id"])
+    known = boss.watches.live.get(state.id)
     return known is None or known.waiting is None
 
 
@@ -195,7 +195,7 @@ def notice(boss: Supervisor, task_id: str, text: str) -> None:
 def open_window(boss: Supervisor, task_id: str) -> None:
     """A window for a run of an item, if the settings ask for one; whatever becomes of it, the run goes on."""
     state = boss.store.state(task_id)
-    if state["item"] is None or not meter.limits(boss, state).watch_in_tmux:
+    if state.item is None or not meter.limits(boss, state).watch_in_tmux:
         return
     env = boss.work(task_id).env  # it is forgotten with the run, which may be over before a thread comes to this
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from overhand.plans.executor import Carrying
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 _JOBS = 16
 _LOOK_EVERY = 1.0
@@ -56,8 +56,8 @@ class Supervisor:
     store: Store
     desk: Desk
     jobs: Jobs
-    queue: dict[str, State] = field(default_factory=dict)
-    slots: dict[str, State] = field(default_factory=dict)  # live or starting, by task: what the caps count
+    queue: dict[str, Task] = field(default_factory=dict)
+    slots: dict[str, Task] = field(default_factory=dict)  # live or starting, by task: what the caps count
     later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -92,10 +92,10 @@ class Supervisor:
         for state in states:
             # a crash kept its result from its parent, or its tag from showing it
             if control.owes_report(self.store, state) or sync.owes(state):
-                self.look(state["task_id"])
+                self.look(state.id)
         spending.mend(self.work(""), states)
         for state in open_states(states):
-            self.look(state["task_id"])
+            self.look(state.id)
         self.daemon.turn()
         while not (self.is_idle() and self.desk.close_if_quiet()):
             ready = [fd for fd, _ in self.poll.poll(self.timeout() * 1000)]
@@ -144,11 +144,11 @@ class Supervisor:
         self.notifications.task_changed(state)
         conducting.told(self, state)
         current = model.current_run(state)
-        if state["queued"]:
+        if state.queued:
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
             self.queue[task_id] = state
-            if state["stop"]:
+            if state.stop:
                 work, why = self.work(task_id), "Stopped before it began."
                 self.jobs.start(task_id, partial(run.cancel_queued, work, task_id, why))
         elif current is None:
@@ -158,19 +158,19 @@ class Supervisor:
                 self.jobs.start(task_id, lambda: self.report(state))
             elif sync.owes(state):
                 self.jobs.start(task_id, partial(sync.show, self.store, self.work(task_id).by, task_id))
-        elif current["state"] == "ended":
+        elif current.state == "ended":
             self.watches.drop(task_id)
             self.slots[task_id] = state  # until it is judged: what it delegated is to go with it, not to take its place
             self.jobs.start(task_id, lambda: self.close(task_id))
-        elif current["machine"] not in ("", machine.machine()):
+        elif current.machine not in ("", machine.machine()):
             self.forget(task_id)  # only a person settles it
-        elif current["driver"] == model.PLAN:
+        elif current.driver == model.PLAN:
             conducting.look(self, state)
-        elif current["attached"]:
+        elif current.attached:
             self.forget(task_id)
-            if state["stop"]:
+            if state.stop:
                 self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", 0.0))
-            elif not detached.lives(self.store.run_folder(task_id, current["id"])):
+            elif not detached.lives(self.store.run_folder(task_id, current.id)):
                 self.jobs.start(task_id, lambda: self.close(task_id))
         else:
             self.slots[task_id] = state
@@ -236,9 +236,9 @@ class Supervisor:
         self.report(state)
         conducting.ended(self, state)
 
-    def report(self, state: State) -> None:
+    def report(self, state: Task) -> None:
         """What was delegated by a CONTROL line is judged: its parent gets the result, and may go on."""
-        if parent := control.report_to_parent(self.work(state["task_id"]), state):
+        if parent := control.report_to_parent(self.work(state.id), state):
             self.called.append(parent)
 
     def end(self, task_id: str, cause: str, grace: float) -> None:
@@ -310,8 +310,8 @@ class Supervisor:
         known: dict[str, tuple[str, str | None]] = {}
         holding = {t: s for t, s in self.slots.items() if not waits_for_child(self.store, s)}
         for state in in_order(self.queue.values()):
-            task_id = state["task_id"]
-            if task_id in self.jobs.busy or state["stop"]:
+            task_id = state.id
+            if task_id in self.jobs.busy or state.stop:
                 continue
             if (why := waits_for(self.store, state)) is not None:
                 if why:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import Amount, Run, State, Usage
+    from overhand.record.task import Amount, Run, Task, Usage
     from overhand.runs.spending import Day
     from overhand.supervisor.loop import Supervisor
     from overhand.supervisor.watches import Watch
@@ -45,7 +45,7 @@ class Reached:
 
     key: str
     level: int
-    owner: State  # whose limit it is
+    owner: Task  # whose limit it is
 
 
 @dataclass(slots=True)
@@ -60,44 +60,44 @@ def count(work: Actor, task_id: str, *, note: bool = True, day: Day | None = Non
     """Compare what a live run and everything around it have used with every limit, and act on what is new."""
     state = work.store.state(task_id)
     current = model.current_run(state)
-    if current is None or current["state"] == "ended":
+    if current is None or current.state == "ended":
         return Counted()
-    place = work.store.run_folder(task_id, current["id"])
+    place = work.store.run_folder(task_id, current.id)
     usage = spending.reported(place)
-    found = [*_spent(work, state, day), *(_context(state, current, place, usage) if usage else ())]
-    new = [one for one in found if one.key not in one.owner["limits"]]
+    found: list[Reached] = [*_spent(work, state, day), *(_context(state, current, place, usage) if usage else ())]
+    new = [one for one in found if one.key not in one.owner.limits]
     if usage is not None and (new or note):
         _note(work, task_id, current, usage)
     counted = Counted()
     for one in new:
         if _act(work, one) and one.owner is not state:
-            counted.again.append(one.owner["task_id"])
-            counted.again += one.owner["reserved"] if one.level >= budget.STOP else ()
+            counted.again.append(one.owner.id)
+            counted.again += one.owner.reserved if one.level >= budget.STOP else ()
     counted.stop = next((one.key for one in found if one.level >= budget.STOP), "")
     return counted
 
 
 def _note(work: Actor, task_id: str, current: Run, usage: Usage) -> None:
     with work.store.locked(task_id, work.by) as task:
-        now = model.find_run(task.state, current["id"])
-        if now is not None and now["state"] != "ended" and now["usage"] != usage:
-            task.append(spending.event(current["id"], usage))
+        now = model.find_run(task.state, current.id)
+        if now is not None and now.state != "ended" and now.usage != usage:
+            task.append(spending.event(current.id, usage))
 
 
-def _spent(work: Actor, state: State, day: Day | None) -> list[Reached]:
+def _spent(work: Actor, state: Task, day: Day | None) -> list[Reached]:
     """Levels of every budget that this task draws on."""
     store, found = work.store, []
     above = spending.capped_above(store, state)
     for owner in (state, *above):
         cap = budget.explicit(owner)
         if level := budget.level(spending.tree(store, owner), cap):
-            whose = "" if owner is state else f", of task {owner['handle'] or owner['task_id']}"
+            whose = "" if owner is state else f", of task {owner.handle or owner.id}"
             key = f"{level} % of {budget.say(cap)}"
             found.append(Reached(key, level, owner))
             if whose and level >= budget.STOP:
                 found.append(Reached(key + whose, level, state))
     if above and (level := _share(work, state, above)) >= budget.CHECKPOINT:
-        name = above[0]["handle"] or above[0]["task_id"]
+        name = above[0].handle or above[0].id
         found.append(Reached(f"{level} % of what task {name} had left for it", level, state))
     cap = work.config.budget.day
     if budget.is_cap(cap) and (level := budget.level((day or spending.Day()).spent(store), cap)):
@@ -105,22 +105,22 @@ def _spent(work: Actor, state: State, day: Day | None) -> list[Reached]:
     return found
 
 
-def _share(work: Actor, state: State, above: list[State]) -> int:
+def _share(work: Actor, state: Task, above: list[Task]) -> int:
     """The level of what it holds of the nearest budget above, after asking for more."""
 
     def level(held: Amount | None) -> int:
         return budget.level(spending.tree(work.store, state), held) if held is not None else 0
 
-    found = level(above[0]["reserved"].get(state["task_id"]))
+    found = level(above[0].reserved.get(state.id))
     return level(spending.hold(work, state, above, budget.CHECKPOINT)) if found >= budget.CHECKPOINT else found
 
 
-def _context(state: State, current: Run, place: str, usage: Usage) -> list[Reached]:
+def _context(state: Task, current: Run, place: str, usage: Usage) -> list[Reached]:
     """The level of the model's window; of one that looks after its context itself, a person is only told."""
     level = budget.context_level(usage)
-    if level > budget.WARN and (current["attached"] or _compacts(place)):
+    if level > budget.WARN and (current.attached or _compacts(place)):
         level = budget.WARN
-    return [Reached(f"{level} % of the context window in {current['id']}", level, state)] if level else []
+    return [Reached(f"{level} % of the context window in {current.id}", level, state)] if level else []
 
 
 def _compacts(place: str) -> bool:
@@ -133,9 +133,9 @@ def _compacts(place: str) -> bool:
 
 def _act(work: Actor, one: Reached) -> bool:
     """Record a level, once, and make the checkpoint that belongs to it; whether it was us."""
-    owner = one.owner["task_id"]
+    owner = one.owner.id
     with work.store.locked(owner, work.by) as task:
-        if one.key in task.state["limits"]:
+        if one.key in task.state.limits:
             return False
         task.append({"e": "limit", "key": one.key})
         if one.key.startswith(spending.full("")) and spending.handovers(task.state) > spending.MOST_HANDOVERS:
@@ -144,7 +144,7 @@ def _act(work: Actor, one: Reached) -> bool:
         current = model.current_run(task.state)
     full = one.key.startswith(spending.full(""))
     if current is not None and (one.level == budget.CHECKPOINT or full):
-        _save(work, owner, current["id"], one.key)
+        _save(work, owner, current.id, one.key)
     return True
 
 
@@ -208,7 +208,7 @@ def look(boss: Supervisor, task_id: str, known: Watch) -> bool:
 def _is_limited(boss: Supervisor, task_id: str) -> bool:
     """Whether something may be used up although this run reports nothing."""
     state = boss.slots.get(task_id)
-    return state is None or bool(state["budget"] or state["parent"] or budget.is_cap(boss.config.budget.day))
+    return state is None or bool(state.budget or state.parent or budget.is_cap(boss.config.budget.day))
 
 
 def _again(boss: Supervisor, task_ids: Iterable[str]) -> None:
@@ -218,10 +218,10 @@ def _again(boss: Supervisor, task_ids: Iterable[str]) -> None:
             boss.called.append(task_id)
 
 
-def ended(boss: Supervisor, state: State) -> None:
+def ended(boss: Supervisor, state: Task) -> None:
     """What a task used in the end may be more than it told before: those whose budget it draws on are counted again."""
-    if state["parent"]:
-        _again(boss, [above["task_id"] for above in spending.capped_above(boss.store, state)])
+    if state.parent:
+        _again(boss, [above.id for above in spending.capped_above(boss.store, state)])
 
 
 def is_held(boss: Supervisor) -> bool:
@@ -244,20 +244,20 @@ def _hold_back(store: Store, why: str | None) -> None:
         os.unlink(path)
 
 
-def limits(boss: Supervisor, state: State) -> Config:
+def limits(boss: Supervisor, state: Task) -> Config:
     """The settings in force for a task; its own ones count for as long as they can be read."""
     try:
-        return configs.of_task(boss.store.root, boss.config, state["settings"])
+        return configs.of_task(boss.store.root, boss.config, state.settings)
     except OverhandError as error:
         boss.say(str(error))
         return boss.config
 
 
 def is_paused(
-    boss: Supervisor, state: State, paused: Mapping[str, quota.Pause], known: dict[str, tuple[str, str | None]]
+    boss: Supervisor, state: Task, paused: Mapping[str, quota.Pause], known: dict[str, tuple[str, str | None]]
 ) -> bool:
     """Whether the task's program is paused at its provider's limit; where another agent is to take over, it does."""
-    agent = state["agent"]
+    agent = state.agent
     if agent not in known:  # agent files are read once, however many tasks wait
         own = limits(boss, state)
         known[agent] = quota.driver_of(boss.store.root, state, own), quota.stand_in(boss.store, state, own)
@@ -266,7 +266,7 @@ def is_paused(
     if found is None:
         return False
     if other:
-        task_id = state["task_id"]
+        task_id = state.id
         boss.jobs.start(task_id, partial(quota.hand_over, boss.work(task_id), task_id, agent, other))
     boss.resumes = min(boss.resumes, found.until)
     return True

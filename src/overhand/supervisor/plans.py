@@ -18,16 +18,16 @@ from overhand.record import model
 from overhand.system import lock
 
 if TYPE_CHECKING:
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.supervisor.loop import Supervisor
 
 _TRIES = 5  # of taking a plan up, before it is given up
 _AGAIN = 5.0  # seconds until a plan that somebody else carries is looked at again
 
 
-def look(boss: Supervisor, state: State) -> None:
+def look(boss: Supervisor, state: Task) -> None:
     """A plan that is not judged: carry it, or carry out what is new in its own log."""
-    task_id, current = state["task_id"], model.current_run(state)
+    task_id, current = state.id, model.current_run(state)
     if current is None:
         return
     known = boss.plans.get(task_id)
@@ -35,16 +35,16 @@ def look(boss: Supervisor, state: State) -> None:
         boss.later[task_id] = time.monotonic() + _AGAIN
         return
     size = boss.store.log_size(task_id)
-    if known is not None and known.run_id == current["id"] and known.seen == size and not known.heard:
+    if known is not None and known.run_id == current.id and known.seen == size and not known.heard:
         return
     if known is not None:
         known.seen = size
-    boss.jobs.start(task_id, partial(_carry, boss, task_id, current["id"]))
+    boss.jobs.start(task_id, partial(_carry, boss, task_id, current.id))
 
 
-def _is_elsewhere(boss: Supervisor, state: State) -> bool:
+def _is_elsewhere(boss: Supervisor, state: Task) -> bool:
     """Whether a Python process carries it itself, with functions that only it has."""
-    return lock.is_held(f"{boss.store.folder(state['task_id'])}/{LOCK}")
+    return lock.is_held(f"{boss.store.folder(state.id)}/{LOCK}")
 
 
 def _carry(boss: Supervisor, task_id: str, run_id: str) -> None:
@@ -83,12 +83,12 @@ def trouble(boss: Supervisor, task_id: str, error: BaseException) -> None:
     except OverhandError:
         return
     current = model.current_run(state)
-    if current is None or current["driver"] != model.PLAN or isinstance(error, Busy | StorageFailed):
+    if current is None or current.driver != model.PLAN or isinstance(error, Busy | StorageFailed):
         return
     boss.tries[task_id] = boss.tries.get(task_id, 0) + 1
-    if boss.tries[task_id] >= _TRIES or state["stop"]:
+    if boss.tries[task_id] >= _TRIES or state.stop:
         told = str(error) if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
-        _give_up(boss, task_id, current["id"], f"The plan cannot go on: {told}")
+        _give_up(boss, task_id, current.id, f"The plan cannot go on: {told}")
 
 
 def _give_up(boss: Supervisor, task_id: str, run_id: str, why: str) -> None:
@@ -113,25 +113,25 @@ def call(boss: Supervisor, plan_id: str, task_id: str) -> None:
     boss.desk.ring()
 
 
-def told(boss: Supervisor, child: State) -> None:
+def told(boss: Supervisor, child: Task) -> None:
     """A node's task was looked at: if that is news to its plan, it hears of it in its own job."""
     known = _plan_of(boss, child)
-    if known is not None and not child["queued"]:
-        known.held.discard(child["task_id"])
+    if known is not None and not child.queued:
+        known.held.discard(child.id)
     if known is not None and known.is_news(child):
-        known.heard.append(child["task_id"])
+        known.heard.append(child.id)
         boss.jobs.start(known.task_id, partial(_carry, boss, known.task_id, known.run_id))
 
 
-def paused(boss: Supervisor, child: State) -> None:
+def paused(boss: Supervisor, child: Task) -> None:
     """A node's task is queued behind its provider's limit: until it begins, its place in the plan is another's."""
     known = _plan_of(boss, child)
-    if known is not None and child["task_id"] not in known.held:
-        known.held.add(child["task_id"])
+    if known is not None and child.id not in known.held:
+        known.held.add(child.id)
         told(boss, child)
 
 
-def ended(boss: Supervisor, child: State) -> None:
+def ended(boss: Supervisor, child: Task) -> None:
     """A node's task was judged: its plan hears of it here and now, in the job that judged it."""
     known = _plan_of(boss, child)
     if known is None:
@@ -149,15 +149,13 @@ def ended(boss: Supervisor, child: State) -> None:
 def works_for(boss: Supervisor, run_id: str) -> bool:
     """Whether a plan that this run delegated is doing something, so that the run does not wait for a person."""
     plans = [
-        known
-        for known in list(boss.plans.values())
-        if (above := known.ground.state["parent"]) and above["run"] == run_id
+        known for known in list(boss.plans.values()) if (above := known.ground.state.parent) and above.run == run_id
     ]
     return any(known.works for known in plans)
 
 
-def _plan_of(boss: Supervisor, child: State) -> Carrying | None:
-    return boss.plans.get(child["parent"]["task"]) if child["node"] and child["parent"] else None
+def _plan_of(boss: Supervisor, child: Task) -> Carrying | None:
+    return boss.plans.get(child.parent.task) if child.node and child.parent else None
 
 
 def drop(boss: Supervisor, task_id: str) -> None:

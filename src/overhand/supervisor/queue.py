@@ -6,6 +6,7 @@ import os
 
 from overhand.errors import OverhandError
 from overhand.record import model
+from overhand.record.task import Item
 from overhand.system import lock
 
 TYPE_CHECKING = False
@@ -14,80 +15,74 @@ if TYPE_CHECKING:
 
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
-_MIDDLE = 4.0  # the place of a task that is no item among items of its weight: beside `implementation`
-
-
-def in_order(states: Iterable[State]) -> list[State]:
+def in_order(states: Iterable[Task]) -> list[Task]:
     """Queued tasks as they will start: weight, then the route's priority of items, then the time they were accepted."""
     return sorted(states, key=_place)
 
 
-def _place(state: State) -> tuple[str, float, str, str, int]:
-    item = state["item"] or {}
-    rank = float(item.get("rank", _MIDDLE))
-    return state["priority"], rank, state["queued_at"] or "", item.get("path", ""), state["handle"] or 0
+def _place(state: Task) -> tuple[str, float, str, str, int]:
+    item = state.item or Item()
+    return state.priority, float(item.rank), state.queued_at or "", item.path, state.handle or 0
 
 
-def fits(state: State, holding: dict[str, State], config: Config) -> bool:
+def fits(state: Task, holding: dict[str, Task], config: Config) -> bool:
     """Whether one more run of this agent and kind may start now; one that is P0 keeps all others from starting."""
-    urgent = state["priority"] == "P0"
-    if not urgent and any(s["priority"] == "P0" for s in holding.values()):
+    urgent = state.priority == "P0"
+    if not urgent and any(s.priority == "P0" for s in holding.values()):
         return False
-    if holding and (
-        state["settings"].get("exclusive") or any(s["settings"].get("exclusive") for s in holding.values())
-    ):
+    if holding and (state.settings.get("exclusive") or any(s.settings.get("exclusive") for s in holding.values())):
         return False
     if writes_here(state) and any(writes_here(s) for s in holding.values()):
         return False
     if config.max_parallel and len(holding) >= config.max_parallel + urgent:
         return False
-    cap = config.per_agent.get(state["agent"], 0)
-    if cap and sum(s["agent"] == state["agent"] for s in holding.values()) >= cap:
+    cap = config.per_agent.get(state.agent, 0)
+    if cap and sum(s.agent == state.agent for s in holding.values()) >= cap:
         return False
-    cap = config.per_kind.get(state["kind"] or "", 0)
-    return not (cap and sum(s["kind"] == state["kind"] for s in holding.values()) >= cap)
+    cap = config.per_kind.get(state.kind or "", 0)
+    return not (cap and sum(s.kind == state.kind for s in holding.values()) >= cap)
 
 
-def writes_here(state: State) -> bool:
+def writes_here(state: Task) -> bool:
     """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
-    return bool(state["settings"].get("real")) and state["level"] != "read"
+    return bool(state.settings.get("real")) and state.level != "read"
 
 
-def leaves_its_place(state: State, slots: Mapping[str, State]) -> bool:
+def leaves_its_place(state: Task, slots: Mapping[str, Task]) -> bool:
     """Whether the next run may start while this one, which has ended, is being judged.
 
     Not where its checks are run in the tree, and not where it was alone: then what changed there is its own work, and
     a run that began before the verdict would be taken for it.
     """
-    ended = state["runs"] and state["runs"][-1]["state"] == "ended"
+    ended = state.runs and state.runs[-1].state == "ended"
     others = len(slots) > 1
     return bool(
-        ended and others and not state["checks"] and not state["settings"].get("exclusive") and not writes_here(state)
+        ended and others and not state.checks and not state.settings.get("exclusive") and not writes_here(state)
     )
 
 
-def waits_for(store: Store, state: State) -> str | None:
+def waits_for(store: Store, state: Task) -> str | None:
     """`--after`: None once that task is judged completed; why this one never can start, or "" while it may yet."""
-    if not state["after"]:
+    if not state.after:
         return None
     try:
-        status = store.state(state["after"])["status"]
+        status = store.state(state.after).status
     except OverhandError:
         status = "failed"
     if status == "completed":
         return None
-    return "" if status is None else f"It was to start after {state['after']}, which was judged {status}."
+    return "" if status is None else f"It was to start after {state.after}, which was judged {status}."
 
 
-def waits_for_child(store: Store, state: State) -> bool:
+def waits_for_child(store: Store, state: Task) -> bool:
     """Whether the run is blocked, or one of its processes waits for a task it delegated: it holds no slot then."""
     current = model.current_run(state)
-    if current is None or current["waiting"] is not None:
+    if current is None or current.waiting is not None:
         return current is not None
-    folder = f"{store.run_folder(state['task_id'], current['id'])}/waiting"
+    folder = f"{store.run_folder(state.id, current.id)}/waiting"
     try:
         names = os.listdir(folder)
     except OSError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from overhand.items.index import Hit, Index
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.supervisor.loop import Supervisor
 
 _AGAIN = 2.0  # seconds after which a file that was busy is looked at again
@@ -78,12 +78,12 @@ class Dispatch:
         if self.on:
             switch.note(self.boss.store, what, **more)
 
-    def judged(self, state: State) -> None:
+    def judged(self, state: Task) -> None:
         """What came of a run, and what follows."""
-        if state["item"] is not None:
-            run = state["runs"][-1] if state["runs"] else None
-            why = ", ".join(dict.fromkeys(str(word) for word in (run["cause"], run["status"]))) if run else ""
-            self.note("ended", task=state["task_id"], why=why, stage=sync.wanted(state), attempt=state["requeued"] + 1)
+        if state.item is not None:
+            run = state.runs[-1] if state.runs else None
+            why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
+            self.note("ended", task=state.id, why=why, stage=sync.wanted(state), attempt=state.requeued + 1)
 
     # on and off
 
@@ -297,12 +297,12 @@ class Dispatch:
                 self.note("error", path=path, why=str(error))
         for task_id in dict.fromkeys(tasks):
             state = store.state(task_id)
-            shown = state["tag"]
-            path = shown["path"] if shown else ""
-            if shown and shown["repairs"] and shown["repairs"][-1] >= began:
-                self.note("repaired", task=task_id, path=path, stage=shown["stage"])
-            if state["queued"] and not state["runs"]:
-                self.note("queued", task=task_id, path=path, why=(state["item"] or {}).get("how"))
+            shown = state.tag
+            path = shown.path if shown else ""
+            if shown and shown.repairs and shown.repairs[-1] >= began:
+                self.note("repaired", task=task_id, path=path, stage=shown.stage)
+            if state.queued and not state.runs:
+                self.note("queued", task=task_id, path=path, why=state.item.how if state.item else None)
         for key, told in unrecorded.waiting(store).items():
             if key not in waiting:
                 self.note("waits", item=key.rpartition("#")[0], why=told.get("why", ""))
@@ -316,7 +316,7 @@ class Dispatch:
                 state = store.state(task_id)
             except OverhandError:
                 continue  # the id of a task that is not recorded here
-            if state["item"] is not None and (state["status"] is None or sync.owes(state)):
+            if state.item is not None and (state.status is None or sync.owes(state)):
                 sync.show(store, _BY, task_id)
                 brought.append(task_id)
         return brought
@@ -362,7 +362,7 @@ class Dispatch:
             "complete": index is not None and index.tree.is_whole,
             "scanned": self.scanned if index is not None else None,
             "pending": sorted(path for path in self.changed if path),
-            "queue": [state["task_id"] for state in in_order(boss.queue.values())],
+            "queue": [state.id for state in in_order(boss.queue.values())],
             "running": sorted(boss.slots),
         }
         return dumps(told).encode("utf-8", "surrogateescape")

@@ -13,30 +13,30 @@ from overhand.record import model
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 SESSION = "dispatch"
 _PATIENCE = 20
 _AGAIN = 4
 
 
-def name_of(state: State) -> str:
+def name_of(state: Task) -> str:
     """`agent-{kind}-{epoch}`: the kind of work (else `task`) and when its last run, or the task, was made."""
     from overhand.system import machine
 
-    current = model.current_run(state) or (state["runs"][-1] if state["runs"] else None)
-    began = current["id"].split("_")[1] if current else str(int(machine.epoch(state["created"])))
-    return f"agent-{state['kind'] or 'task'}-{began}"
+    current = model.current_run(state) or (state.runs[-1] if state.runs else None)
+    began = current.id.split("_")[1] if current else str(int(machine.epoch(state.created)))
+    return f"agent-{state.kind or 'task'}-{began}"
 
 
-def watch_in_tmux(root: str, state: State, env: Mapping[str, str] | None = None) -> str:
+def watch_in_tmux(root: str, state: Task, env: Mapping[str, str] | None = None) -> str:
     """Open a window of the session `dispatch` that follows the task's log; returns `session:window`.
 
     Raises ToolMissing where there is no tmux, and OverhandError where it does not work; a run never depends on it.
     """
     outside = {name: value for name, value in (env or os.environ).items() if not name.startswith("OVERHAND_")}
     name = name_of(state)
-    watched = str(state["handle"] if state["handle"] is not None else state["task_id"])
+    watched = str(state.handle if state.handle is not None else state.id)
     look = [sys.executable, "-P", "-m", "overhand", "log", "--follow", "--out", "--project", root, watched]
     made = _open(outside, name, root, look)
     for _ in range(_AGAIN):

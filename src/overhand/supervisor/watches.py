@@ -78,23 +78,23 @@ class Watches:
     def keep(self, task_id: str, current: Run, place: str, own: Config | None) -> None:
         """Keep an eye on a run."""
         known = self.live.get(task_id)
-        if known is None or known.run != current["id"]:
+        if known is None or known.run != current.id:
             self.drop(task_id)
-            same = current["boot"] == machine.boot()
+            same = current.boot == machine.boot()
             now = time.monotonic()
-            began = current["mono"] if same else now
-            deadline = began + current["timeout"] if same and current["timeout"] else None
+            began = current.mono if same else now
+            deadline = began + current.timeout if same and current.timeout else None
             known = Watch(
-                current["id"], place, began, deadline, now + _NOTE_AT[0], now, run.same_pid_world(current), own=own
+                current.id, place, began, deadline, now + _NOTE_AT[0], now, run.same_pid_world(current), own=own
             )
             self.live[task_id] = known
-        known.waiting = current["waiting"]
-        if current["control"] and known.hearing is None:
-            known.hearing = Hearing(current["id"], f"{place}/stdout", driver=current["driver"])
+        known.waiting = current.waiting
+        if current.control and known.hearing is None:
+            known.hearing = Hearing(current.id, f"{place}/stdout", driver=current.driver)
         if known.deadline is not None:
-            known.deadline = current["mono"] + current["timeout"] + current["waited"]
+            known.deadline = current.mono + current.timeout + current.waited
         self._listen(task_id, known)
-        self.watch_shim(task_id, known, current["shim"])
+        self.watch_shim(task_id, known, current.shim)
 
     def _listen(self, task_id: str, known: Watch) -> None:
         """Be woken when something appears in the run's folder, among its questions, or among those who wait."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents import Agent
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 TASK = "Say that you are there: change nothing, and return as you are told, with the summary «ok»."
 _PATIENCE = 180.0  # seconds that a trial may take
@@ -171,12 +171,12 @@ def trial(session: Session, name: str) -> Answer:
         told = {"outcome": "not installed", "message": error.message, "next": error.hint}
         return Answer({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
     outcome, message, todo = _words(session, agent, state)
-    shown.update(task_id=state["task_id"], handle=state["handle"], outcome=outcome, message=message, next=todo)
+    shown.update(task_id=state.id, handle=state.handle, outcome=outcome, message=message, next=todo)
     shown["seconds"] = round(time.monotonic() - began, 1)
     return Answer(shown, 0 if outcome == "works" else 1)
 
 
-def _try(session: Session, request: Any) -> State:
+def _try(session: Session, request: Any) -> Task:
     """The task when it is judged, or as it is when its provider is paused or the time is over: it is stopped then."""
     from overhand.agents import quota
     from overhand.policy.caller import caller
@@ -188,13 +188,13 @@ def _try(session: Session, request: Any) -> State:
     from overhand.verbs.reconcile import refresh
 
     state, agent, _ = accept(session, request)
-    task_id = state["task_id"]
+    task_id = state.id
     client.hand_over(session.store, [task_id])
     until = wait.deadline(_PATIENCE + 20)
     began = time.monotonic()
     with wait.bell(session.store, [task_id]) as bell:
         while not at_rest(state := refresh(session, session.store.state(task_id))):
-            if time.monotonic() >= until or (state["queued"] and quota.pause_of(session.store, agent.driver)):
+            if time.monotonic() >= until or (state.queued and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
                 client.hand_over(session.store, [task_id])
                 break
@@ -204,13 +204,13 @@ def _try(session: Session, request: Any) -> State:
     return state
 
 
-def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]:
+def _words(session: Session, agent: Agent, state: Task) -> tuple[str, str, str]:
     """What happened, in words, and what to do next."""
     from overhand.agents import find_driver, quota, sessions
     from overhand.verbs.look import read_result
 
-    look = f"overhand show {state['handle']}"
-    if state["status"] == "completed":
+    look = f"overhand show {state.handle}"
+    if state.status == "completed":
         return (
             "works",
             "It answered and returned as it was told.",
@@ -218,17 +218,17 @@ def _words(session: Session, agent: Agent, state: State) -> tuple[str, str, str]
         )
     if pause := quota.pause_of(session.store, agent.driver):
         return "limit reached", f"{quota.say(agent.driver, pause)}.", "It goes on by itself then."
-    run = state["runs"][-1] if state["runs"] else None
-    heard = sessions.heard(session.store.run_folder(state["task_id"], run["id"]), run["driver"]) if run else None
+    run = state.runs[-1] if state.runs else None
+    heard = sessions.heard(session.store.run_folder(state.id, run.id), run.driver) if run else None
     why = heard.why if heard else ""
     if heard is not None and heard.end == "auth":
         login = find_driver(agent.driver).login
         return "not logged in", why or "Its key is not accepted.", f"log in: {login.hint() if login else look}"
     if heard is not None and heard.end in ("api-error", "rate-limit", "refused", "budget"):
         return "model error", why or "The model's service answered with an error.", look
-    if state["status"] == "rejected":
-        return "refused", state["summary"], look
-    if state["status"] is None or (run and run["cause"] == "timeout"):
+    if state.status == "rejected":
+        return "refused", state.summary, look
+    if state.status is None or (run and run.cause == "timeout"):
         return "no answer", f"It did not return within {_PATIENCE:.0f} seconds.", look
     problems = [p["message"] for p in read_result(session, state).get("problems", ()) if p["level"] == "error"]
-    return "does not work", " ".join(problems) or state["summary"], look
+    return "does not work", " ".join(problems) or state.summary, look

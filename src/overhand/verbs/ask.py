@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.policy.caller import Caller
-    from overhand.record.task import Question, State
+    from overhand.record.task import Question, Task
 
 MAX_BLOCK = 100.0
 
@@ -41,21 +41,21 @@ def ask(
     seconds = model.option_duration("--timeout", timeout) if timeout is not None else _max_block(session, who)
     asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     place = session.store.run_folder(who.task, who.run)
-    session.progress(f"Waiting for an answer to question {asked['seq']} …")
-    with record.Blocked(place, asked["seq"]):
+    session.progress(f"Waiting for an answer to question {asked.seq} …")
+    with record.Blocked(place, asked.seq):
         answer = record.await_answer(session.store, who.task, asked, seconds, session.gone)
         if answer is None and record.has_unread(session.store, session.store.state(who.task)):
             _take_files(session, who, who.task)  # written by hand while no supervisor was there to see it
-            answer = record.answer_of(session.store, who.task, asked["seq"])
+            answer = record.answer_of(session.store, who.task, asked.seq)
         if answer is None and not session.is_gone():  # who gave up does something else meanwhile
-            _leave_mark(f"{place}/waiting", asked["seq"])
+            _leave_mark(f"{place}/waiting", asked.seq)
     if answer is None:
         raise TimedOut(
-            f"Question {asked['seq']} is not answered yet; it stays open.",
-            f"Wait on within 30 seconds: overhand ask --again {asked['seq']}",
-            seq=asked["seq"],
+            f"Question {asked.seq} is not answered yet; it stays open.",
+            f"Wait on within 30 seconds: overhand ask --again {asked.seq}",
+            seq=asked.seq,
         )
-    shown = {"schema": "overhand.ask/1", "task_id": who.task, "seq": asked["seq"], "question": asked["question"]}
+    shown = {"schema": "overhand.ask/1", "task_id": who.task, "seq": asked.seq, "question": asked.text}
     return Answer({**shown, "answer": answer})
 
 
@@ -118,7 +118,7 @@ def answer(session: Session, id: str | None = None, text: list[str] | None = Non
     return Answer(give(session, caller(session.store), task_id, seq, said, resume=not no_resume))
 
 
-def _meant(state: State, words: list[str]) -> tuple[int | None, str]:
+def _meant(state: Task, words: list[str]) -> tuple[int | None, str]:
     """`[SEQ] TEXT`: a number that more words follow is a question's."""
     first = words[0]
     if len(words) > 1 and first.isascii() and first.isdigit() and model.find_question(state, int(first)):
@@ -138,7 +138,7 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
     if resume and not resumed and model.current_run(state) is None and record.has_leftovers(session.store, state):
-        handle = state["handle"] or task_id
+        handle = state.handle or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
     if resumed or model.is_plan(state) or not lock.is_held(f"{session.store.own}/lock"):
@@ -146,10 +146,10 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
     return {
         "schema": "overhand.answer/1",
         "task_id": task_id,
-        "handle": state["handle"],
-        "title": state["title"],
-        "seq": question["seq"],
-        "question": question["question"],
+        "handle": state.handle,
+        "title": state.title,
+        "seq": question.seq,
+        "question": question.text,
         "answer": record.whole_answer(session.store, task_id, question),
         "resumed": resumed,
         "run_state": model.run_state(state),
@@ -163,33 +163,33 @@ def _take_files(session: Session, who: Caller, task_id: str) -> None:
     files.take(session.store, session.store.state(task_id), who.by(session.via))
 
 
-def _carry_on(session: Session, state: State) -> None:
+def _carry_on(session: Session, state: Task) -> None:
     """The next run starts, or a live one is watched again."""
     from overhand.supervisor import client
     from overhand.verbs.reconcile import needs_supervisor
 
     if needs_supervisor(state):
         try:
-            client.hand_over(session.store, [state["task_id"]])
+            client.hand_over(session.store, [state.id])
         except Refused as error:  # the answer is recorded all the same, and the next verb sees to it
             session.tell(f"{error.message} {error.hint}")
 
 
-def _may_answer(session: Session, who: Caller, state: State, seq: int | None) -> None:
+def _may_answer(session: Session, who: Caller, state: Task, seq: int | None) -> None:
     """A person, or a run above the one that asks; nobody answers their own question, and no run permits anything."""
     if who.is_person:
         return
-    if any(q["via"] == "permission" for q in model.open_questions(state) if seq in (None, q["seq"])):
+    if any(q.via == "permission" for q in model.open_questions(state) if seq in (None, q.seq)):
         raise NotAllowed(
-            f"What task {state['handle'] or state['task_id']} wants to be permitted is for a person to say.",
+            f"What task {state.handle or state.id} wants to be permitted is for a person to say.",
             "Go on with something else, or wait: a person sees the request.",
         )
-    above = state["parent"]
+    above = state.parent
     while above is not None:
-        if above["run"] == who.run:
+        if above.run == who.run:
             return
-        above = session.store.state(above["task"])["parent"]
+        above = session.store.state(above.task).parent
     raise Refused(
-        f"Run {who.run} may not answer task {state['handle'] or state['task_id']}: it did not delegate it.",
+        f"Run {who.run} may not answer task {state.handle or state.id}: it did not delegate it.",
         "Only a person, or a run above the one that asks, can answer.",
     )

@@ -22,7 +22,7 @@ from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.runs.judge import Fact
 
 
@@ -127,34 +127,34 @@ def check_task(session: Session, task_id: str) -> Answer:
     """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
     state = session.store.state(task_id)
     caller.require_person(caller.caller(session.store), "Running checks")
-    if state["status"] is None or state["judged_run"] is None:
+    if state.status is None or state.judged_run is None:
         verb = "wait" if model.run_state(state) else "run"
-        raise Refused(f"Task {state['handle']} has not been judged yet.", f"First: overhand {verb} {state['handle']}")
+        raise Refused(f"Task {state.handle} has not been judged yet.", f"First: overhand {verb} {state.handle}")
     config = configs.load(session.root)
     known = {command for _, command in config.checks}
-    if any(check["command"] in known for check in state["checks"]):
+    if any(check.command in known for check in state.checks):
         trust.require(session.root, configs.present(session.root))
     trust.require_seal(state)
-    if not state["checks"] and not _has_promises(session, state):
-        raise Refused(f"Task {state['handle']} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
-    session.progress(f"Running its checks ({len(state['checks'])}) …")
+    if not state.checks and not _has_promises(session, state):
+        raise Refused(f"Task {state.handle} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
+    session.progress(f"Running its checks ({len(state.checks)}) …")
     return _recheck(session, state, config)
 
 
-def _has_promises(session: Session, state: State) -> bool:
+def _has_promises(session: Session, state: Task) -> bool:
     """Whether the contract of a plan's node says something that can be looked at again."""
     from overhand.runs import promises as assertions
 
-    return bool(state["node"]) and assertions.contract_in(session.store.folder(state["task_id"])) is not None
+    return bool(state.node) and assertions.contract_in(session.store.folder(state.id)) is not None
 
 
-def _promises(session: Session, state: State) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
+def _promises(session: Session, state: Task) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
     """What the contract says of the result of record, looked at again; nothing for what was never completed."""
     from overhand.runs import promises as assertions
     from overhand.verbs.look import read_result
 
-    folder = session.store.folder(state["task_id"])
-    contract = assertions.contract_in(folder) if state["node"] else None
+    folder = session.store.folder(state.id)
+    contract = assertions.contract_in(folder) if state.node else None
     result = read_result(session, state) if contract is not None else {}
     if contract is None or result.get("claimed") != "completed":
         return (), ()
@@ -162,23 +162,23 @@ def _promises(session: Session, state: State) -> tuple[tuple[Fact, ...], tuple[s
     return facts, assertions.unverified(contract)
 
 
-def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
+def _recheck(session: Session, state: Task, config: configs.Config) -> Answer:
     from overhand.runs.finish import checks_after
     from overhand.runs.judge import verified as verified_by
     from overhand.runs.result import checks_as_json
 
     who = caller.caller(session.store)
     work = Actor(session.store, config, who.by(session.via))
-    place = session.store.run_folder(state["task_id"], state["judged_run"] or "")
+    place = session.store.run_folder(state.id, state.judged_run or "")
     facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
     promises, unverified = _promises(session, state)
     checks = checks_as_json(facts, promises, session.root)
     verified = verified_by(facts, promises, unverified)
     payload: dict[str, Any] = {
         "schema": "overhand.check/1",
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "status": state["status"],
+        "task_id": state.id,
+        "handle": state.handle,
+        "status": state.status,
         "verified": verified,
         "checks": checks,
     }
@@ -186,15 +186,15 @@ def _recheck(session: Session, state: State, config: configs.Config) -> Answer:
     return Answer(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
-def _note(session: Session, state: State, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
+def _note(session: Session, state: Task, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
     """The receipt tells the newest run of the checks; the verdict of record stays as it was."""
-    folder = session.store.folder(state["task_id"])
-    with session.store.locked(state["task_id"], who.by(session.via)) as task:
+    folder = session.store.folder(state.id)
+    with session.store.locked(state.id, who.by(session.via)) as task:
         raw = read_file(f"{folder}/result.json")
-        if raw is None or task.state["judged_run"] != state["judged_run"] or model.current_run(task.state):
+        if raw is None or task.state.judged_run != state.judged_run or model.current_run(task.state):
             return
         result = {**json.loads(raw), "verified": verified, "checks": checks}
         encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
         write_file(f"{folder}/result.json", encoded)
-        event = {"e": "rechecked", "verified": verified, "output": task.state["output"]}
+        event = {"e": "rechecked", "verified": verified, "output": task.state.output}
         task.append({**event, "result": hashlib.sha256(encoded).hexdigest()})

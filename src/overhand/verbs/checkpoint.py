@@ -14,7 +14,7 @@ from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
 def checkpoint(
@@ -52,10 +52,10 @@ def _create(
     session: Session, who: Caller, task_id: str, reason: str, handoff: str, name: str, *, git_tag: bool
 ) -> dict[str, Any]:
     state = session.store.state(task_id)
-    if state["created"] is None:
+    if state.created is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
     current = model.current_run(state)
-    if who.run is not None and (current is None or current["id"] != who.run):
+    if who.run is not None and (current is None or current.id != who.run):
         raise StaleRun(
             f"Run {who.run} no longer holds task {task_id}; it cannot save a point of it.",
             "Nothing more is to be done here: end.",
@@ -64,7 +64,7 @@ def _create(
         session.store,
         task_id,
         who.by(session.via),
-        run=who.run or (current["id"] if current else None),
+        run=who.run or (current.id if current else None),
         reason=reason,
         why="agent" if who.run else "person",
         handoff=handoff,
@@ -75,7 +75,7 @@ def _create(
     if git_tag and tag is None:
         session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
     words, tokens = count(text)
-    handle = state["handle"]
+    handle = state.handle
     return {
         "schema": "overhand.checkpoint/1",
         "task_id": task_id,
@@ -86,11 +86,11 @@ def _create(
         "tokens": tokens,
         "git_tag": tag,
         "next": [f"overhand checkpoint show {made}"]
-        + ([f"overhand resume {handle} --from {made}"] if state["runs"] and state["status"] != "completed" else []),
+        + ([f"overhand resume {handle} --from {made}"] if state.runs and state.status != "completed" else []),
     }
 
 
-def _list(state: State) -> dict[str, Any]:
+def _list(state: Task) -> dict[str, Any]:
     rows = [
         {
             "checkpoint_id": event["id"],
@@ -99,13 +99,13 @@ def _list(state: State) -> dict[str, Any]:
             "why": event.get("why"),
             "reason": event.get("reason", ""),
         }
-        for event in state["checkpoints"]
+        for event in state.checkpoints
     ]
     return {
         "schema": "overhand.checkpoint/1",
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "title": state["title"],
+        "task_id": state.id,
+        "handle": state.handle,
+        "title": state.title,
         "checkpoints": rows,
     }
 
@@ -121,14 +121,14 @@ def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
     else:
         state = session.store.state(_task(session, who, None if name == "latest" else name, "show"))
         found = checkpoints.find(state, "latest")
-    text = checkpoints.text_of(session.store, state["task_id"], found)
-    folder = f"{session.store.folder(state['task_id'])}/checkpoints"
+    text = checkpoints.text_of(session.store, state.id, found)
+    folder = f"{session.store.folder(state.id)}/checkpoints"
     return {
         "schema": "overhand.checkpoint/1",
-        "task_id": state["task_id"],
-        "handle": state["handle"],
+        "task_id": state.id,
+        "handle": state.handle,
         "checkpoint_id": found,
-        "document": checkpoints.json_of(session.store, state["task_id"], found),
+        "document": checkpoints.json_of(session.store, state.id, found),
         "path": session.store.relative(f"{folder}/{found}.md"),
         "text": text,
         "raw": True,

@@ -24,7 +24,7 @@ from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
@@ -33,14 +33,14 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
     who = caller.caller(session.store)
     if all:
-        task_ids = [s["task_id"] for s in open_states(session.store.states())]
+        task_ids = [s.id for s in open_states(session.store.states())]
     else:
         task_ids = [session.store.resolve(handle) for handle in id or []]
     _only_own(session, who, task_ids)
     task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.state(task_id))))]
     said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in said.items() if what == "asked"]
-    if unbegun := [t for t, what in said.items() if what == "queued" and session.store.state(t)["cause"]]:
+    if unbegun := [t for t, what in said.items() if what == "queued" and session.store.state(t).cause]:
         client.hand_over(session.store, unbegun)  # whoever delegated it is told
     if asked and not client.hand_over(session.store, asked):
         raise Refused(
@@ -50,10 +50,10 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30 + len(asked)
     )
     for task_id in task_ids:
-        if (state := session.store.state(task_id))["item"]:
+        if (state := session.store.state(task_id)).item:
             refresh(session, state)  # its tag shows that it was stopped
     tasks = [
-        {"task_id": t, "handle": session.store.state(t)["handle"], "was": said[t], **_end_of(session.store.state(t))}
+        {"task_id": t, "handle": session.store.state(t).handle, "was": said[t], **_end_of(session.store.state(t))}
         for t in task_ids
     ]
     return Answer({"schema": "overhand.stop/1", "tasks": tasks})
@@ -63,7 +63,7 @@ def _grace(session: Session, task_id: str) -> float:
     """How long its run may take to end by itself; broken settings must not keep anybody from stopping."""
     try:
         return configs.of_task(
-            session.root, configs.load(session.root), session.store.state(task_id)["settings"]
+            session.root, configs.load(session.root), session.store.state(task_id).settings
         ).stop_grace
     except BadInput:
         return configs.Config().stop_grace
@@ -72,8 +72,8 @@ def _grace(session: Session, task_id: str) -> float:
 def _only_own(session: Session, who: Caller, task_ids: list[str]) -> None:
     """A run may stop what it delegated, nothing else."""
     for task_id in task_ids if not who.is_person else []:
-        parent = session.store.state(task_id)["parent"]
-        if not parent or parent["run"] != who.run:
+        parent = session.store.state(task_id).parent
+        if not parent or parent.run != who.run:
             raise Refused(f"Task {task_id} was not delegated by this run.", "Ask the person who started it.")
 
 
@@ -83,38 +83,38 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     with session.store.locked(task_id, who.by(session.via)) as task:
         state = task.state
         current = model.current_run(state)
-        if state["queued"] or (state["created"] and state["status"] is None and not state["runs"]):
+        if state.queued or (state.created and state.status is None and not state.runs):
             task.append(
                 {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
             )
             checks.end_all(session.store.folder(task_id))
             return "queued"
-        if current is None and (_awaited(state) or (state["status"] == "needs-input" and model.open_questions(state))):
+        if current is None and (_awaited(state) or (state.status == "needs-input" and model.open_questions(state))):
             summary = f"Stopped while it waited for {'what it had delegated' if _awaited(state) else 'an answer'}."
             task.append({"e": "judged", "run": None, "status": "cancelled", "summary": summary}, sync=True)
             return "waiting"
         if current is None:
             return _leftovers_ended(session, state)
         task.append({"e": "stop", "why": "now" if now else "stopped"})
-        being_checked = current["state"] == "ended"
+        being_checked = current.state == "ended"
     if being_checked:
         checks.end_all(session.store.folder(task_id))
     return "asked"
 
 
-def _awaited(state: State) -> list[str]:
+def _awaited(state: Task) -> list[str]:
     """What a task delegated by CONTROL lines and waits for, to go on by itself."""
-    if state["status"] != "blocked" or not state["runs"]:
+    if state.status != "blocked" or not state.runs:
         return []
-    return control.pending(state, state["runs"][-1]["id"])
+    return control.pending(state, state.runs[-1].id)
 
 
-def _leftovers_ended(session: Session, state: State) -> str:
+def _leftovers_ended(session: Session, state: Task) -> str:
     """A finished task may have left processes behind; `stop` ends those as well."""
     spare = _supervisor(session)
     left = run.living_members(session.store, state, spare)
     for run_id in left:
-        place = session.store.run_folder(state["task_id"], run_id)
+        place = session.store.run_folder(state.id, run_id)
         detached.stop(place, f"{run.MARKER}={run_id}", grace=1.0, spare=spare)
     return "leftovers ended" if left else "nothing ran"
 
@@ -129,7 +129,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
     until = waiting.deadline(seconds)
     left = task_ids
     with waiting.bell(session.store, task_ids) as bell:
-        while left := [t for t in left if refresh(session, session.store.state(t))["status"] is None]:
+        while left := [t for t in left if refresh(session, session.store.state(t)).status is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
             some = ", ".join(left) if len(left) < 5 else f"{len(left)} tasks"
@@ -139,9 +139,9 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
                 time.sleep(0.2)  # many end at once: looking at all of them for each would keep them from ending
 
 
-def _end_of(state: State) -> dict[str, Any]:
-    last = state["runs"][-1] if state["runs"] else None
-    return {"status": state["status"], "cause": last["cause"] if last else None, "headline": model.headline(state)}
+def _end_of(state: Task) -> dict[str, Any]:
+    last = state.runs[-1] if state.runs else None
+    return {"status": state.status, "cause": last.cause if last else None, "headline": model.headline(state)}
 
 
 def run_again(
@@ -171,10 +171,10 @@ def run_again(
     state = refresh(session, session.store.state(task_id))
     if model.is_plan(state):
         return run_plan(session, who, state, {"why": "run again"}, agent, "run", wait=wait)
-    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
+    config = configs.of_task(session.root, configs.load(session.root), state.settings)
     chosen = files.find(session.root, agent or _agent_of(session, state, config), config)
     trust.require(session.root, chosen.trusted_with)
-    if state["created"] is None:
+    if state.created is None:
         _record_folder(session, who, state, chosen, config)
     else:
         trust.require_seal(state)
@@ -184,12 +184,12 @@ def run_again(
 def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, verb: str, *, wait: bool) -> Answer:
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
     with session.store.locked(task_id, who.by(session.via)) as task:
-        if task.state["item"]:
+        if task.state.item:
             caller.require_person(who, "Starting an item")  # who may not approve may not start either
         may_run(session, task.state)
-        if task.state["runs"]:
+        if task.state.runs:
             accepted.setdefault("resume", {})
-            accepted["resume"].setdefault("run", task.state["runs"][-1]["id"])
+            accepted["resume"].setdefault("run", task.state.runs[-1].id)
         task.append(accepted, sync=True)
         state = task.state
     client.hand_over(session.store, [task_id])
@@ -197,14 +197,14 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, ve
         from overhand.verbs.look import wait_for
 
         return wait_for(session, [task_id], None, verb=verb)
-    handle = state["handle"]
+    handle = state.handle
     return Answer(
         {
             "schema": f"overhand.{verb}/1",
             "task_id": task_id,
             "handle": handle,
-            "title": state["title"],
-            "agent": state["agent"],
+            "title": state.title,
+            "agent": state.agent,
             "next": [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
         }
     )
@@ -213,7 +213,7 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, ve
 def run_plan(
     session: Session,
     who: Caller,
-    state: State,
+    state: Task,
     how: Event,
     agent: str | None,
     verb: str,
@@ -225,22 +225,22 @@ def run_plan(
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
     trust.require_seal(state)
-    accepted: Event = {"e": "accepted", **({"resume": how} if state["runs"] else {})}
+    accepted: Event = {"e": "accepted", **({"resume": how} if state.runs else {})}
     if budget is not None:
         accepted["budget"] = budget
-    return queue_again(session, who, state["task_id"], accepted, verb, wait=wait)
+    return queue_again(session, who, state.id, accepted, verb, wait=wait)
 
 
-def _agent_of(session: Session, state: State, config: configs.Config) -> str:
+def _agent_of(session: Session, state: Task, config: configs.Config) -> str:
     """The recorded agent; for a hand-made folder the one its name begins with, else the default."""
-    if state["created"] is not None:
-        return state["agent"]
+    if state.created is not None:
+        return state.agent
     known = files.names(session.root)
-    named = [name for name in known if state["task_id"] == name or state["task_id"].startswith(f"{name}-")]
+    named = [name for name in known if state.id == name or state.id.startswith(f"{name}-")]
     return max(named, key=len) if named else files.default(session.root, config)
 
 
-def _record_folder(session: Session, who: Caller, state: State, agent: Any, config: configs.Config) -> None:
+def _record_folder(session: Session, who: Caller, state: Task, agent: Any, config: configs.Config) -> None:
     """A hand-written folder becomes a recorded task, under the same guards as `delegate`."""
     import hashlib
 
@@ -248,7 +248,7 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
     from overhand.verbs.request import Request, check_handoff, checks_of
 
     depth, path = guards.check_delegation(who, agent)
-    text, handoff = prepare.read_handoff(session.store, state["task_id"])
+    text, handoff = prepare.read_handoff(session.store, state.id)
     check_handoff(session, text, agent, strict=False)
     kind = config.kind(None)
     level, _ = guards.level_for(kind.level, who, agent, [d.path for d in handoff.deliverables if d.path])
@@ -265,50 +265,50 @@ def _record_folder(session: Session, who: Caller, state: State, agent: Any, conf
         "parent": None if who.is_person else {"task": who.task, "run": who.run},
     }
     created["seal"] = trust.seal(created)
-    os.makedirs(f"{session.store.folder(state['task_id'])}/ipc", exist_ok=True)
-    session.store.adopt_folder(state["task_id"], created, who.by(session.via))
+    os.makedirs(f"{session.store.folder(state.id)}/ipc", exist_ok=True)
+    session.store.adopt_folder(state.id, created, who.by(session.via))
 
 
-def may_run(session: Session, state: State, *, again: bool = False) -> None:
+def may_run(session: Session, state: Task, *, again: bool = False) -> None:
     """Exactly one run holds a task, one with living leftovers is not run again, a completed one only if `again`."""
-    handle = state["handle"]
-    if state["queued"]:
+    handle = state.handle
+    if state.queued:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
     current = model.current_run(state)
     if current is not None:
         raise Refused(
-            f"Task {handle} is held by run {current['id']} ({current['state']}).",
+            f"Task {handle} is held by run {current.id} ({current.state}).",
             f"Wait for it, or stop it: overhand stop {handle}",
         )
-    if state["item"] and state["staged"] and state["staged"]["stage"] == "claimed":
-        at = f"{state['item']['path']}#{state['item']['kind']}"
+    if state.item and state.staged and state.staged["stage"] == "claimed":
+        at = f"{state.item.path}#{state.item.kind}"
         raise Refused(f"Task {handle} is claimed by somebody outside.", f"Take it back: overhand item approve {at}")
-    if state["item"]:
+    if state.item:
         _require_item(session, state)
-    if state["status"] == "completed" and not again:
+    if state.status == "completed" and not again:
         raise Refused(f"Task {handle} is completed.", f"Tell it what is still to do: overhand send {handle} TEXT")
     for run_id in run.living_members(session.store, state, _supervisor(session)):
         raise Refused(f"Processes of run {run_id} are still alive.", f"End them first: overhand stop {handle}")
 
 
-def _require_item(session: Session, state: State) -> None:
+def _require_item(session: Session, state: Task) -> None:
     """An item that nobody wants any more, or that another task has now, is not worked on by this one."""
     from overhand.items import item, sync
 
-    handle, path = state["handle"], state["tag"]["path"] if state["tag"] else ""
+    handle, path = state.handle, state.tag.path if state.tag else ""
     if sync.wanted(state) == sync.GONE:
         raise Refused(
             f"The item of task {handle} was dismissed.",
-            f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{state['kind']}'",
+            f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{state.kind}'",
         )
-    there = [place for place in item.look(session.root, path) if place.kind == state["kind"]] if path else []
-    if any(place.task == state["task_id"] for place in there):
+    there = [place for place in item.look(session.root, path) if place.kind == state.kind] if path else []
+    if any(place.task == state.id for place in there):
         return
     for now in (item.record(session.store, place) for place in there):
-        if now is not None and now["tag"] and now["tag"]["path"] == path:
+        if now is not None and now.tag and now.tag.path == path:
             raise Refused(
-                f"The item of task {handle} is task {now['handle']}'s now.",
-                f"Look at that one: overhand show {now['handle']}",
+                f"The item of task {handle} is task {now.handle}'s now.",
+                f"Look at that one: overhand show {now.handle}",
             )
 
 
@@ -318,42 +318,42 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     before = time.time() - model.option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.states())
-    plans = {state["task_id"]: state for state in states if model.is_plan(state)}
-    above = {s["task_id"]: plans.get(s["parent"]["task"], s) if s["node"] and s["parent"] else s for s in states}
-    alive = {above[s["task_id"]]["task_id"] for s in states if not _is_over(session, s)}
+    plans = {state.id: state for state in states if model.is_plan(state)}
+    above = {s.id: plans.get(s.parent.task, s) if s.node and s.parent else s for s in states}
+    alive = {above[s.id].id for s in states if not _is_over(session, s)}
     for state in states:
-        whole = above[state["task_id"]]
-        if whole["task_id"] not in alive and _may_go(whole, before):
+        whole = above[state.id]
+        if whole.id not in alive and _may_go(whole, before):
             found.append(state)
-        elif state["status"] is not None:
+        elif state.status is not None:
             kept += 1
     if found and not dry_run and not yes:
         _confirm(session, f"Remove what is finished (tasks: {len(found)})?")
-    removed = [] if dry_run else [s["task_id"] for s in found if _remove(session, s)]
-    rows = [{"task_id": s["task_id"], "handle": s["handle"], "title": s["title"], "status": s["status"]} for s in found]
+    removed = [] if dry_run else [s.id for s in found if _remove(session, s)]
+    rows = [{"task_id": s.id, "handle": s.handle, "title": s.title, "status": s.status} for s in found]
     return Answer({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
 
 
-def _may_go(state: State, before: float) -> bool:
+def _may_go(state: Task, before: float) -> bool:
     """Ended before then, seen by a person or not worth seeing; a plan goes with its nodes, or stays."""
-    if machine.epoch(state["judged"]) > before:
+    if machine.epoch(state.judged) > before:
         return False
     return model.headline(state) not in ("ready", "needs you")
 
 
-def _is_over(session: Session, state: State) -> bool:
-    if state["status"] is None or model.current_run(state):
+def _is_over(session: Session, state: Task) -> bool:
+    if state.status is None or model.current_run(state):
         return False
-    return not any(_is_there(session, state, one) for one in state["runs"])
+    return not any(_is_there(session, state, one) for one in state.runs)
 
 
-def _is_there(session: Session, state: State, one: Run) -> bool:
+def _is_there(session: Session, state: Task, one: Run) -> bool:
     """Whether somebody of a run lives; the shim of an ended one is nobody: it leaves a moment after the verdict."""
-    if not detached.lives(session.store.run_folder(state["task_id"], one["id"])):
+    if not detached.lives(session.store.run_folder(state.id, one.id)):
         return False
-    if one["attached"] or not run.same_pid_world(one):
+    if one.attached or not run.same_pid_world(one):
         return True
-    return one["id"] in run.living_members(session.store, state, _supervisor(session))
+    return one.id in run.living_members(session.store, state, _supervisor(session))
 
 
 def _confirm(session: Session, question: str) -> None:
@@ -363,17 +363,17 @@ def _confirm(session: Session, question: str) -> None:
         raise Refused("Nothing was removed.")
 
 
-def _remove(session: Session, state: State) -> bool:
+def _remove(session: Session, state: Task) -> bool:
     """Out of the way in one step, then deleted: a crash leaves no half task."""
     try:
-        with session.store.locked(state["task_id"], {"kind": "person"}) as task:
-            if task.state["judged"] != state["judged"]:
+        with session.store.locked(state.id, {"kind": "person"}) as task:
+            if task.state.judged != state.judged:
                 return False
             grave = f"{session.store.own}/removed-{random_text(8)}"
-            os.rename(session.store.folder(state["task_id"]), grave)
+            os.rename(session.store.folder(state.id), grave)
         shutil.rmtree(grave)
     except OSError as error:
-        session.tell(f"{state['task_id']} could not be removed: {error}")
+        session.tell(f"{state.id} could not be removed: {error}")
         return False
     except OverhandError as error:
         session.tell(error.message)

@@ -9,57 +9,57 @@ from overhand.record import model
 from overhand.runs import spending
 
 if TYPE_CHECKING:
-    from overhand.record.task import Amount, State
+    from overhand.record.task import Amount, Task
     from overhand.verbs import Session
 
 _USAGE = ("input", "output", "tokens", "usd", "estimated", "turns", "used_of_budget")
 
 
-def costs(session: Session, states: list[State], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def costs(session: Session, states: list[Task], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The rows of `list` with what was used, each task followed by what it delegated, and the sums."""
     states = [with_reports(session, state) for state in states]
-    known = {state["task_id"] for state in states}
-    below: dict[str | None, list[State]] = {}
+    known = {state.id for state in states}
+    below: dict[str | None, list[Task]] = {}
     for state in states:
-        parent = state["parent"]["task"] if state["parent"] else None
+        parent = state.parent.task if state.parent else None
         below.setdefault(parent if parent in known else None, []).append(state)
     shown = {
-        row["task_id"]: {**row, **_cost(state, below.get(state["task_id"], []))}
+        row["task_id"]: {**row, **_cost(state, below.get(state.id, []))}
         for row, state in zip(rows, states, strict=True)
     }
     ordered: list[dict[str, Any]] = []
 
-    def add(state: State, level: int) -> list[State]:
-        row = shown[state["task_id"]]
+    def add(state: Task, level: int) -> list[Task]:
+        row = shown[state.id]
         ordered.append(row)
         family = [state]
-        for child in below.get(state["task_id"], []):
+        for child in below.get(state.id, []):
             family += add(child, level + 1)
         row.update(indent=level, tree={**_sum(family), "tasks": len(family)})
         return family
 
     for root in below.get(None, []):
         add(root, 0)
-    return {"tasks": ordered, "today": budget.rounded(spending.Day().spent(session.store)), "total": _sum(states)}
+    return {"tasks": ordered, "today": vars(budget.rounded(spending.Day().spent(session.store))), "total": _sum(states)}
 
 
-def with_reports(session: Session, state: State) -> State:
+def with_reports(session: Session, state: Task) -> Task:
     """The same task with what its live run has reported by now."""
-    for run in state["runs"]:
-        if run["status"] is None:
-            place = session.store.run_folder(state["task_id"], run["id"])
-            run["usage"] = spending.reported(place) or run["usage"]
+    for run in state.runs:
+        if run.status is None:
+            place = session.store.run_folder(state.id, run.id)
+            run.usage = spending.reported(place) or run.usage
     return state
 
 
-def _cost(state: State, below: list[State]) -> dict[str, Any]:
+def _cost(state: Task, below: list[Task]) -> dict[str, Any]:
     usage = budget.usage_of(state)
     if model.is_plan(state):
-        usage = budget.with_nodes(usage, [budget.usage_of(one) for one in below if one["node"]])
+        usage = budget.with_nodes(usage, [budget.usage_of(one) for one in below if one.node])
     return {**{key: usage[key] for key in _USAGE}, "budget": usage["budget"]["text"] if usage["budget"] else None}
 
 
-def _sum(states: list[State]) -> dict[str, Any]:
+def _sum(states: list[Task]) -> dict[str, Any]:
     spent: Amount = budget.rounded(budget.total(states))
-    estimated = any(run["usage"]["estimated"] for state in states for run in state["runs"] if run["usage"])
-    return {**spent, "estimated": estimated}
+    estimated = any(run.usage.estimated for state in states for run in state.runs if run.usage)
+    return {**vars(spent), "estimated": estimated}

@@ -37,30 +37,30 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
     from overhand.record.store import Draft, Piece
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 
 def delegate(session: Session, /, **given: Any) -> Answer:
     """Accept a task; a supervisor carries on."""
     request = request_of(given)
     state, agent, problems = accept(session, request)
-    if not request.no_start and not client.hand_over(session.store, [state["task_id"]]):
+    if not request.no_start and not client.hand_over(session.store, [state.id]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
     if request.wait and not request.no_start:
         from overhand.verbs.look import wait_for
 
-        return wait_for(session, [state["task_id"]], None, verb="delegate")
+        return wait_for(session, [state.id], None, verb="delegate")
     receipt = receipt_of_start(session, state, agent, problems, request)
     if agent.real and not request.no_start:
         from overhand.verbs.listing import waits
 
-        receipt["reason"] = waits(session, state["task_id"])
+        receipt["reason"] = waits(session, state.id)
     return Answer(receipt)
 
 
-def accept(session: Session, request: Request, *, start: bool = True) -> tuple[State, Agent, list[Problem]]:
+def accept(session: Session, request: Request, *, start: bool = True) -> tuple[Task, Agent, list[Problem]]:
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
     from overhand.verbs.setup import first_use
 
@@ -75,7 +75,7 @@ def accept(session: Session, request: Request, *, start: bool = True) -> tuple[S
         raise
 
 
-def _accept(session: Session, request: Request, who: Caller, *, start: bool) -> tuple[State, Agent, list[Problem]]:
+def _accept(session: Session, request: Request, who: Caller, *, start: bool) -> tuple[Task, Agent, list[Problem]]:
     only_from_people(who, request)
     ask_for_trust(session, who)
     settings = dict(configs.setting(text) for text in request.settings)
@@ -164,14 +164,14 @@ def _wanted_level(request: Request) -> str | None:
 
 def make(
     session: Session, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
-) -> list[State]:
+) -> list[Task]:
     """The folders and first events of tasks that were drafted."""
     with _only_once(session, drafts) as known:
         return [known for _ in drafts] if known else session.store.new_tasks(drafts, by, start=start, pieces=pieces)
 
 
 @contextmanager
-def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[State | None]:
+def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[Task | None]:
     """The task that a CONTROL line has made already, if so; who delegates for the same line meanwhile waits."""
     cause = next((created["cause"] for _, _, created, _ in drafts if "cause" in created), None)
     if cause is None:
@@ -255,38 +255,38 @@ def check_program(session: Session, agent: Agent) -> None:
 
 
 def receipt_of_start(
-    session: Session, state: State, agent: Agent, problems: list[Problem], request: Request
+    session: Session, state: Task, agent: Agent, problems: list[Problem], request: Request
 ) -> dict[str, Any]:
     """What `delegate` prints: handle, agent, tree, limits, checks, what to type next."""
     prepared = request.no_start
-    handle = state["handle"]
+    handle = state.handle
     return {
         "schema": "overhand.delegate/1",
-        "task_id": state["task_id"],
+        "task_id": state.id,
         "handle": handle,
-        "title": state["title"],
+        "title": state.title,
         "agent": agent.name,
         "driver": agent.driver,
-        "kind": state["kind"],
+        "kind": state.kind,
         "state": "prepared" if prepared else "accepted",
-        "depth": state["depth"],
-        "path": state["path"],
+        "depth": state.depth,
+        "path": state.path,
         "tree": "your checkout",
-        "level": state["level"],
+        "level": state.level,
         **({"may": _may(state, agent)} if agent.real else {}),
-        "timeout": state["timeout"],
-        "budget": state["budget"],
-        "checks": state["checks"],
-        "contract": state["contract"],
+        "timeout": state.timeout,
+        "budget": state.budget,
+        "checks": [vars(check) for check in state.checks],
+        "contract": state.contract,
         "warnings": [p.as_json() for p in problems],
-        "folder": session.store.relative(session.store.folder(state["task_id"])),
+        "folder": session.store.relative(session.store.folder(state.id)),
         "next": [f"overhand run {handle}"]
         if prepared
         else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
     }
 
 
-def _may(state: State, agent: Agent) -> str:
+def _may(state: Task, agent: Agent) -> str:
     """What it may do, and whether its program can be held to that."""
-    told, unheld = permissions.said(state["level"], asks=programs.asks(agent)), find_driver(agent.driver).unheld
-    return f"{told}. {unheld}" if state["level"] == "read" and unheld else told
+    told, unheld = permissions.said(state.level, asks=programs.asks(agent)), find_driver(agent.driver).unheld
+    return f"{told}. {unheld}" if state.level == "read" and unheld else told

@@ -70,12 +70,12 @@ def _settle(session: Session, one: Finding) -> None:
     session.patience = _PATIENCE
     state = refresh(session, session.store.state(one.task))
     current = model.current_run(state)
-    if current is not None and current["state"] != "ended" and looks_dead(session, state):
+    if current is not None and current.state != "ended" and looks_dead(session, state):
         raise Busy("The supervisor has not come to it yet.")
 
 
 def _supervise(session: Session, _one: Finding) -> None:
-    client.hand_over(session.store, [state["task_id"] for state in session.store.states() if needs_supervisor(state)])
+    client.hand_over(session.store, [state.id for state in session.store.states() if needs_supervisor(state)])
 
 
 def _ignore(session: Session, _one: Finding) -> None:

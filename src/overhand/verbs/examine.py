@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.policy.config import Config
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.verbs import Session
 
 PROBLEM, NOTE = "problem", "note"
@@ -107,13 +107,13 @@ def everything(session: Session) -> Iterator[Finding]:
     for state in states:
         yield from task(session, state)
     yield from lost_plans(states, set(session.store.ids()))
-    yield from lying_about(session, {state["task_id"] for state in states})
+    yield from lying_about(session, {state.id for state in states})
     from overhand.verbs.examine_items import noted
 
     yield from noted(session, states)
 
 
-def _states(session: Session) -> tuple[list[State], list[Finding]]:
+def _states(session: Session) -> tuple[list[Task], list[Finding]]:
     """Every task that can be read, and what is wrong with the others."""
     states, broken = [], []
     for name in sorted(session.store.ids()):
@@ -220,7 +220,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
             yield Finding("login", what, "Its runs would fail.", login.command, NOTE)
 
 
-def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
+def supervisor(session: Session, states: list[Task]) -> Iterator[Finding]:
     """Whether somebody carries on with what is to be done."""
     store = session.store
     pid = client.running(store) if os.path.isdir(store.own) else None
@@ -229,48 +229,48 @@ def supervisor(session: Session, states: list[State]) -> Iterator[Finding]:
         why = "Nothing is started, judged or stopped until it goes on."
         yield Finding("supervisor-stopped", f"The supervisor (process {pid}) is stopped.", why, f"kill -CONT {pid}")
     elif pid is None and waiting:
-        shown = ", ".join(str(state["handle"]) for state in waiting[:5])
+        shown = ", ".join(str(state.handle) for state in waiting[:5])
         more = f", … {len(waiting)} in all" if len(waiting) > 5 else ""
         what = f"No supervisor runs, and there is work that waits for one: {shown}{more}."
         why = "Any verb that acts starts one; until then nothing happens."
-        yield Finding("no-supervisor", what, why, f"overhand show {waiting[0]['handle']}", fix="supervise")
+        yield Finding("no-supervisor", what, why, f"overhand show {waiting[0].handle}", fix="supervise")
 
 
-def task(session: Session, state: State) -> Iterator[Finding]:
+def task(session: Session, state: Task) -> Iterator[Finding]:
     """A task whose record and whose processes disagree."""
     handle = _handle(state)
     current = model.current_run(state)
-    if current is not None and current["machine"] not in ("", machine.machine()):
+    if current is not None and current.machine not in ("", machine.machine()):
         why = "Whether it lives can only be told there."
         yield Finding("elsewhere", f"Task {handle} runs on another machine.", why, f"overhand show {handle}", NOTE)
-    elif current is not None and current["state"] != "ended" and looks_dead(session, state):
-        what = f"Task {handle}: the process of run {current['id']} is gone, and its end is not recorded."
+    elif current is not None and current.state != "ended" and looks_dead(session, state):
+        what = f"Task {handle}: the process of run {current.id} is gone, and its end is not recorded."
         why = "It looks as if it were at work."
-        yield Finding("dead-run", what, why, f"overhand show {handle}", task=state["task_id"], fix="settle")
+        yield Finding("dead-run", what, why, f"overhand show {handle}", task=state.id, fix="settle")
     for run_id, pids in run.living_members(session.store, state).items():
         what = f"Task {handle}: processes of run {run_id} are still there: {', '.join(map(str, pids[:10]))}."
         why = "They may still change files; the task is not queued again while they live."
-        yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state["task_id"])
-    if current is None and state["runs"]:
-        driver = lookup(state["runs"][-1]["driver"])
+        yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state.id)
+    if current is None and state.runs:
+        driver = lookup(state.runs[-1].driver)
         open_job = driver.open_job if driver else None
-        shown = open_job(session.store.folder(state["task_id"])) if open_job else None
+        shown = open_job(session.store.folder(state.id)) if open_job else None
         if shown is not None:
             what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
             yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
-    if state["item"] is not None and sync.owes(state):
-        what = f"Task {handle}: the tag in {state['item'].get('path')} does not show yet what is recorded."
+    if state.item is not None and sync.owes(state):
+        what = f"Task {handle}: the tag in {state.item.path} does not show yet what is recorded."
         why = "The record counts, but people read the tag."
         told = f"overhand show {handle}"
-        yield Finding("tag-behind", what, why, told, NOTE, task=state["task_id"], fix="tag")
+        yield Finding("tag-behind", what, why, told, NOTE, task=state.id, fix="tag")
 
 
-def lost_plans(states: list[State], there: set[str]) -> Iterator[Finding]:
+def lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
     """Nodes whose plan is gone: nobody begins what was to follow them, or merges what they return."""
-    lost: dict[str, list[State]] = {}
+    lost: dict[str, list[Task]] = {}
     for state in states:
-        if state["node"] and state["parent"] and state["parent"]["task"] not in there:
-            lost.setdefault(state["parent"]["task"], []).append(state)
+        if state.node and state.parent and state.parent.task not in there:
+            lost.setdefault(state.parent.task, []).append(state)
     for plan, left in lost.items():
         live = [_handle(state) for state in left if situation(state) != "ended"][:_SHOWN]
         shown = ", ".join(map(_handle, left[:_SHOWN]))
@@ -283,8 +283,8 @@ def lost_plans(states: list[State], there: set[str]) -> Iterator[Finding]:
             yield Finding("lost-plan", what, why, f"overhand show {_handle(left[0])}", NOTE)
 
 
-def _handle(state: State) -> str:
-    return str(state["handle"] or state["task_id"])
+def _handle(state: Task) -> str:
+    return str(state.handle or state.id)
 
 
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:

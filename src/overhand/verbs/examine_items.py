@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.documents.tags import Tag
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.verbs import Session
 
 _DAY = 86400.0
 _HELD = ("claimed", "outside")  # the step that a person took, or how the record was made
 
 
-def noted(session: Session, states: list[State]) -> Iterator[Finding]:
+def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
     """Everything about tags."""
-    by_id = {state["task_id"]: state for state in states}
+    by_id = {state.id: state for state in states}
     yield from _outside(states)
     unread: list[str] = []
     try:
@@ -50,24 +50,24 @@ def noted(session: Session, states: list[State]) -> Iterator[Finding]:
             yield from _answered(session, by_id, path, tag)
 
 
-def _outside(states: list[State]) -> Iterator[Finding]:
+def _outside(states: list[Task]) -> Iterator[Finding]:
     """Claims that were not made by a run, and are old: typed, or taken with `item claim`."""
     import time
 
     for state in states:
-        item, staged = state["item"], state["staged"]
-        if item is None or state["status"] is not None or (staged["stage"] if staged else item.get("how")) not in _HELD:
+        item, staged = state.item, state.staged
+        if item is None or state.status is not None or (staged["stage"] if staged else item.how) not in _HELD:
             continue
-        age = time.time() - machine.epoch((staged or {}).get("t") or state["created"])
+        age = time.time() - machine.epoch((staged or {}).get("t") or state.created)
         if age > _DAY:
-            shown = state["tag"] or item
-            name = f"{shown.get('path')}#{item.get('kind')}"
+            shown = state.tag or item
+            name = f"{shown.path}#{item.kind}"
             what = f"Somebody claimed {name} {int(age // 3600)} hours ago, to work on it without a run."
             why = "It is never started while somebody holds it."
             yield Finding("outside-claim", what, why, f"overhand item done {name}, or: overhand item needs {name}")
 
 
-def _claim(session: Session, by_id: dict[str, State], path: str, tag: Tag) -> Iterator[Finding]:
+def _claim(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
     """A claim that nobody stands behind."""
     name = f"{os.path.relpath(path, session.root)}:{tag.line}#{tags.kind(tag.name)}"
     back = f"overhand item needs {name}"
@@ -78,19 +78,19 @@ def _claim(session: Session, by_id: dict[str, State], path: str, tag: Tag) -> It
     elif state is None:
         what = f"{name} is claimed for task {tag.task}, which is not here."
         yield Finding("stale-claim", what, "An id without a record is never run.", back)
-    elif model.current_run(state) is None and state["item"] and state["status"] is not None:
-        what = f"{name} is claimed, but task {state['handle']} ended: {state['status']}."
-        told = f"overhand show {state['handle']}"
+    elif model.current_run(state) is None and state.item and state.status is not None:
+        what = f"{name} is claimed, but task {state.handle} ended: {state.status}."
+        told = f"overhand show {state.handle}"
         yield Finding("stale-claim", what, "It looks as if somebody worked on it.", told, task=tag.task, fix="tag")
 
 
-def _answered(session: Session, by_id: dict[str, State], path: str, tag: Tag) -> Iterator[Finding]:
+def _answered(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
     """A request that is done, for which a task is recorded, must say what came of it."""
     state = by_id.get(tag.task)
-    if state is None or not tag.on_tags_line or state["status"] != "completed":
+    if state is None or not tag.on_tags_line or state.status != "completed":
         return
     text, _ = decode(read_file(path) or b"")
     if not request.parse(text)[0].responses:
         what = f"{os.path.relpath(path, session.root)} is done, but has no `## Response`."
         why = "Who asked does not see what came of it."
-        yield Finding("missing-response", what, why, f"overhand show {state['handle']} --output", NOTE, task=tag.task)
+        yield Finding("missing-response", what, why, f"overhand show {state.handle} --output", NOTE, task=tag.task)

@@ -21,7 +21,7 @@ from overhand.verbs import Answer, Session
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.record.store import Store
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import Verdict
 
@@ -50,9 +50,9 @@ def finish(
     if odd:
         raise BadInput(f"--data is not JSON: {odd}.", "Give one JSON value.")
     output = outputs.Output(
-        title=title or state["title"],
+        title=title or state.title,
         status=status or "completed",
-        agent=state["agent"],
+        agent=state.agent,
         summary=(summary or "").strip(),
         deliverables=_notes(deliverable),
         decisions=tuple(outputs.Decision(*_pair(one)) for one in decision or ()),
@@ -76,20 +76,20 @@ def finish(
         {
             "schema": "overhand.finish/1",
             "task_id": who.task,
-            "handle": state["handle"],
+            "handle": state.handle,
             "status": output.status,
             "output": session.store.relative(path),
             "problems": [one.as_json() for one in problems],
-            "checks": [check["command"] for check in state["checks"]],
+            "checks": [check.command for check in state.checks],
         }
     )
 
 
-def _check_run(state: State, who: Caller) -> None:
+def _check_run(state: Task, who: Caller) -> None:
     run = model.current_run(state)
-    if run is None or run["id"] != who.run or run["state"] == "ended":
+    if run is None or run.id != who.run or run.state == "ended":
         raise StaleRun(
-            f"Run {who.run} no longer holds task {state['task_id']}; its return is not taken.",
+            f"Run {who.run} no longer holds task {state.id}; its return is not taken.",
             "Nothing more is to be done here: end.",
         )
 
@@ -104,13 +104,13 @@ def _notes(given: list[str] | None) -> tuple[outputs.FileNote, ...]:
     return tuple(outputs.FileNote(*_pair(one)) for one in given or ())
 
 
-def _problems(session: Session, state: State, run_id: str, text: str, status: str | None) -> list[Problem]:
+def _problems(session: Session, state: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
     """What the judge will find, except for the checks, which run afterwards and elsewhere."""
     if status not in CLAIMS:
         told = f"{status!r} is no status of a return."
         return [Problem("status-unknown", told, fix=f"One of: {', '.join(CLAIMS)}.")]
     store = session.store
-    place = store.run_folder(state["task_id"], run_id)
+    place = store.run_folder(state.id, run_id)
     spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
     returned = evidence.preview(text.encode(), spec, place)
     if status != "completed":
@@ -118,9 +118,9 @@ def _problems(session: Session, state: State, run_id: str, text: str, status: st
     return list(foreseen(store, state, spec, returned).problems)
 
 
-def foreseen(store: Store, state: State, spec: dict[str, Any], returned: Returned) -> Verdict:
+def foreseen(store: Store, state: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
     """The verdict on a return as it stands, before the run is over and without the checks."""
-    folder = store.folder(state["task_id"])
+    folder = store.folder(state.id)
     handoff = handoffs.parse(str(spec.get("handoff", "")))
     baseline = json.loads(read_file(f"{folder}/baseline.json") or b"{}")
     return judge(
@@ -133,7 +133,7 @@ def foreseen(store: Store, state: State, spec: dict[str, Any], returned: Returne
             named=tuple(worktree.named_facts(store.root, _named(returned))),
             steps=evidence.live_steps(folder) if handoff.plan else (),
             open_questions=len(model.open_questions(state)),
-            strict=state["strict"],
+            strict=state.strict,
         )
     )
 
@@ -161,24 +161,24 @@ def handoff(session: Session) -> Answer:
         {
             "schema": "overhand.handoff/1",
             "task_id": who.task,
-            "handle": state["handle"],
+            "handle": state.handle,
             "run": who.run,
-            "title": state["title"],
+            "title": state.title,
             "text": raw.decode("utf-8", "replace"),
             "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in steps.read(raw)],
             "answers": [
                 {
-                    "seq": one["seq"],
-                    "question": one["question"],
+                    "seq": one.seq,
+                    "question": one.text,
                     "answer": record.whole_answer(session.store, who.task, one),
                 }
-                for one in state["questions"]
-                if one["answered"] is not None
+                for one in state.questions
+                if one.answered is not None
             ],
-            "open_questions": [one["seq"] for one in model.open_questions(state)],
-            "level": state["level"],
+            "open_questions": [one.seq for one in model.open_questions(state)],
+            "level": state.level,
             "seconds_left": None if who.left is None else round(who.left),
-            "checks": [check["command"] for check in state["checks"]],
+            "checks": [check.command for check in state.checks],
             "can_delegate": who.can_delegate,
             "output": f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md",
         }

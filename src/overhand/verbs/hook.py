@@ -24,7 +24,7 @@ from overhand.verbs.finish_run import foreseen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.record.task import Run, State
+    from overhand.record.task import Run, Task
     from overhand.runs.judge import Verdict
 
 MOST = 2  # times that one run is held back
@@ -50,7 +50,7 @@ def held_back(store: Store, place: str, said: str) -> str:
         return ""
     state = store.state(task_id)
     run = model.current_run(state)
-    if run is None or run["id"] != run_id or _may_stop(store, state, run, place):
+    if run is None or run.id != run_id or _may_stop(store, state, run, place):
         return ""
     spec: dict[str, Any] = json.loads(read_file(f"{place}/spec.json") or b"{}")
     words = stream.Heard(text=[said])
@@ -60,11 +60,11 @@ def held_back(store: Store, place: str, said: str) -> str:
     return _told(verdict, place) if _count(place) else ""
 
 
-def _may_stop(store: Store, state: State, run: Run, place: str) -> bool:
+def _may_stop(store: Store, state: Task, run: Run, place: str) -> bool:
     """Whether nobody wants more of this run, or it mends a return already and was told."""
-    unwanted = state["stop"] is not None or run["state"] == "ended" or os.path.exists(f"{place}/stopped")
-    elsewhere = os.path.lexists(f"{store.folder(state['task_id'])}/OUTPUT.md")  # whose it is is found out afterwards
-    return unwanted or elsewhere or state["repairs"] > 0 or bool(model.open_questions(state))
+    unwanted = state.stop is not None or run.state == "ended" or os.path.exists(f"{place}/stopped")
+    elsewhere = os.path.lexists(f"{store.folder(state.id)}/OUTPUT.md")  # whose it is is found out afterwards
+    return unwanted or elsewhere or state.repairs > 0 or bool(model.open_questions(state))
 
 
 def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
@@ -73,17 +73,17 @@ def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
     return can_be_mended(verdict, spec)
 
 
-def _waits(store: Store, state: State, run: Run, place: str, said: str) -> bool:
+def _waits(store: Store, state: Task, run: Run, place: str, said: str) -> bool:
     """Whether it stops to wait for somebody, perhaps by words that the record does not have yet."""
     from overhand.documents.control import Listener
     from overhand.questions import record
     from overhand.runs import control
 
-    if model.escalation(state, run["id"]) or control.pending(state, run["id"]) or record.has_unread(store, state):
+    if model.escalation(state, run.id) or control.pending(state, run.id) or record.has_unread(store, state):
         return True
-    if not run["control"]:
+    if not run.control:
         return False
-    heard = control.Hearing(run["id"], f"{place}/stdout", driver=run["driver"])
+    heard = control.Hearing(run.id, f"{place}/stdout", driver=run.driver)
     listener = Listener()
     commands = [*heard.heard(last=True), *listener.feed(f"{said}\n"), *listener.finish()]
     return any(command.word in _ENDS_TURN and command.refused is None for command in commands)

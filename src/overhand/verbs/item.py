@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from overhand.items.item import Place
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
     Row = dict[str, Any]
 
@@ -57,16 +57,16 @@ class Desk:
         self.config: Config = trust.settings(session.root)
         self.waiting = unrecorded.waiting(session.store)
         self.past = places.Past(session.store)
-        self._states: dict[str, State | None] = {}
+        self._states: dict[str, Task | None] = {}
         if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
             overview = Overview(session.store)
             overview.look()
             self._keep(approving.reconcile(session.store, self.by, list(overview.states.values())))
 
-    def _keep(self, states: list[State]) -> None:
-        self._states.update({state["task_id"]: state for state in states})
+    def _keep(self, states: list[Task]) -> None:
+        self._states.update({state.id: state for state in states})
 
-    def state(self, place: Place) -> State | None:
+    def state(self, place: Place) -> Task | None:
         """What is recorded about an item."""
         if place.task not in self._states:
             state = places.record(self.store, place)
@@ -109,13 +109,13 @@ class Desk:
             "effort": place.effort or None,
             "text": place.text,
             "task_id": place.task or None,
-            "handle": state["handle"] if state else None,
-            "status": state["status"] if state else None,
+            "handle": state.handle if state else None,
+            "status": state.status if state else None,
             "run_state": model.run_state(state) if state else None,
             "waits": self._waits(place, state),
         }
 
-    def _waits(self, place: Place, state: State | None) -> str | None:
+    def _waits(self, place: Place, state: Task | None) -> str | None:
         """What it waits for, if that is a person."""
         if state is not None and (at := places.original(self.store, state, place)):
             return f"a copy of {at}: it is never run"
@@ -128,7 +128,7 @@ class Desk:
             if not place.on_tags_line and not why:
                 return "approval: a tag in a line of text starts nothing by itself"
             return f"approval: no record of one{f' ({why})' if why else ''}"
-        if place.stage == "delegated" and state and state["item"] and state["item"].get("mode") == "interactive":
+        if place.stage == "delegated" and state and state.item and state.item.mode == "interactive":
             return f"a person who opens it: overhand item next {place.name}"
         if place.stage == "claimed" and state is not None and (held := approving.holder(state)):
             return None if held.startswith("task ") else f"whoever claimed it: {held}"
@@ -142,9 +142,9 @@ class Desk:
             if not why and self.config.route(place.kind) is None:
                 why = f"the settings in force have no route for the kind {place.kind}"
             return f"approval: {why}" if why else "approval"
-        if was["status"] is None:
-            return f"it is task {was['handle']} already: overhand show {was['handle']}"
-        return f"was task {was['handle']}, {was['status']}; once more: overhand item approve --again {place.name}"
+        if was.status is None:
+            return f"it is task {was.handle} already: overhand show {was.handle}"
+        return f"was task {was.handle}, {was.status}; once more: overhand item approve --again {place.name}"
 
 
 def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Answer:
@@ -208,17 +208,17 @@ def is_waiting(desk: Desk, place: Place, *, again: bool = False) -> bool:
         return False
     if not place.task:
         was = desk.past.task_of(place) if place.stage == "needs" else None
-        return was is None or (again and was["status"] is not None)
+        return was is None or (again and was.status is not None)
     state = desk.state(place)
-    if state is None or state["status"] is None:
+    if state is None or state.status is None:
         return False
-    return not state["runs"] or (again and not places.original(desk.store, state, place))
+    return not state.runs or (again and not places.original(desk.store, state, place))
 
 
 def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
     """One item: the row that is shown."""
     state = approving.may_approve(desk.store, place, again=again, past=desk.past)
-    if state is not None and place.stage == "claimed" and state["item"] and state["item"].get("how") != "outside":
+    if state is not None and place.stage == "claimed" and state.item and state.item.how != "outside":
         state = approving.hand_back(desk.store, state, desk.by)
     else:
         if place.stage == "claimed":  # nobody had approved it before somebody took it: there is no task to go on with
@@ -230,24 +230,24 @@ def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, 
     return approved_row(desk, state)
 
 
-def approved_row(desk: Desk, state: State) -> Row:
+def approved_row(desk: Desk, state: Task) -> Row:
     """A task that an approval made."""
-    shown = state["tag"]
-    at = shown["path"] if shown else ""
-    handle = state["handle"]
+    shown = state.tag
+    at = shown.path if shown else ""
+    handle = state.handle
     path = os.path.relpath(f"{desk.root}/{at}", os.getcwd())
-    kind = state["kind"]
+    kind = state.kind
     follow = [f"overhand wait {handle}", f"overhand show {handle}"]
     return {
         "item": f"{path}#{kind}",
-        "task_id": state["task_id"],
+        "task_id": state.id,
         "handle": handle,
-        "title": state["title"],
-        "agent": state["agent"],
+        "title": state.title,
+        "agent": state.agent,
         "kind": kind,
-        "stage": shown["stage"] if shown else None,
-        "priority": state["priority"],
-        "next": follow if state["queued"] else [f"overhand item next {path}#{kind}"],
+        "stage": shown.stage if shown else None,
+        "priority": state.priority,
+        "next": follow if state.queued else [f"overhand item next {path}#{kind}"],
     }
 
 
@@ -281,7 +281,7 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
     if state is None:
         row = approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
         state = desk.store.state(row["task_id"])
-    task_id = state["task_id"]
+    task_id = state.id
     approving.queue(desk.store, task_id, place, desk.by)
     hand_over(desk, [task_id])
     from overhand.verbs.look import wait_for
@@ -291,4 +291,4 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
 
 def _is_ready(desk: Desk, place: Place) -> bool:
     state = desk.state(place)
-    return state is not None and sync.wanted(state) == "next" and not state["queued"]
+    return state is not None and sync.wanted(state) == "next" and not state.queued

@@ -14,89 +14,89 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
-def all_states(session: Session) -> list[State]:
+def all_states(session: Session) -> list[Task]:
     """Every task, with the truth about those that are not at rest."""
     states = session.store.states()
     return [refresh(session, state) if needs_supervisor(state) else state for state in states]
 
 
-def row(state: State, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def row(state: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A task in one line."""
-    run = state["runs"][-1] if state["runs"] else None
+    run = state.runs[-1] if state.runs else None
     shown: dict[str, Any] = {
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "title": state["title"],
-        "agent": state["agent"],
-        "kind": state["kind"],
+        "task_id": state.id,
+        "handle": state.handle,
+        "title": state.title,
+        "agent": state.agent,
+        "kind": state.kind,
         "headline": model.headline(state),
-        "status": state["status"],
-        "verified": state["verified"],
+        "status": state.status,
+        "verified": state.verified,
         "run_state": model.run_state(state),
-        "cause": run["cause"] if run else None,
-        "priority": state["priority"],
-        "created": state["created"],
-        "runs": len(state["runs"]),
-        "parent": state["parent"]["task"] if state["parent"] else None,
-        "summary": state["summary"],
+        "cause": run.cause if run else None,
+        "priority": state.priority,
+        "created": state.created,
+        "runs": len(state.runs),
+        "parent": state.parent.task if state.parent else None,
+        "summary": state.summary,
         **of_plan(state),
     }
-    shown.update(places.get(state["task_id"], {}))
-    if state["notices"] and state["status"] is None:
-        shown["notice"] = state["notices"][-1]
+    shown.update(places.get(state.id, {}))
+    if state.notices and state.status is None:
+        shown["notice"] = state.notices[-1]
     return shown
 
 
-def of_plan(state: State) -> dict[str, Any]:
+def of_plan(state: Task) -> dict[str, Any]:
     """Which node of which plan a task is."""
-    if not state["node"] or not state["parent"]:
+    if not state.node or not state.parent:
         return {"node": None, "plan": None}
-    return {"node": state["node"], "plan": state["parent"]["task"], "plan_handle": state["plan"]}
+    return {"node": state.node, "plan": state.parent.task, "plan_handle": state.plan}
 
 
-def queue(states: list[State]) -> dict[str, dict[str, Any]]:
+def queue(states: list[Task]) -> dict[str, dict[str, Any]]:
     """Where each queued task stands, and what it waits for."""
     from overhand.supervisor.queue import in_order
 
-    queued = in_order(s for s in states if s["queued"])
-    places: dict[str, dict[str, Any]] = {s["task_id"]: {"position": number} for number, s in enumerate(queued, 1)}
-    handles = {s["task_id"]: s["handle"] for s in states}
+    queued = in_order(s for s in states if s.queued)
+    places: dict[str, dict[str, Any]] = {s.id: {"position": number} for number, s in enumerate(queued, 1)}
+    handles = {s.id: s.handle for s in states}
     for s in queued:
-        if s["after"]:
-            places[s["task_id"]].update(after=s["after"], after_handle=handles.get(s["after"]))
+        if s.after:
+            places[s.id].update(after=s.after, after_handle=handles.get(s.after))
     if queued:
         _behind_writer(states, queued, places)
         _behind_urgent(states, queued, places)
     return places
 
 
-def _behind_urgent(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
+def _behind_urgent(states: list[Task], queued: list[Task], places: dict[str, dict[str, Any]]) -> None:
     """While a P0 runs, nothing of less weight starts: say which one."""
-    urgent = (s for s in states if s["priority"] == "P0" and (run := model.current_run(s)) and run["waiting"] is None)
+    urgent = (s for s in states if s.priority == "P0" and (run := model.current_run(s)) and run.waiting is None)
     if (first := next(urgent, None)) is None:
         return
-    handle = first["handle"] or first["task_id"]
+    handle = first.handle or first.id
     for s in queued:
-        if s["priority"] != "P0":
+        if s.priority != "P0":
             why = f"Task {handle} is P0: until it ends, nothing of less weight starts."
-            places[s["task_id"]].update(behind=handle, reason=why)
+            places[s.id].update(behind=handle, reason=why)
 
 
-def _behind_writer(states: list[State], queued: list[State], places: dict[str, dict[str, Any]]) -> None:
+def _behind_writer(states: list[Task], queued: list[Task], places: dict[str, dict[str, Any]]) -> None:
     """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
     from overhand.supervisor.queue import writes_here
 
-    writers = (s for s in states if writes_here(s) and (run := model.current_run(s)) and run["waiting"] is None)
+    writers = (s for s in states if writes_here(s) and (run := model.current_run(s)) and run.waiting is None)
     if (first := next(writers, None)) is None:
         return
-    handle = first["handle"] or first["task_id"]
-    why = f"Task {handle} ({first['agent']}) is at work in this checkout; agents that write there go one at a time."
+    handle = first.handle or first.id
+    why = f"Task {handle} ({first.agent}) is at work in this checkout; agents that write there go one at a time."
     for s in queued:
         if writes_here(s):
-            places[s["task_id"]].update(behind=handle, reason=why)
+            places[s.id].update(behind=handle, reason=why)
 
 
 def list_tasks(
@@ -107,7 +107,7 @@ def list_tasks(
     places = queue(states)
     why_held(session, places, states)
     if delegated:
-        states = [s for s in states if s["queued"] or s["runs"] or s["status"]]
+        states = [s for s in states if s.queued or s.runs or s.status]
     if resumable:
         from overhand.runs.handover import is_resumable
 
@@ -134,7 +134,7 @@ def waits(session: Session, task_id: str) -> str | None:
     return reason
 
 
-def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
+def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[Task]) -> None:
     """The supervisor leaves word where the day's budget keeps everything from starting, or a provider's limit some."""
     if not places:
         return
@@ -147,10 +147,10 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[S
     if paused:
         _why_paused(session, places, states)
     for state in states:
-        if state["requeued"] and state["task_id"] in places:
+        if state.requeued and state.id in places:
             from overhand.items.recovery import told
 
-            places[state["task_id"]]["reason"] = told(state)
+            places[state.id]["reason"] = told(state)
 
     day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
     if why and day == machine.now()[:10]:
@@ -158,7 +158,7 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[S
             place["reason"] = why
 
 
-def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: list[State]) -> None:
+def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: list[Task]) -> None:
     from overhand.agents import quota
     from overhand.policy import config
 
@@ -167,32 +167,32 @@ def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: lis
         return
     settings = config.load(session.root)
     for state in states:
-        driver = quota.driver_of(session.root, state, settings) if state["task_id"] in places else ""
+        driver = quota.driver_of(session.root, state, settings) if state.id in places else ""
         if driver in paused:
-            places[state["task_id"]].update(paused=driver, reason=quota.say(driver, paused[driver]))
+            places[state.id].update(paused=driver, reason=quota.say(driver, paused[driver]))
 
 
-def live_row(state: State) -> dict[str, Any] | None:
+def live_row(state: Task) -> dict[str, Any] | None:
     """A live run as the registry shows it."""
     run = model.current_run(state)
-    if run is None or run["state"] == "ended":
+    if run is None or run.state == "ended":
         return None
-    began = machine.epoch(run["created"])
+    began = machine.epoch(run.created)
     return {
-        "session_id": run["id"],
-        "handle": state["handle"],
-        "task_id": state["task_id"],
-        "title": state["title"],
-        "agent": run["agent"],
-        "driver": run["driver"],
-        "run_state": run["state"],
-        "start": run["created"],
+        "session_id": run.id,
+        "handle": state.handle,
+        "task_id": state.id,
+        "title": state.title,
+        "agent": run.agent,
+        "driver": run.driver,
+        "run_state": run.state,
+        "start": run.created,
         "age": round(max(0.0, time.time() - began), 1),
-        "deadline": _stamp(began + run["timeout"]) if run["timeout"] else None,
-        "depth": state["depth"],
-        "path": state["path"],
-        "pid": run["shim"],
-        "machine": run["machine"] if run["machine"] != machine.machine() else None,
+        "deadline": _stamp(began + run.timeout) if run.timeout else None,
+        "depth": state.depth,
+        "path": state.path,
+        "pid": run.shim,
+        "machine": run.machine if run.machine != machine.machine() else None,
     }
 
 

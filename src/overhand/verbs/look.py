@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
@@ -30,19 +30,19 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
     payload = describe(session, state, "show")
     if report:
         return _report(session, state, payload)
-    if session.interactive and state["status"] == "completed" and not state["seen"]:
+    if session.interactive and state.status == "completed" and not state.seen:
         _mark_seen(session, task_id)
         payload["headline"] = "done"
     return Answer(payload)
 
 
-def _report(session: Session, state: State, payload: dict[str, Any]) -> Answer:
+def _report(session: Session, state: Task, payload: dict[str, Any]) -> Answer:
     from overhand.runs import report as reports
 
-    run = model.find_run(state, state["judged_run"])
+    run = model.find_run(state, state.judged_run)
     if run is None:
         how = "Wait for it: overhand wait" if model.run_state(state) else "Start it: overhand run"
-        raise NotFound("No run of this task was judged yet.", f"{how} {state['handle']}")
+        raise NotFound("No run of this task was judged yet.", f"{how} {state.handle}")
     made = reports.kept(session.store, state, run) or reports.report(session.store, state, run, payload)
     return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
 
@@ -54,25 +54,23 @@ def _mark_seen(session: Session, task_id: str) -> None:
     if who.is_person:
         try:
             with session.store.locked(task_id, who.by(session.via), patience=0.5) as task:
-                if task.state["status"] == "completed" and not task.state["seen"]:
+                if task.state.status == "completed" and not task.state.seen:
                     task.append({"e": "seen"})
         except OverhandError as error:
             session.tell(f"It could not be noted as seen: {error.message}")
 
 
-def _show_output(session: Session, state: State) -> Answer:
+def _show_output(session: Session, state: Task) -> Answer:
     from overhand.system.files import read_file
 
-    raw = read_file(f"{session.store.folder(state['task_id'])}/OUTPUT.md")
+    raw = read_file(f"{session.store.folder(state.id)}/OUTPUT.md")
     if raw is None:
         raise NotFound(
-            f"Task {state['handle'] or state['task_id']} has no accepted OUTPUT.md.",
-            f"See why: overhand show {state['handle'] or state['task_id']}",
+            f"Task {state.handle or state.id} has no accepted OUTPUT.md.",
+            f"See why: overhand show {state.handle or state.id}",
         )
     text = raw.decode("utf-8", "replace")
-    return Answer(
-        {"schema": "overhand.show/1", "task_id": state["task_id"], "handle": state["handle"], "text": text, "raw": True}
-    )
+    return Answer({"schema": "overhand.show/1", "task_id": state.id, "handle": state.handle, "text": text, "raw": True})
 
 
 _RESULT_KEYS = (
@@ -113,31 +111,31 @@ _EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def describe(session: Session, state: State, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
+def describe(session: Session, state: Task, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
-    folder = session.store.folder(state["task_id"])
+    folder = session.store.folder(state.id)
     known = result
     result = read_result(session, state) if result is None else result
     usage = known["usage"] if known else _usage(session, state, result)
-    places = queue(session.store.states()) if state["queued"] else {}
+    places = queue(session.store.states()) if state.queued else {}
     why_held(session, places, [state])
     shown = row(state, places)
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
     shown.update(
         schema=f"overhand.{verb}/1",
-        summary=result.get("summary") or state["summary"],
-        runs=[_run(run) for run in state["runs"]],
+        summary=result.get("summary") or state.summary,
+        runs=[_run(run) for run in state.runs],
         questions=_questions(session, state),
         folder=session.store.relative(folder),
-        level=state["level"],
-        timeout=state["timeout"],
-        path=state["path"],
-        depth=state["depth"],
-        notices=state["notices"],
+        level=state.level,
+        timeout=state.timeout,
+        path=state.path,
+        depth=state.depth,
+        notices=state.notices,
         messages=_messages(session, state),
         tree="your checkout",
-        wanted_checks=state["checks"],
+        wanted_checks=state.checks,
         usage=usage,
         lately=lately(session, state),
         **_item(state),
@@ -151,17 +149,17 @@ def describe(session: Session, state: State, verb: str, result: dict[str, Any] |
     return shown
 
 
-def _item(state: State) -> dict[str, Any]:
+def _item(state: Task) -> dict[str, Any]:
     """Where the item stands whose approval made the task, and at which stage its tag was last written."""
-    shown = state["tag"]
-    if state["item"] is None or shown is None:
+    shown = state.tag
+    if state.item is None or shown is None:
         return {"item": None, "stage": None}
-    return {"item": f"{shown['path']}#{state['kind']}", "stage": shown["stage"]}
+    return {"item": f"{shown.path}#{state.kind}", "stage": shown.stage}
 
 
-def _usage(session: Session, state: State, result: dict[str, Any]) -> dict[str, Any] | None:
+def _usage(session: Session, state: Task, result: dict[str, Any]) -> dict[str, Any] | None:
     """What it has used by now."""
-    if not state["runs"] and not state["budget"]:
+    if not state.runs and not state.budget:
         return None
     if model.is_plan(state):
         from overhand.verbs import planreceipt
@@ -173,26 +171,26 @@ def _usage(session: Session, state: State, result: dict[str, Any]) -> dict[str, 
     return usage_of(with_reports(session, state))
 
 
-def _questions(session: Session, state: State) -> list[dict[str, Any]]:
+def _questions(session: Session, state: Task) -> list[dict[str, Any]]:
     """Everything it asked, with the answers."""
-    if not state["questions"]:
+    if not state.questions:
         return []
     from overhand.questions import record
 
     keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
     return [
         {
-            "question": record.text_of(session.store, state["task_id"], one),
-            **{key: one[key] for key in keys},  # type: ignore[literal-required] # the keys are listed above
-            "path": state["path"],
+            "question": record.text_of(session.store, state.id, one),
+            **{key: vars(one)[key] for key in keys},
+            "path": state.path,
         }
-        for one in state["questions"]
+        for one in state.questions
     ]
 
 
-def _messages(session: Session, state: State) -> list[dict[str, Any]]:
+def _messages(session: Session, state: Task) -> list[dict[str, Any]]:
     """What was sent to it, and how far that came."""
-    if not state["messages"]:
+    if not state.messages:
         return []
     from overhand.runs import messages
 
@@ -201,12 +199,12 @@ def _messages(session: Session, state: State) -> list[dict[str, Any]]:
 
 def _run(run: Run) -> dict[str, Any]:
     keys = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
-    return {key: run[key] for key in keys}  # type: ignore[literal-required] # the keys are listed above
+    return {key: vars(run)[key] for key in keys}
 
 
-def read_result(session: Session, state: State) -> dict[str, Any]:
+def read_result(session: Session, state: Task) -> dict[str, Any]:
     """The judged result, if its bytes are the ones the log vouches for."""
-    if state["status"] is None or state["judged_run"] is None:
+    if state.status is None or state.judged_run is None:
         return {}
     import hashlib
     import json
@@ -214,7 +212,7 @@ def read_result(session: Session, state: State) -> dict[str, Any]:
     from overhand.record import log
     from overhand.system.files import read_file
 
-    folder = session.store.folder(state["task_id"])
+    folder = session.store.folder(state.id)
     output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
     raw = read_file(f"{folder}/result.json", limit=_MAX_RESULT)
     judged = next((e for e in reversed(log.read(folder)) if e.get("e") in ("judged", "rechecked")), {})
@@ -223,7 +221,7 @@ def read_result(session: Session, state: State) -> dict[str, Any]:
         if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):
             result["mismatch"] = _mismatch("OUTPUT.md")
         return result
-    kept = read_file(f"{session.store.run_folder(state['task_id'], state['judged_run'])}/judged.json", _MAX_RESULT)
+    kept = read_file(f"{session.store.run_folder(state.id, state.judged_run)}/judged.json", _MAX_RESULT)
     if kept is not None and judged.get("result") == hashlib.sha256(kept).hexdigest():
         earlier: dict[str, Any] = json.loads(kept)  # the next run has begun since we were told
         return earlier
@@ -259,18 +257,18 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
                 client.hand_over(session.store, task_ids)  # our slot is free now
             while True:
                 states = [refresh(session, session.store.state(task_id)) for task_id in left]
-                left = [s["task_id"] for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]
+                left = [s.id for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]
                 if not left:
                     break
                 if time.monotonic() >= until:
-                    handles = " ".join(str(s["handle"]) for s in states if s["task_id"] in left)
+                    handles = " ".join(str(s.handle) for s in states if s.id in left)
                     raise TimedOut(
                         f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
                     )
                 session.progress(progress(session, states))
                 bell.wait(until - time.monotonic())
     except KeyboardInterrupt:
-        handles = " ".join(str(session.store.state(t)["handle"]) for t in left)
+        handles = " ".join(str(session.store.state(t).handle) for t in left)
         session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
         raise
     shown = [describe(session, session.store.state(task_id), verb) for task_id in task_ids]
@@ -280,39 +278,39 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
     return Answer({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
 
 
-def at_rest(state: State) -> bool:
+def at_rest(state: Task) -> bool:
     """Nothing more will happen to it by itself."""
-    return state["status"] is not None or (not state["queued"] and not state["runs"])
+    return state.status is not None or (not state.queued and not state.runs)
 
 
-def goes_on(state: State) -> bool:
+def goes_on(state: Task) -> bool:
     """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
-    asked = [q for q in model.open_questions(state) if q["via"] != "return"]  # a return is for whoever delegated
-    return state["status"] == "needs-input" and bool(asked)
+    asked = [q for q in model.open_questions(state) if q.via != "return"]  # a return is for whoever delegated
+    return state.status == "needs-input" and bool(asked)
 
 
-def progress(session: Session, states: list[State]) -> str:
+def progress(session: Session, states: list[Task]) -> str:
     """One line about tasks that are not done yet."""
     parts = []
     for state in states[:4]:
         run = model.current_run(state)
-        name = f"{state['handle']} {state['agent']}"
+        name = f"{state.handle} {state.agent}"
         if at_rest(state):
             parts += [f"{name}: waits for an answer"] if goes_on(state) else []
         elif run is None:
             parts.append(f"{name}: queued")
-        elif run["state"] == "ended":
+        elif run.state == "ended":
             parts.append(f"{name}: being checked")
         else:
-            age = model.say_duration(max(0.0, time.time() - machine.epoch(run["created"])) // 1)
-            parts.append(f"{name}: {run['state']} {age}{_last_words(session, state, run['id'])}")
+            age = model.say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
+            parts.append(f"{name}: {run.state} {age}{_last_words(session, state, run.id)}")
     return " · ".join(parts)
 
 
-def _last_words(session: Session, state: State, run_id: str) -> str:
+def _last_words(session: Session, state: Task, run_id: str) -> str:
     """What it said or did last; of a program without a stream the last line it printed."""
-    place = session.store.run_folder(state["task_id"], run_id)
-    if state["settings"].get("real"):
+    place = session.store.run_folder(state.id, run_id)
+    if state.settings.get("real"):
         words = lately(session, state)
         return f" · {words}" if words else ""
     try:
@@ -326,14 +324,14 @@ def _last_words(session: Session, state: State, run_id: str) -> str:
     return f" · {words[:60]}" if words else ""
 
 
-def lately(session: Session, state: State) -> str:
+def lately(session: Session, state: Task) -> str:
     """What a coding agent that is at work said or did last."""
     run = model.current_run(state)
-    if run is None or run["state"] == "ended" or not state["settings"].get("real"):
+    if run is None or run.state == "ended" or not state.settings.get("real"):
         return ""
     from overhand.agents import sessions
 
-    return sessions.lately(session.store.run_folder(state["task_id"], run["id"]), run["driver"], session.root)
+    return sessions.lately(session.store.run_folder(state.id, run.id), run.driver, session.root)
 
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Answer:
@@ -346,7 +344,7 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
         from overhand.supervisor.tmux import watch_in_tmux
 
         opened = watch_in_tmux(session.root, state)
-        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": state["handle"], "window": opened}
+        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": state.handle, "window": opened}
         return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
     stream: Iterator[Event] = events(session, task_id, follow=follow, out=out)
-    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": state["handle"]}, stream=stream)
+    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": state.handle}, stream=stream)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 # what ended the waiting, as the exit status
 CODES = {"question": 0, "done": 1, "output": 2, "timeout": 3}
@@ -36,8 +36,8 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
     until = wait.deadline(model.option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
-    if model.run_state(state := session.store.state(task_id)) is None and state["status"] is None:
-        handle = state["handle"] or task_id
+    if model.run_state(state := session.store.state(task_id)) is None and state.status is None:
+        handle = state.handle or task_id
         raise Refused(f"Task {handle} is only prepared: nothing will happen.", f"Start it: overhand run {handle}")
     who = caller(session.store)
     with (
@@ -59,32 +59,32 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
             bell.wait(left)
 
 
-def _what(session: Session, state: State) -> str:
+def _what(session: Session, state: Task) -> str:
     """The sign that is there, the end before questions; `.done` counts once the task is judged."""
-    if state["status"] is not None:
-        done = os.path.lexists(f"{session.store.folder(state['task_id'])}/ipc/.done")
+    if state.status is not None:
+        done = os.path.lexists(f"{session.store.folder(state.id)}/ipc/.done")
         return "done" if done else "output"
-    if state["queued"] or looks_dead(session, state):
+    if state.queued or looks_dead(session, state):
         return ""  # what it asked is no longer asked by anybody who waits: the end will be told
     return "question" if model.open_questions(state) else ""
 
 
-def _told(session: Session, state: State, what: str) -> dict[str, Any]:
+def _told(session: Session, state: Task, what: str) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "schema": "overhand.monitor/1",
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "title": state["title"],
+        "task_id": state.id,
+        "handle": state.handle,
+        "title": state.title,
         "what": what,
-        "status": state["status"],
+        "status": state.status,
     }
     asked = [item(session, state, question) for question in model.open_questions(state)]
     if what == "question":
         shown.update(question=asked[0], questions=asked)
     elif what != "timeout":
-        shown.update(path=None, summary=state["summary"], questions=asked)
-        folder = session.store.folder(state["task_id"])
-        if state["output"] is not None:
+        shown.update(path=None, summary=state.summary, questions=asked)
+        folder = session.store.folder(state.id)
+        if state.output is not None:
             shown["path"] = session.store.relative(f"{folder}/OUTPUT.md")
         elif (raw := read_file(f"{folder}/CONTEXT.md")) is not None:
             shown.update(path=session.store.relative(f"{folder}/CONTEXT.md"), context=raw.decode("utf-8", "replace"))

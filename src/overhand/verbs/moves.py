@@ -18,7 +18,7 @@ from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
     from overhand.system.edits import Patch
     from overhand.verbs.item import Desk
 
@@ -56,7 +56,7 @@ def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
     if state is None:
         _swap(desk, place, to)
     else:
-        events = ending if state["status"] is None else [_staged(to)]
+        events = ending if state.status is None else [_staged(to)]
         state = approve.restage(desk.store, state, desk.by, events)
     return _moved(desk, to, place, state)
 
@@ -79,7 +79,7 @@ def dismiss(session: Session, words: list[str], **_: Any) -> Answer:
     return _moved(desk, "dismiss", place, remove(desk, place))
 
 
-def remove(desk: Desk, place: Place) -> State | None:
+def remove(desk: Desk, place: Place) -> Task | None:
     """The tag of an item that nobody has approved goes."""
     state = approve.may_move(desk.store, place, sync.GONE)
     if state is not None:
@@ -117,11 +117,11 @@ def _swap(desk: Desk, place: Place, stage: str) -> None:
     edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{stage}-{place.kind}"))
 
 
-def _moved(desk: Desk, do: str, place: Place, state: State | None) -> Answer:
+def _moved(desk: Desk, do: str, place: Place, state: Task | None) -> Answer:
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
     row = {**desk.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
     if state is not None:
-        row |= {"task_id": state["task_id"], "handle": state["handle"], "status": state["status"]}
+        row |= {"task_id": state.id, "handle": state.handle, "status": state.status}
     return Answer({"schema": "overhand.item/1", "do": do, "items": [row]})
 
 

@@ -26,7 +26,7 @@ from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +46,36 @@ def open_session(session: Session, id: str) -> Answer:
     state = refresh(session, session.store.state(session.store.resolve(id)))
     if not session.interactive:
         raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(state)}")
-    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
+    config = configs.of_task(session.root, configs.load(session.root), state.settings)
     agent, native = _session(session, state, config)
     trust.require(session.root, agent.trusted_with)
     trust.require_seal(state)
     work = Actor(session.store, config, who.by(session.via), dict(os.environ))
     argv = programs.opened(agent, native)
-    opened = _begin(session, work, state["task_id"], agent)
+    opened = _begin(session, work, state.id, agent)
     try:
         session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
-        code = _foreground(argv, work, session.store.state(state["task_id"]), opened)
+        code = _foreground(argv, work, session.store.state(state.id), opened)
     finally:
         os.close(opened.life)
-    _end(work, state["task_id"], opened, code)
-    state = finish.finish(work, state["task_id"], patient=True)
-    return Answer(describe(session, state, "resume"), 0 if state["status"] == "completed" else 1)
+    _end(work, state.id, opened, code)
+    state = finish.finish(work, state.id, patient=True)
+    return Answer(describe(session, state, "resume"), 0 if state.status == "completed" else 1)
 
 
-def _session(session: Session, state: State, config: configs.Config) -> tuple[Agent, str]:
+def _session(session: Session, state: Task, config: configs.Config) -> tuple[Agent, str]:
     """The newest native session of the task, and the agent it belongs to."""
-    for one in reversed(state["runs"]):
+    for one in reversed(state.runs):
         if native := sessions.native(session.store, state, one):
-            return files.find(session.root, one["agent"], config), native
-    handle = state["handle"] or state["task_id"]
+            return files.find(session.root, one.agent, config), native
+    handle = state.handle or state.id
     raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: {_instead(state)}")
 
 
-def _instead(state: State) -> str:
+def _instead(state: Task) -> str:
     """What goes on without a terminal: a completed task only with something to do."""
-    handle = state["handle"] or state["task_id"]
-    return f"overhand send {handle} TEXT" if state["status"] == "completed" else f"overhand resume {handle}"
+    handle = state.handle or state.id
+    return f"overhand send {handle} TEXT" if state.status == "completed" else f"overhand resume {handle}"
 
 
 def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
@@ -84,8 +84,8 @@ def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
     prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
     with session.store.locked(task_id, work.by) as task:
         may_run(session, task.state, again=True)
-        before = task.state["runs"][-1]["id"]
-        prepare.archive(task, task.state["runs"])
+        before = task.state.runs[-1].id
+        prepare.archive(task, task.state.runs)
         run_id = new_run_id()
         place = session.store.run_folder(task_id, run_id)
         prepare.lay_out(work, task, run_id, prepared)
@@ -96,7 +96,7 @@ def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
         return Opened(run_id, place, life, before)
 
 
-def _foreground(argv: list[str], work: Actor, state: State, opened: Opened) -> int:
+def _foreground(argv: list[str], work: Actor, state: Task, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
     env = {**checks.clean_environment(work.env), **prompt.environment(work.store, state, opened.run_id)}
     kept = {number: signal.signal(number, _not_ours) for number in (signal.SIGINT, signal.SIGQUIT)}
@@ -122,5 +122,5 @@ def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
         write_file(output, earlier)
     with work.store.locked(task_id, work.by) as task:
         current = model.find_run(task.state, opened.run_id)
-        if current is not None and current["state"] != "ended":
+        if current is not None and current.state != "ended":
             task.append({"e": "run.ended", "run": opened.run_id, "cause": "exit", "exit": code})

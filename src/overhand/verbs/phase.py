@@ -12,14 +12,14 @@ from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
 
 
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
     """Move a task to another phase, and do what that phase means."""
     with session.store.locked(task_id, who.by(session.via)) as task:
         _may_move(task.state, who)
-        history = [str(event["phase"]) for event in task.state["phases"]]
+        history = [str(event["phase"]) for event in task.state.phases]
         moved = phases.move(history, to, why)
         if isinstance(moved, phases.Illegal):
             raise Refused(moved.message, moved.hint, legal=list(moved.legal))
@@ -30,7 +30,7 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer
     payload: dict[str, Any] = {
         "schema": "overhand.step/1",
         "task_id": task_id,
-        "handle": state["handle"],
+        "handle": state.handle,
         "phase": moved.to,
         "from": moved.frm or None,
         "iteration": moved.iteration,
@@ -42,31 +42,31 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer
     return Answer(payload)
 
 
-def _may_move(state: State, who: Caller) -> None:
+def _may_move(state: Task, who: Caller) -> None:
     current = current_run(state)
-    if who.run is not None and (current is None or current["id"] != who.run):
-        raise StaleRun(f"Run {who.run} no longer holds task {state['task_id']}.")
-    if who.run is not None and state["phase"] == phases.ESCALATED:
+    if who.run is not None and (current is None or current.id != who.run):
+        raise StaleRun(f"Run {who.run} no longer holds task {state.id}.")
+    if who.run is not None and state.phase == phases.ESCALATED:
         raise NotAllowed(
             "The task was escalated: a person decides how it goes on.",
-            f"overhand step {state['handle']} --phase {phases.ORDER[1]}",
+            f"overhand step {state.handle} --phase {phases.ORDER[1]}",
         )
 
 
-def _carry_out(session: Session, who: Caller, state: State, moved: phases.Move) -> str | None:
+def _carry_out(session: Session, who: Caller, state: Task, moved: phases.Move) -> str | None:
     """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
     if moved.to not in ("CHECKPOINT", phases.ESCALATED):
         return None
     current = current_run(state)
-    run_id = current["id"] if current else None
+    run_id = current.id if current else None
     by = who.by(session.via)
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
-    saved = checkpoints.create(session.store, state["task_id"], by, run=run_id, reason=reason, why="phase")
+    saved = checkpoints.create(session.store, state.id, by, run=run_id, reason=reason, why="phase")
     if moved.to == phases.ESCALATED and run_id is not None:
-        with session.store.locked(state["task_id"], by) as task:
+        with session.store.locked(state.id, by) as task:
             task.append(
                 {"e": "control", "command": "ESCALATE", "arg": "", "run": run_id, "reason": reason, "ok": True},
                 {"e": "notice", "text": f"It calls for a person: {reason}"},
             )
-        client.hand_over(session.store, [state["task_id"]])
+        client.hand_over(session.store, [state.id])
     return saved

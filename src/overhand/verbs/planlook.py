@@ -17,7 +17,7 @@ from overhand.verbs.reconcile import refresh
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
     Row = dict[str, Any]
 
@@ -37,15 +37,15 @@ def find(session: Session, word: str) -> str:
     """The task of a plan; - is the last plan, not the last of its nodes."""
     state = session.store.state(session.store.resolve(word))
     if word == "-" and not model.is_plan(state):
-        made = sorted(session.store.states(), key=lambda one: one["handle"] or 0)
+        made = sorted(session.store.states(), key=lambda one: one.handle or 0)
         state = next((one for one in reversed(made) if model.is_plan(one)), state)
-    name = state["handle"] or state["task_id"]
+    name = state.handle or state.id
     if not model.is_plan(state):
-        of = state["plan"] if state["node"] else None
+        of = state.plan if state.node else None
         hint = f"It is a node of plan {of}: overhand plan show {of}" if of else f"See it: overhand show {name}"
         raise BadInput(f"Task {name} is no plan.", hint)
     refresh(session, state)
-    return state["task_id"]
+    return state.id
 
 
 def show(session: Session, word: str, watch: bool = False, format: str = "text") -> Answer:
@@ -82,9 +82,9 @@ def _document(session: Session, view: View, format: str) -> Row:
             value = results.value_of(session.store, view.tasks[name], known.digest)
             rows[name]["result"] = {"summary": value.summary} if value.data is None else value.data
     own = session.store.state(view.task_id)
-    status = own["status"] if own["status"] is not None else "running" if own["runs"] else "pending"
+    status = own.status if own.status is not None else "running" if own.runs else "pending"
     made = formats.written(view.plan, str(status), rows)
-    head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own["handle"], "format": format}
+    head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own.handle, "format": format}
     if format == "yaml":
         return {**head, "plan": made, "text": formats.as_yaml(made), "raw": True}
     import json
@@ -124,7 +124,7 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
 # waiting
 
 
-def _each(session: Session, view: View, until: float = float("inf")) -> Iterator[State]:
+def _each(session: Session, view: View, until: float = float("inf")) -> Iterator[Task]:
     """Whenever something happened to the plan, until it is at rest or the time is over."""
     from overhand.questions import wait
     from overhand.verbs.look import at_rest
@@ -217,9 +217,9 @@ def wait_for(session: Session, task_id: str) -> Answer:
             if session.draw is not None:
                 session.draw(view.payload())
     except KeyboardInterrupt:
-        handle = session.store.state(task_id)["handle"]
+        handle = session.store.state(task_id).handle
         session.tell(f"The work goes on. See it: overhand plan show {handle} --watch · stop it: overhand stop {handle}")
         raise
     state = session.store.state(task_id)
     shown = {**describe(session, state, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
-    return Answer(shown, 0 if state["status"] == "completed" else 1)
+    return Answer(shown, 0 if state.status == "completed" else 1)

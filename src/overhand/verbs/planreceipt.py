@@ -11,7 +11,7 @@ from overhand.verbs.cost import with_reports
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.verbs import Session
 
     Row = dict[str, Any]
@@ -20,7 +20,7 @@ _MOST = 200  # nodes whose own results are read, to say what was checked
 _PARTS = ("conflicts", "variants", "unfilled", "missing")
 
 
-def parts(session: Session, state: State, result: Mapping[str, Any]) -> Row:
+def parts(session: Session, state: Task, result: Mapping[str, Any]) -> Row:
     """The nodes as they are, each with what was checked, and whatever the merge said."""
     rows = result.get("nodes")
     if rows is None:
@@ -31,21 +31,21 @@ def parts(session: Session, state: State, result: Mapping[str, Any]) -> Row:
     return {**told, "nodes": rows, "provenance": result.get("provenance", {})}
 
 
-def usage(session: Session, state: State, result: Mapping[str, Any]) -> Row:
+def usage(session: Session, state: Task, result: Mapping[str, Any]) -> Row:
     """What it has used, which is what its nodes have: in its result, or as they are now."""
     own = budget.usage_of(state)
     if "usage" in result:
         return {**own, **{name: result["usage"][name] for name in budget.OF_NODES}}
-    ours = [s for s in session.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == state["task_id"]]
+    ours = [s for s in session.store.states() if s.node and s.parent and s.parent.task == state.id]
     return budget.with_nodes(own, [budget.usage_of(with_reports(session, one)) for one in ours])
 
 
-def _by_now(session: Session, state: State) -> list[Row]:
+def _by_now(session: Session, state: Task) -> list[Row]:
     """Nodes of a plan that is not judged, in the words of a result."""
     from overhand.verbs.planview import View
 
     try:
-        view = View(session, state["task_id"])
+        view = View(session, state.id)
     except Refused:
         return []  # its plan.json was changed: nobody knows any more
     view.look()
@@ -80,7 +80,7 @@ def _checked(session: Session, task_id: str | None) -> Row:
     found = read_result(session, state) if state else {}
     promised = [one for one in found.get("deliverables", ()) if "path" in one]
     return {
-        "handle": state["handle"] if state else None,
+        "handle": state.handle if state else None,
         "checked": [
             *(_fact(one["command"], one.get("kind", "command"), one["passed"]) for one in found.get("checks", ())),
             *(_fact(f"{one['path']} ({one['state']})", "deliverable", one["holds"]) for one in promised),

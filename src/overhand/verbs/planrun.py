@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from overhand.plans.model import Plan
     from overhand.policy.caller import Caller
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 
 def run(
@@ -44,7 +44,7 @@ def run(
     if wait:
         from overhand.verbs.planlook import wait_for
 
-        return wait_for(session, state["task_id"])
+        return wait_for(session, state.id)
     return Answer(receipt(session, state, plan, found))
 
 
@@ -57,7 +57,7 @@ def accept(
     max_parallel: str | None = None,
     budget: str | None = None,
     timeout: str | None = None,
-) -> tuple[State, Plan, plans.Checked]:
+) -> tuple[Task, Plan, plans.Checked]:
     """A task for the plan, if nothing is wrong with it and whoever calls may run it."""
     from overhand.verbs.delegate import ask_for_trust, note_refusal
     from overhand.verbs.request import Request
@@ -83,7 +83,7 @@ def accept(
 
 def _hand_over(
     session: Session, given: Source, plan: Plan, vouched: bool, budget: str | None, settings: dict[str, Any]
-) -> State:
+) -> Task:
     options = {
         "name": os.path.basename(given.path) or "plan.yaml",
         "budget": budget,
@@ -93,7 +93,7 @@ def _hand_over(
     return submit(session, plan, given.raw.decode("utf-8", "replace"), options)
 
 
-def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> State:
+def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> Task:
     """Make the plan's task, under the guards of any delegation, and hand it to the supervisor."""
     from overhand.plans import task
     from overhand.supervisor import client
@@ -101,7 +101,7 @@ def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]
     who = caller.caller(session.store)
     actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
     state = task.make(actor, who, plan, source, options)
-    if not options.get("no_start") and not client.hand_over(session.store, [state["task_id"]]):
+    if not options.get("no_start") and not client.hand_over(session.store, [state.id]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
@@ -126,7 +126,7 @@ def limited(
         from overhand.verbs.request import budget_of
 
         budget_of(budget)
-        if tokens := parse(budget).get("tokens"):
+        if tokens := parse(budget).tokens:
             changes["budget"] = int(tokens)
     return replace(plan, **changes) if changes else plan
 
@@ -205,27 +205,27 @@ def _at_once(plan: Plan) -> int | None:
     return 1 if plan.strategy == "sequential" else plan.max_parallel or None
 
 
-def receipt(session: Session, state: State, plan: Plan, found: plans.Checked) -> dict[str, Any]:
+def receipt(session: Session, state: Task, plan: Plan, found: plans.Checked) -> dict[str, Any]:
     """What `plan run` prints: handle, nodes, limits, what to type next."""
     from overhand.plans.strategy import score
 
-    handle = state["handle"]
+    handle = state.handle
     return {
         "schema": SCHEMA,
         "do": "run",
-        "task_id": state["task_id"],
+        "task_id": state.id,
         "handle": handle,
-        "title": state["title"],
-        "agent": state["agent"],
+        "title": state.title,
+        "agent": state.agent,
         "state": "accepted",
         "nodes": len(plan.nodes),
         "strategy": score(plan).strategy,
         "max_parallel": _at_once(plan),
         "timeout": plan.timeout,
-        "budget": state["budget"],
-        "depth": state["depth"],
-        "path": state["path"],
+        "budget": state.budget,
+        "depth": state.depth,
+        "path": state.path,
         "warnings": [one.as_json() for one in found.problems],
-        "folder": session.store.relative(session.store.folder(state["task_id"])),
+        "folder": session.store.relative(session.store.folder(state.id)),
         "next": [f"overhand plan show {handle} --watch", f"overhand wait {handle}", f"overhand stop {handle}"],
     }

@@ -14,7 +14,7 @@ from overhand.verbs import Session
 
 if TYPE_CHECKING:
     from overhand.plans.model import Plan
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
     Row = dict[str, Any]
 
@@ -116,15 +116,15 @@ class View:
         now = time.time()
         rows = [self._row(name, now, asked, handles=handles) for name in self._indents]
         self._say_paused(rows)
-        over = own["status"] is not None and not own["queued"]
+        over = own.status is not None and not own.queued
         return {
             "schema": SCHEMA,
             "do": "show",
             "task_id": self.task_id,
-            "handle": own["handle"],
-            "title": own["title"],
-            "status": own["status"],
-            "verified": own["verified"],
+            "handle": own.handle,
+            "title": own.title,
+            "status": own.status,
+            "verified": own.verified,
             "run_state": model.run_state(own),
             "state": _spoken(own, self.state),
             "phase": self.state.phase,
@@ -181,7 +181,7 @@ class View:
         for row in rows:
             if row["task_id"] and row["state"] in _LIVE:
                 child = self._child(row["task_id"])
-                driver = quota.driver_of(self.store.root, child, settings) if child and child["queued"] else ""
+                driver = quota.driver_of(self.store.root, child, settings) if child and child.queued else ""
                 row["said"] = quota.say(driver, paused[driver]) if driver in paused else row["said"]
 
     def _how(self, name: str, task_id: str | None, asked: dict[str, str]) -> str:
@@ -194,24 +194,24 @@ class View:
     def _handle(self, task_id: str) -> int | None:
         if task_id not in self._handles:
             child = self._child(task_id)
-            self._handles[task_id] = child["handle"] if child else None
+            self._handles[task_id] = child.handle if child else None
         return self._handles[task_id]
 
-    def _child(self, task_id: str) -> State | None:
+    def _child(self, task_id: str) -> Task | None:
         """A node's task, unless it was cleaned away."""
         try:
             return self.store.state(task_id)
         except NotFound:
             return None
 
-    def _asked(self, own: State) -> dict[str, str]:
+    def _asked(self, own: Task) -> dict[str, str]:
         """By node, what a person is asked before it may begin."""
         from overhand.questions import record
 
         return {
-            one["step"].rpartition(".")[0]: record.text_of(self.store, self.task_id, one)
+            one.step.rpartition(".")[0]: record.text_of(self.store, self.task_id, one)
             for one in model.open_questions(own)
-            if one["step"] and one["step"].rpartition(".")[0] in self.plan.nodes
+            if one.step and one.step.rpartition(".")[0] in self.plan.nodes
         }
 
     def _question(self, task_id: str) -> str | None:
@@ -251,20 +251,20 @@ def _counts(states: list[str]) -> dict[str, int]:
     return {state: count for state, count in found.items() if count}
 
 
-def _spoken(own: State, state: progress.State) -> str:
+def _spoken(own: Task, state: progress.State) -> str:
     """Where the whole plan stands."""
-    if own["status"] is not None and not own["queued"]:
-        return str(own["status"])
-    if own["queued"] or not own["runs"]:
-        return "queued" if own["queued"] else "prepared"
+    if own.status is not None and not own.queued:
+        return str(own.status)
+    if own.queued or not own.runs:
+        return "queued" if own.queued else "prepared"
     return "merging" if state.phase == progress.MERGING else state.phase
 
 
-def _next(own: State) -> list[str]:
-    handle = own["handle"] or own["task_id"]
-    if own["status"] is None:
+def _next(own: Task) -> list[str]:
+    handle = own.handle or own.id
+    if own.status is None:
         return [f"overhand plan show {handle} --watch", f"overhand stop {handle}"]
-    return [f"overhand show {handle}", *([] if own["status"] == "completed" else [f"overhand resume {handle}"])]
+    return [f"overhand show {handle}", *([] if own.status == "completed" else [f"overhand resume {handle}"])]
 
 
 def line(view: View) -> str:
@@ -272,6 +272,6 @@ def line(view: View) -> str:
     own, nodes = view.store.state(view.task_id), view.state.nodes.values()
     counts = _counts([WORDS[known.state] for known in nodes])
     live = [known.spec.id for known in nodes if known.state in progress.LIVE][:4]
-    told = f"{own['handle']} plan: {_spoken(own, view.state)}"
+    told = f"{own.handle} plan: {_spoken(own, view.state)}"
     told += "".join(f", {count} {state}" for state, count in counts.items())
     return f"{told} · {', '.join(live)}" if live else told

@@ -12,63 +12,63 @@ from overhand.verbs import PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.verbs import Session
 
 
-def looks_dead(session: Session, state: State) -> bool:
+def looks_dead(session: Session, state: Task) -> bool:
     """Whether a run that is not recorded as judged is over: its exit is written, or nobody holds its lock."""
     run = model.current_run(state)
-    if run is None or run["machine"] not in ("", machine.machine()):
+    if run is None or run.machine not in ("", machine.machine()):
         return False
-    if run["state"] == "ended":
+    if run.state == "ended":
         return True
-    if run["driver"] == model.PLAN:
+    if run.driver == model.PLAN:
         return False  # it lives until it is judged: whichever supervisor runs carries it
     from overhand.system import detached
 
-    place = session.store.run_folder(state["task_id"], run["id"])
+    place = session.store.run_folder(state.id, run.id)
     return detached.exit_code(place) is not None or not detached.lives(place)
 
 
-def refresh(session: Session, state: State) -> State:
+def refresh(session: Session, state: Task) -> Task:
     """Settle and, where that is quick, judge a run that is over; take up what a live one asked; see that a supervisor
     does the rest."""
     if looks_dead(session, state):
         state = _settle(session, state)
     elif _may_ask(state) and record.has_unread(session.store, state):
         state = _take_questions(session, state)
-    if state["item"]:
+    if state.item:
         state = _show_tag(session, state)
     if needs_supervisor(state) and not _is_carried(session, state):
         from overhand.supervisor import client
 
         if client.running(session.store) is None:
-            client.hand_over(session.store, [state["task_id"]])
-        elif state["resume"] if state["queued"] else model.is_plan(state):
+            client.hand_over(session.store, [state.id])
+        elif state.resume if state.queued else model.is_plan(state):
             # whoever answered may have died before it said so; and so may the program that carried a plan of its own
-            client.wake(session.store, [state["task_id"]])
+            client.wake(session.store, [state.id])
     return state
 
 
-def _show_tag(session: Session, state: State) -> State:
+def _show_tag(session: Session, state: Task) -> Task:
     """The tag of its item follows the record, should whoever wrote that have been killed; unless the file is busy."""
     from overhand.items import sync
     from overhand.policy.caller import caller
 
     try:
         by = caller(session.store).by(session.via)
-        return sync.show(session.store, by, state["task_id"]) if sync.owes(state) else state
+        return sync.show(session.store, by, state.id) if sync.owes(state) else state
     except Refused:
         return state
 
 
-def _may_ask(state: State) -> bool:
+def _may_ask(state: Task) -> bool:
     """Whether a question of this task would still matter to anybody."""
-    return bool(state["runs"]) and state["status"] not in ("completed", "cancelled", "rejected")
+    return bool(state.runs) and state.status not in ("completed", "cancelled", "rejected")
 
 
-def _take_questions(session: Session, state: State) -> State:
+def _take_questions(session: Session, state: Task) -> Task:
     """What an agent asked by a file that nobody has recorded yet; who only looks is not held up by a busy task."""
     from overhand.policy.caller import caller
     from overhand.questions import files
@@ -79,22 +79,22 @@ def _take_questions(session: Session, state: State) -> State:
         return state
 
 
-def needs_supervisor(state: State) -> bool:
+def needs_supervisor(state: Task) -> bool:
     """Whether there is something left that only a supervisor does."""
-    if state["queued"] or (state["item"] and state["tag"] is None and state["status"] is None):
+    if state.queued or (state.item and state.tag is None and state.status is None):
         return True  # it waits to start, or its approval was cut short
     run = model.current_run(state)
-    return run is not None and not (run["attached"] and run["state"] != "ended")
+    return run is not None and not (run.attached and run.state != "ended")
 
 
-def _is_carried(session: Session, state: State) -> bool:
+def _is_carried(session: Session, state: Task) -> bool:
     """Whether a process carries this plan already: it need not be the supervisor."""
-    if state["queued"] or not model.is_plan(state):
+    if state.queued or not model.is_plan(state):
         return False
-    return lock.is_held(f"{session.store.folder(state['task_id'])}/plan.lock")
+    return lock.is_held(f"{session.store.folder(state.id)}/plan.lock")
 
 
-def _settle(session: Session, state: State) -> State:
+def _settle(session: Session, state: Task) -> Task:
     """A supervisor that is at work does it, and we wait for that; without one, we do it ourselves."""
     from overhand.supervisor import client
 
@@ -106,11 +106,11 @@ def _settle(session: Session, state: State) -> State:
     from overhand.runs import control, finish, run
 
     work = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
-    state = run.settle(work, state["task_id"])
+    state = run.settle(work, state.id)
     if children := run.stop_children(work, state):
         client.hand_over(session.store, children)
-    if finish.unjudged(state) and not state["checks"]:
-        state = finish.finish(work, state["task_id"])
+    if finish.unjudged(state) and not state.checks:
+        state = finish.finish(work, state.id)
         if children := run.stop_children(work, state):  # its last words may have called for a person
             client.hand_over(session.store, children)
         if parent := control.report_to_parent(work, state):
@@ -118,20 +118,20 @@ def _settle(session: Session, state: State) -> State:
     return state
 
 
-def _settled_by_supervisor(session: Session, state: State) -> State:
+def _settled_by_supervisor(session: Session, state: Task) -> Task:
     """It is only a moment behind, in which a dead run would look alive; one that has more to do is not waited for."""
     import time
 
     from overhand.questions import wait
     from overhand.supervisor import client
 
-    task_id = state["task_id"]
+    task_id = state.id
     with wait.bell(session.store, [task_id]) as bell:
         client.hand_over(session.store, [task_id])
         until = wait.deadline(session.patience)
         while looks_dead(session, state := session.store.state(task_id)):
             run = model.current_run(state)
-            if run and run["state"] == "ended" and state["checks"]:
+            if run and run.state == "ended" and state.checks:
                 return state
             session.patience = max(0.0, until - time.monotonic())
             if not session.patience:

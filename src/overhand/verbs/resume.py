@@ -19,7 +19,7 @@ from overhand.verbs.request import budget_of
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
     from overhand.verbs import Answer, Session
 
 
@@ -49,17 +49,17 @@ def resume(
     ask_for_trust(session, who)
     if model.is_plan(state):
         return _resume_plan(session, who, state, answer, from_, agent, budget, wait=wait)
-    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
-    if agent is None and state["runs"][-1]["attached"] and state["agent"] not in files.names(session.root):
+    config = configs.of_task(session.root, configs.load(session.root), state.settings)
+    if agent is None and state.runs[-1].attached and state.agent not in files.names(session.root):
         raise Refused(
-            f"{state['agent']} is a function in a Python process, and cannot be called from here.",
-            f"In Python: project.resume({state['handle']}), or let another agent take over: --agent NAME",
+            f"{state.agent} is a function in a Python process, and cannot be called from here.",
+            f"In Python: project.resume({state.handle}), or let another agent take over: --agent NAME",
         )
-    chosen = files.find(session.root, agent or state["agent"], config)
+    chosen = files.find(session.root, agent or state.agent, config)
     trust.require(session.root, chosen.trusted_with)
     trust.require_seal(state)
     text = budget_of(budget)
-    spending.require_some_left(session.store, {**state, "budget": text or state["budget"]})
+    spending.require_some_left(session.store, state.but(budget=text or state.budget))
     how = going_on(session, who, state, answer, from_)
     accepted: Event = {"e": "accepted", "agent": chosen.name, "resume": how}
     if text is not None:
@@ -70,7 +70,7 @@ def resume(
 def _resume_plan(
     session: Session,
     who: Caller,
-    state: State,
+    state: Task,
     answer: str | None,
     from_: str | None,
     agent: str | None,
@@ -82,14 +82,14 @@ def _resume_plan(
     if answer is not None:
         raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
     text = budget_of(budget)
-    spending.require_some_left(session.store, {**state, "budget": text or state["budget"]})
+    spending.require_some_left(session.store, state.but(budget=text or state.budget))
     how = going_on(session, who, state, None, from_)
     return run_plan(session, who, state, how, agent, "resume", wait=wait, budget=text)
 
 
-def going_on(session: Session, who: Caller, state: State, answer: str | None, from_: str | None) -> Event:
+def going_on(session: Session, who: Caller, state: Task, answer: str | None, from_: str | None) -> Event:
     """From what the next run goes on; the answer is recorded, and without it nothing may be open."""
-    how: Event = {"run": state["runs"][-1]["id"], "why": "resumed"}
+    how: Event = {"run": state.runs[-1].id, "why": "resumed"}
     if from_ is not None:
         how["from"] = checkpoints.find(state, from_)
     if answer is not None:
@@ -99,34 +99,34 @@ def going_on(session: Session, who: Caller, state: State, answer: str | None, fr
     return how
 
 
-def may_resume(session: Session, who: Caller, state: State) -> None:
-    handle = state["handle"] or state["task_id"]
-    if not who.is_person and not (state["parent"] and state["parent"]["run"] == who.run):
+def may_resume(session: Session, who: Caller, state: Task) -> None:
+    handle = state.handle or state.id
+    if not who.is_person and not (state.parent and state.parent.run == who.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot resume it.", "Ask the person who started it."
         )
-    if not state["runs"]:
+    if not state.runs:
         raise Refused(f"Task {handle} has not run yet.", f"Start it: overhand run {handle}")
     may_run(session, state)
 
 
-def _take_answer(session: Session, who: Caller, state: State, text: str, how: dict[str, Any]) -> None:
+def _take_answer(session: Session, who: Caller, state: Task, text: str, how: dict[str, Any]) -> None:
     """`--answer`: the answer to the one open question, or a word to go on with."""
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
     if model.open_questions(state):
         record.choose(state, None)  # says which are open, if there are several
-        give(session, who, state["task_id"], None, text, resume=False)
+        give(session, who, state.id, None, text, resume=False)
     elif len(text) > 2000:
         raise BadInput("--answer is too long for a note.", "Write it into a file and name the file.")
     else:
         how["note"] = text
 
 
-def unanswered(state: State) -> Refused:
+def unanswered(state: Task) -> Refused:
     """What it waits for, and how to answer."""
     still_open = model.open_questions(state)
-    handle = state["handle"] or state["task_id"]
-    told = "; ".join(f"{q['seq']}: {record.shorten(q['question'], 100)}" for q in still_open)
-    word = f"overhand answer {handle}" + (f" {still_open[0]['seq']}" if len(still_open) > 1 else "")
+    handle = state.handle or state.id
+    told = "; ".join(f"{q.seq}: {record.shorten(q.text, 100)}" for q in still_open)
+    word = f"overhand answer {handle}" + (f" {still_open[0].seq}" if len(still_open) > 1 else "")
     return Refused(f"Task {handle} waits for an answer ({told}).", f"Answer it, and it goes on by itself: {word} TEXT")

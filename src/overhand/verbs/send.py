@@ -23,7 +23,7 @@ from overhand.verbs.resume import unanswered
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.record.store import Locked
-    from overhand.record.task import Event, Run, State
+    from overhand.record.task import Event, Run, Task
 
 _MOST = 100_000  # characters
 
@@ -47,50 +47,50 @@ def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bo
             return None
         how = _record(session, task, said)
         state = task.state
-    message = state["messages"][-1]
+    message = state.messages[-1]
     if how == "into its run":
-        record.deliver(session.store, task_id, state["questions"][-1], said)
-    if state["queued"] or model.current_run(state):
+        record.deliver(session.store, task_id, state.questions[-1], said)
+    if state.queued or model.current_run(state):
         client.hand_over(session.store, [task_id])
-    handle = state["handle"] or task_id
+    handle = state.handle or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
     return {
         "schema": "overhand.send/1",
         "task_id": task_id,
-        "handle": state["handle"],
-        "title": state["title"],
-        "agent": state["agent"],
-        "n": message["n"],
-        "state": "queued" if message["run"] is None else "delivered",
+        "handle": state.handle,
+        "title": state.title,
+        "agent": state.agent,
+        "n": message.n,
+        "state": "queued" if message.run is None else "delivered",
         "how": how,
-        "message": _TOLD["in a later run" if reason else how].format(agent=state["agent"]),
+        "message": _TOLD["in a later run" if reason else how].format(agent=state.agent),
         "reason": reason,
         "next": [f"overhand wait {handle}", f"overhand show {handle}"],
     }
 
 
-def _is_open(state: State) -> bool:
-    return bool(state["status"] is None or state["queued"] or model.current_run(state))
+def _is_open(state: Task) -> bool:
+    return bool(state.status is None or state.queued or model.current_run(state))
 
 
-def _to_nodes(session: Session, who: Caller, state: State, said: str) -> Answer:
+def _to_nodes(session: Session, who: Caller, state: Task, said: str) -> Answer:
     """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
-    task_id, current = state["task_id"], model.current_run(state)
+    task_id, current = state.id, model.current_run(state)
     with session.store.locked(task_id, who.by(session.via)) as task:
-        task.append({**messages.event(task.folder, said), "run": current["id"] if current else None}, sync=True)
+        task.append({**messages.event(task.folder, said), "run": current.id if current else None}, sync=True)
         state = task.state
     client.hand_over(session.store, [task_id])
-    nodes = [s for s in session.store.states() if s["node"] and s["parent"] and s["parent"]["task"] == task_id]
-    told = [one for s in nodes if s["status"] is None and (one := _to_node(session, who, s["task_id"], said))]
-    handle = state["handle"] or task_id
+    nodes = [s for s in session.store.states() if s.node and s.parent and s.parent.task == task_id]
+    told = [one for s in nodes if s.status is None and (one := _to_node(session, who, s.id, said))]
+    handle = state.handle or task_id
     return Answer(
         {
             "schema": "overhand.send/1",
             "task_id": task_id,
-            "handle": state["handle"],
-            "title": state["title"],
-            "agent": state["agent"],
-            "n": state["messages"][-1]["n"],
+            "handle": state.handle,
+            "title": state.title,
+            "agent": state.agent,
+            "n": state.messages[-1].n,
             "state": "delivered" if current else "queued",
             "how": "to its nodes",
             "message": f"Nodes at work that get it now: {len(told)}; every node that begins later gets it too.",
@@ -136,31 +136,31 @@ def _text(text: list[str] | str | None, file: str | None) -> str:
     return said
 
 
-def _may_send(session: Session, who: Caller, state: State) -> None:
+def _may_send(session: Session, who: Caller, state: Task) -> None:
     """A person, or the run that delegated the task; and somebody must be there who can be told."""
-    handle = state["handle"] or state["task_id"]
-    if not who.is_person and not (state["parent"] and state["parent"]["run"] == who.run):
+    handle = state.handle or state.id
+    if not who.is_person and not (state.parent and state.parent.run == who.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot send to it.", "Ask the person who started it."
         )
-    if state["created"] is None:
+    if state.created is None:
         raise Refused(f"Task {handle} is a folder that nobody started.", f"Start it: overhand run {handle}")
-    if state["runs"] and state["runs"][-1]["attached"] and translator(state["runs"][-1]["driver"]) is None:
+    if state.runs and state.runs[-1].attached and translator(state.runs[-1].driver) is None:
         raise Refused(
-            f"{state['agent']} is a function in a Python process; it cannot be sent anything.",
+            f"{state.agent} is a function in a Python process; it cannot be sent anything.",
             "Delegate a new task to it.",
         )
     if _is_open(state):
         return
     if model.is_plan(state):
         raise Refused(f"Task {handle} is a plan that has ended.", "Send it to the node that is to go on.")
-    if not state["runs"]:
-        raise Refused(f"Task {handle} never ran ({state['status']}).", f"Start it again: overhand run {handle}")
+    if not state.runs:
+        raise Refused(f"Task {handle} never ran ({state.status}).", f"Start it again: overhand run {handle}")
     if model.open_questions(state):
         raise unanswered(state)
     may_run(session, state, again=True)
-    config = configs.of_task(session.root, configs.load(session.root), state["settings"])
-    trust.require(session.root, files.find(session.root, state["agent"], config).trusted_with)
+    config = configs.of_task(session.root, configs.load(session.root), state.settings)
+    trust.require(session.root, files.find(session.root, state.agent, config).trusted_with)
     trust.require_seal(state)
     spending.require_some_left(session.store, state)
 
@@ -169,24 +169,24 @@ def _record(session: Session, task: Locked, text: str) -> str:
     """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
     state, made = task.state, messages.event(task.folder, text)
     current = model.current_run(state)
-    if state["queued"] or (state["status"] is None and current is None):
+    if state.queued or (state.status is None and current is None):
         task.append(made, sync=True)
         return "with its next run"
     if current is None:
-        going_on: Event = {"e": "accepted", "resume": {"run": state["runs"][-1]["id"], "why": "a message"}}
+        going_on: Event = {"e": "accepted", "resume": {"run": state.runs[-1].id, "why": "a message"}}
         task.append(made, going_on, sync=True)
         return "in a new run"
     if not _takes_messages(current):
         task.append(made, sync=True)
         return "when its run ends"
-    n = len(state["messages"]) + 1
+    n = len(state.messages) + 1
     cause = f"message:{n}"
-    given = control.given(session.store, state, current["id"], f"Message {n}", text, cause, via="control")
-    task.append({**made, "run": current["id"]}, *given, sync=True)
+    given = control.given(session.store, state, current.id, f"Message {n}", text, cause, via="control")
+    task.append({**made, "run": current.id}, *given, sync=True)
     return "into its run"
 
 
 def _takes_messages(current: Run) -> bool:
     """A command that hears us by CONTROL lines also looks at its ipc folder; no coding agent does within a turn."""
-    driver = lookup(current["driver"])
-    return bool(driver and driver.reads_ipc) and current["control"] and current["state"] == "running"
+    driver = lookup(current.driver)
+    return bool(driver and driver.reads_ipc) and current.control and current.state == "running"

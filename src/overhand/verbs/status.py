@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record.store import Store
-    from overhand.record.task import Run, State
+    from overhand.record.task import Question, Run, Task
 
     Row = dict[str, Any]
 
@@ -111,7 +111,7 @@ class Project:
         """Its groups; those at rest with their newest tasks only."""
         self.overview.look()
         self._refresh()
-        live = sorted(self.overview.states.values(), key=lambda s: (s["handle"] or 0, s["task_id"]))
+        live = sorted(self.overview.states.values(), key=lambda s: (s.handle or 0, s.id))
         places = self._places(live)
         now = time.time()
         groups: dict[str, list[Row]] = {}
@@ -138,19 +138,19 @@ class Project:
             if supervised and self._goes_on(state):
                 continue
             if self.own or supervised:
-                states[state["task_id"]] = refresh(self.session, state)
+                states[state.id] = refresh(self.session, state)
             else:  # somebody else's work is not started by looking from here
                 notice = f"nobody looks after it: overhand -C {self.session.root}"
-                states[state["task_id"]] = {**state, "notices": [*state["notices"], notice]}
+                states[state.id] = state.but(notices=[*state.notices, notice])
 
-    def _goes_on(self, state: State) -> bool:
+    def _goes_on(self, state: Task) -> bool:
         run = model.current_run(state)
-        if run is None or run["machine"] not in ("", machine.machine()):
+        if run is None or run.machine not in ("", machine.machine()):
             return True
-        place = self.session.store.run_folder(state["task_id"], run["id"])
-        return run["state"] != "ended" and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
+        place = self.session.store.run_folder(state.id, run.id)
+        return run.state != "ended" and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
 
-    def _places(self, live: list[State]) -> dict[str, dict[str, Any]]:
+    def _places(self, live: list[Task]) -> dict[str, dict[str, Any]]:
         places = queue(live)
         for place in places.values():
             if place.get("after") and place["after_handle"] is None:
@@ -158,12 +158,12 @@ class Project:
         why_held(self.session, places, live)
         return places
 
-    def _row(self, state: State, places: dict[str, dict[str, Any]], now: float) -> Row:
+    def _row(self, state: Task, places: dict[str, dict[str, Any]], now: float) -> Row:
         shown = row(state, places)
         open_ = model.open_questions(state) if shown["headline"] == "needs you" else []
         run = model.current_run(state)
-        live = run if run is not None and run["state"] != "ended" else None
-        steps = self._steps(state["task_id"]) if shown["headline"] in ("needs you", "working", "queued") else None
+        live = run if run is not None and run.state != "ended" else None
+        steps = self._steps(state.id) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
             step=(steps[2] or None if steps else None) or self._lately(state, live),
@@ -172,7 +172,7 @@ class Project:
             age=_since(state, now),
             deadline=_deadline(live),
             usage=usage(state),
-            sign=self._sign(state["task_id"], live, now),
+            sign=self._sign(state.id, live, now),
             command=command(state, shown["headline"]),
         )
         return shown
@@ -189,32 +189,32 @@ class Project:
             self._plans[task_id] = mark, _plan(path)
         return self._plans[task_id][1]
 
-    def _lately(self, state: State, live: Run | None) -> str | None:
+    def _lately(self, state: Task, live: Run | None) -> str | None:
         """What a coding agent said or did last, where no step says more."""
-        if live is None or not state["settings"].get("real"):
+        if live is None or not state.settings.get("real"):
             return None
         from overhand.agents import sessions
 
         store = self.session.store
-        return sessions.lately(store.run_folder(state["task_id"], live["id"]), live["driver"], store.root) or None
+        return sessions.lately(store.run_folder(state.id, live.id), live.driver, store.root) or None
 
-    def _question(self, state: State, open_: list[Any]) -> dict[str, Any] | None:
+    def _question(self, state: Task, open_: list[Question]) -> dict[str, Any] | None:
         if not open_:
             return None
         store, first = self.session.store, open_[0]
         return {
-            "seq": first["seq"],
-            "question": first["question"],
-            "options": first["options"],
-            "path": state["path"],
-            "file": store.relative(f"{store.folder(state['task_id'])}/ipc/{first['stem']}.question"),
+            "seq": first.seq,
+            "question": first.text,
+            "options": first.options,
+            "path": state.path,
+            "file": store.relative(f"{store.folder(state.id)}/ipc/{first.stem}.question"),
         }
 
     def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
         """Seconds since a live run last showed that it is there."""
         if run is None:
             return None
-        place = f"{self.session.store.workspaces}/{task_id}/runs/{run['id']}"
+        place = f"{self.session.store.workspaces}/{task_id}/runs/{run.id}"
         newest = self.overview.logs.get(task_id, 0.0)
         for name in ("stdout", "stderr"):
             try:
@@ -250,16 +250,16 @@ def _plan(path: str) -> tuple[int, int, str] | None:
     return steps.progress(raw)
 
 
-def _since(state: State, now: float) -> float | None:
+def _since(state: Task, now: float) -> float | None:
     """How long a task has been where it is: asked, running, queued or judged."""
     run = model.current_run(state)
     open_ = model.open_questions(state)
-    if state["queued"]:
-        stamp = state["queued_at"]
-    elif state["status"] is not None:
-        stamp = state["judged"]
+    if state.queued:
+        stamp = state.queued_at
+    elif state.status is not None:
+        stamp = state.judged
     else:
-        stamp = open_[0]["asked"] if open_ else run["created"] if run else state["created"]
+        stamp = open_[0].asked if open_ else run.created if run else state.created
     try:
         return round(max(0.0, now - machine.epoch(stamp)), 1) if stamp else None
     except ValueError:
@@ -268,42 +268,42 @@ def _since(state: State, now: float) -> float | None:
 
 def _deadline(run: Run | None) -> str | None:
     """When a run must be done; time that it waits for an answer does not count."""
-    if run is None or not run["timeout"]:
+    if run is None or not run.timeout:
         return None
-    waits = time.monotonic() - run["waiting"] if run["waiting"] is not None and run["boot"] == machine.boot() else 0.0
-    until = machine.epoch(run["created"]) + run["timeout"] + run["waited"] + max(0.0, waits)
+    waits = time.monotonic() - run.waiting if run.waiting is not None and run.boot == machine.boot() else 0.0
+    until = machine.epoch(run.created) + run.timeout + run.waited + max(0.0, waits)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
 
 
-def usage(state: State) -> dict[str, Any] | None:
+def usage(state: Task) -> dict[str, Any] | None:
     """Tokens and money of all runs together; nothing if none of them told."""
-    told = [run["usage"] for run in state["runs"] if run["usage"] is not None]
+    told = [run.usage for run in state.runs if run.usage is not None]
     if not told:
         return None
     return {
-        "tokens": sum(one["input"] + one["output"] for one in told),
-        "usd": round(sum(one["usd"] for one in told), 6),
-        "estimated": any(one["estimated"] for one in told),
+        "tokens": sum(one.input + one.output for one in told),
+        "usd": round(sum(one.usd for one in told), 6),
+        "estimated": any(one.estimated for one in told),
     }
 
 
-def command(state: State, headline: str) -> str:
+def command(state: Task, headline: str) -> str:
     """What to type next."""
-    handle = state["handle"] if state["handle"] is not None else state["task_id"]
+    handle = state.handle if state.handle is not None else state.id
     open_ = model.open_questions(state)
     if headline == "needs you" and open_:
-        which = f" {open_[0]['seq']}" if len(open_) > 1 else ""
-        said = "OPTION" if open_[0]["options"] else '"…"'
+        which = f" {open_[0].seq}" if len(open_) > 1 else ""
+        said = "OPTION" if open_[0].options else '"…"'
         return f"overhand answer {handle}{which} {said}"
     if headline == "working":
         return f"overhand log -f {handle}"
-    shown = state["tag"]
-    if shown and (model.is_for_a_person(state) or (headline == "queued" and shown["stage"] == "next")):
-        return f"overhand item next {shown['path']}#{state['kind']}"
-    claimed = bool(shown and shown["stage"] == "claimed")  # by somebody outside: there is nothing to run
-    if headline == "queued" and not state["queued"] and not claimed:
+    shown = state.tag
+    if shown and (model.is_for_a_person(state) or (headline == "queued" and shown.stage == "next")):
+        return f"overhand item next {shown.path}#{state.kind}"
+    claimed = bool(shown and shown.stage == "claimed")  # by somebody outside: there is nothing to run
+    if headline == "queued" and not state.queued and not claimed:
         return f"overhand run {handle}"
-    if headline == "stopped" and state["runs"] and state["runs"][-1]["cause"] in _RESUMABLE:
+    if headline == "stopped" and state.runs and state.runs[-1].cause in _RESUMABLE:
         from overhand.verbs.table import verb
 
         return f"overhand {'resume' if verb('resume') else 'show'} {handle}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from overhand.policy.caller import Caller
     from overhand.record.store import Locked
-    from overhand.record.task import Event, State
+    from overhand.record.task import Event, Task
     from overhand.runs.steps import Item
 
 _LONG = 200  # characters of a step's text in the log and of a reason in the file
@@ -50,7 +50,7 @@ def step(
     with session.store.locked(task_id, who.by(session.via)) as task:
         _check_run(task.state, who)
         path = f"{task.folder}/HANDOFF.md"
-        handle = task.state["handle"]
+        handle = task.state.handle
         see = f"overhand step {handle or task_id}" if who.is_person else "overhand step"
         marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
         _record(task, path, marked, who)
@@ -77,7 +77,7 @@ def _show(session: Session, task_id: str) -> Answer:
         {
             "schema": "overhand.step/1",
             "task_id": task_id,
-            "handle": state["handle"],
+            "handle": state.handle,
             "steps": [_row(item) for item in items],
             "progress": {"done": done, "total": total},
         }
@@ -128,15 +128,15 @@ def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None
     return steps.because(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
 
 
-def _check_run(state: State, who: Caller) -> None:
+def _check_run(state: Task, who: Caller) -> None:
     """A run marks the steps of its own task, and only while it holds it."""
     if who.is_person:
         return
     run = model.current_run(state)
-    if run is None or run["id"] != who.run or run["state"] == "ended":
+    if run is None or run.id != who.run or run.state == "ended":
         raise StaleRun(
-            f"Run {who.run} no longer holds task {state['task_id']}; it cannot mark its steps.",
-            f"A person can: overhand step {state['handle'] or state['task_id']} N done",
+            f"Run {who.run} no longer holds task {state.id}; it cannot mark its steps.",
+            f"A person can: overhand step {state.handle or state.id} N done",
         )
 
 

@@ -13,7 +13,7 @@ from overhand.verbs.ask import give
 from overhand.verbs.listing import of_plan
 
 if TYPE_CHECKING:
-    from overhand.record.task import Event, Question, State
+    from overhand.record.task import Event, Question, Task
 
 
 def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
@@ -40,14 +40,14 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
     return Answer(payload)
 
 
-def _states(session: Session, handle: str | None) -> list[State]:
+def _states(session: Session, handle: str | None) -> list[Task]:
     states = [session.store.state(session.store.resolve(handle))] if handle else session.store.states()
     by = caller(session.store).by(session.via)
-    wanted = [s for s in states if s["status"] not in ("completed", "cancelled", "rejected")]
+    wanted = [s for s in states if s.status not in ("completed", "cancelled", "rejected")]
     return [_with_files(session, state, by) for state in wanted]
 
 
-def _with_files(session: Session, state: State, by: Event) -> State:
+def _with_files(session: Session, state: Task, by: Event) -> Task:
     """The task with what lies in its `ipc/`; one that is held by somebody is shown as it is recorded."""
     try:
         return files.take(session.store, state, by)[0]
@@ -56,23 +56,23 @@ def _with_files(session: Session, state: State, by: Event) -> State:
         return state
 
 
-def item(session: Session, state: State, question: Question) -> dict[str, Any]:
+def item(session: Session, state: Task, question: Question) -> dict[str, Any]:
     """A question as it is shown wherever questions are: with the path of agents that leads to it."""
     return {
-        "task_id": state["task_id"],
-        "handle": state["handle"],
-        "title": state["title"],
-        "path": state["path"],
-        "seq": question["seq"],
-        "question": record.text_of(session.store, state["task_id"], question),
-        "options": question["options"],
-        "closed": question["closed"],
-        "step": question["step"],
-        "asked": question["asked"],
-        "via": question["via"],
+        "task_id": state.id,
+        "handle": state.handle,
+        "title": state.title,
+        "path": state.path,
+        "seq": question.seq,
+        "question": record.text_of(session.store, state.id, question),
+        "options": question.options,
+        "closed": question.closed,
+        "step": question.step,
+        "asked": question.asked,
+        "via": question.via,
         "run_state": model.run_state(state),
         **of_plan(state),
-        "command": f"overhand answer {state['handle'] or state['task_id']} {question['seq']} TEXT",
+        "command": f"overhand answer {state.handle or state.id} {question.seq} TEXT",
     }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.documents.handoff import Handoff
     from overhand.plans.node_task import Ground
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.testing.project import ProjectDir
 
 BY = {"kind": "person", "via": "test"}
@@ -40,14 +40,14 @@ class House:
     """The project, and the task that stands for the plan."""
 
     project: ProjectDir
-    state: State
+    state: Task
 
     @property
     def store(self) -> Store:
         return Store(str(self.project.path))
 
     def ground(self, plan: Plan, state: Mapping[str, Any] | None = None, **options: Any) -> Ground:
-        known: Any = {**self.state, **(state or {})}
+        known = self.state.but(**(state or {}))
         return node_task.ground(self.store, config.load(self.store.root), plan, known, RUN, **options)
 
     def draft(self, plan: Plan, inputs: Mapping[str, Any] | None = None, **options: Any) -> tuple[Handoff, Any, Any]:
@@ -56,18 +56,18 @@ class House:
         _, text, created, files = node_task.draft(self.ground(plan, **options), node, inputs or {})
         return handoffs.parse(text), created, files
 
-    def hand_over(self, plan: Plan, inputs: Mapping[str, Any] | None = None, *, start: bool = True) -> State:
+    def hand_over(self, plan: Plan, inputs: Mapping[str, Any] | None = None, *, start: bool = True) -> Task:
         """The first node as a real task."""
         node = next(iter(plan.nodes.values()))
         drafted = node_task.draft(self.ground(plan), node, inputs or {})
         (state,) = self.store.new_tasks([drafted], BY, start=start)
         if start:
-            client.hand_over(self.store, [state["task_id"]])
+            client.hand_over(self.store, [state.id])
         return state
 
-    def done(self, state: State, code: int | None = None) -> dict[str, Any]:
+    def done(self, state: Task, code: int | None = None) -> dict[str, Any]:
         """The task once it is judged."""
-        ran = self.project.run("wait", state["task_id"], "--json")
+        ran = self.project.run("wait", state.id, "--json")
         assert code in (None, ran.code), ran.out + ran.err
         shown: dict[str, Any] = ran.json
         return shown
@@ -75,8 +75,8 @@ class House:
     def carried_out(self, plan: Plan, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return self.done(self.hand_over(plan, inputs))
 
-    def folder(self, state: Mapping[str, Any]) -> Path:
-        return Path(self.store.folder(state["task_id"]))
+    def folder(self, state: Task) -> Path:
+        return Path(self.store.folder(state.id))
 
 
 def build(project: ProjectDir) -> House:

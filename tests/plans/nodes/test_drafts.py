@@ -84,8 +84,8 @@ def test_nodes_that_differ_in_their_task_alone_are_told_the_rest_alike(house: Ho
 def test_the_task_has_the_nodes_limits_and_place(house: House) -> None:
     _, created, files = house.draft(plan_of(COLLECT), {"since": "v1.2"})
     assert created["node"] == "collect"
-    assert created["plan"] == house.state["handle"]
-    assert created["parent"]["task"] == house.state["task_id"]
+    assert created["plan"] == house.state.handle
+    assert created["parent"]["task"] == house.state.id
     assert (created["depth"], created["path"]) == (1, ["user", "worker"])  # the plan is no ancestor
     assert (created["priority"], created["timeout"], created["budget"]) == ("P1", 300.0, "20000 tokens")
     assert created["checks"] == [{"name": "verify", "command": "test -s CHANGES.md"}]
@@ -163,9 +163,9 @@ def test_a_budget_that_a_plan_is_given_later_counts_for_its_nodes(house: House) 
     child = house.hand_over(plan_of(Node("a", "worker", task="Do it.")), start=False)
     assert spending.capped_above(house.store, child) == []
     assert spending.capped_above(house.store, child) == []
-    with house.store.locked(house.state["task_id"], BY) as plan:
+    with house.store.locked(house.state.id, BY) as plan:
         plan.append({"e": "accepted", "budget": "10k tokens"})
-    assert [one["task_id"] for one in spending.capped_above(house.store, child)] == [house.state["task_id"]]
+    assert [one.id for one in spending.capped_above(house.store, child)] == [house.state.id]
 
 
 def test_every_refusal_is_told_at_once(house: House) -> None:
@@ -239,6 +239,6 @@ def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     base = house.ground(plan)
     drafts = [node_task.draft(base, node, {"part": number}) for number, node in enumerate(plan.nodes.values())]
     states = house.store.new_tasks(drafts, BY, start=False, pieces=[])
-    assert [state["node"] for state in states] == list(plan.nodes)
+    assert [state.node for state in states] == list(plan.nodes)
     read = [json.loads((house.folder(state) / "inputs.json").read_text()) for state in states]
     assert read == [{"part": number} for number in range(60)]

@@ -69,7 +69,7 @@ def test_a_function_of_this_process_has_call_inputs(house: House) -> None:
         node = Node("n", "inside", outputs={"count": "integer"}, verification=({"expression": "data.count == 3"},))
         base = house.ground(plan_of(node), find=lambda _: agent("inside", "function"))
         (state,) = house.store.new_tasks([node_task.draft(base, node, GIVEN)], BY, start=False)
-        result = project.run(state["task_id"]).wait()
+        result = project.run(state.id).wait()
     assert (result.status, result.verified, result.data) == ("completed", "all", GIVEN)
 
 
@@ -118,15 +118,15 @@ def test_everything_asked_for_is_checked_and_told(house: House) -> None:
     assert (shown["status"], shown["verified"], shown["unverified"]) == ("completed", "all", [])
     kinds = {check["kind"]: check["passed"] for check in shown["checks"]}
     assert kinds == dict.fromkeys(("command", "shape", "schema", "expression", "exists"), True)
-    text = house.project.run("show", state["task_id"]).out
+    text = house.project.run("show", state.id).out
     assert "COMPLETED · VERIFIED" in text
     assert "passed  len(data.changes) == inputs.expected" in text
-    assert f"node collect of plan {house.state['handle']}" in text
+    assert f"node collect of plan {house.state.handle}" in text
     (house.project.path / "NOTES.md").unlink()
-    again = house.project.run("check", state["task_id"], "--json")
+    again = house.project.run("check", state.id, "--json")
     assert (again.code, again.json["verified"]) == (1, "some")
     assert {check["kind"] for check in again.json["checks"] if not check["passed"]} == {"exists", "command"}
-    assert "NOTES.md must exist" in house.project.run("check", state["task_id"]).out
+    assert "NOTES.md must exist" in house.project.run("check", state.id).out
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_words_and_types_alone_are_not_verified(house: House) -> None:
     shown = house.done(state)
     assert (shown["status"], shown["verified"]) == ("completed", "some")
     assert sorted(shown["unverified"]) == ["It is right", "constraint style: dry"]
-    assert "unverified  It is right" in house.project.run("show", state["task_id"]).out
+    assert "unverified  It is right" in house.project.run("show", state.id).out
     types = house.carried_out(plan_of(Node("n", "worker", outputs={"n": "integer"})))
     assert (types["status"], types["verified"]) == ("completed", "some")
 
@@ -219,17 +219,17 @@ def test_people_see_which_node_of_which_plan_it_is(house: House) -> None:
     house.project.agent("worker", command=["/bin/sh", "-c", '"$0" -m overhand ask "Which colour?"', sys.executable])
     house.project.run("list", check=True)
     state = house.hand_over(plan_of(Node("paint", "worker", task="Paint the fence.")))
-    where = f"node paint of plan {house.state['handle']}"
-    with house.project.start("log", "-f", state["task_id"], "--json") as log:
+    where = f"node paint of plan {house.state.handle}"
+    with house.project.start("log", "-f", state.id, "--json") as log:
         assert log.stdout is not None
         assert any('"e":"asked"' in line.replace(" ", "") for line in log.stdout)
         log.kill()
     assert where in house.project.run("list").out
-    assert where in house.project.run("show", state["task_id"]).out
+    assert where in house.project.run("show", state.id).out
     assert where in house.project.run().out
     for found in (
-        next(one for one in house.project.run("list", "--json").json["tasks"] if one["task_id"] == state["task_id"]),
+        next(one for one in house.project.run("list", "--json").json["tasks"] if one["task_id"] == state.id),
         house.project.run("answer", "--json").json["questions"][0],
         house.project.run("--json").json["groups"]["needs you"][0],
     ):
-        assert (found["node"], found["plan"]) == ("paint", house.state["task_id"])
+        assert (found["node"], found["plan"]) == ("paint", house.state.id)

@@ -10,7 +10,7 @@ from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from runtime.scene import Scene
 
 if TYPE_CHECKING:
-    from overhand.record.task import State
+    from overhand.record.task import Task
 
 __all__ = ["COPY", "FAILED", "SKIPPED", "STOPPED", "VERIFIED", "Stage", "node"]
 
@@ -70,18 +70,18 @@ class Stage(Scene):
         assert "status" in found, found
         return found
 
-    def child(self, plan: str, name: str) -> State:
+    def child(self, plan: str, name: str) -> Task:
         """The one task of a node."""
-        (found,) = [s for s in self.store.states() if s["node"] == name and s["parent"] and s["parent"]["task"] == plan]
+        (found,) = [s for s in self.store.states() if s.node == name and s.parent and s.parent.task == plan]
         return found
 
     def is_there(self, plan: str, name: str) -> bool:
-        return any(s["node"] == name and s["parent"] and s["parent"]["task"] == plan for s in self.store.states())
+        return any(s.node == name and s.parent and s.parent.task == plan for s in self.store.states())
 
     def began(self, plan: str) -> dict[str, int]:
         """By node, how often an agent really began with it."""
-        nodes = [s for s in self.store.states() if s["parent"] and s["parent"]["task"] == plan]
-        return {s["node"]: self.starts(s["task_id"]) for s in nodes}
+        nodes = [s for s in self.store.states() if s.parent and s.parent.task == plan]
+        return {s.node: self.starts(s.id) for s in nodes}
 
 
 def states(result: dict[str, Any]) -> dict[str, str]:

@@ -24,8 +24,8 @@ def test_it_is_tried_again_in_the_same_task_and_told_what_was_wrong(stage: Stage
     assert (result["status"], result["data"]) == ("completed", {"n": 2})
     assert [row["attempts"] for row in result["nodes"]] == [2]
     child = stage.child(task, "a")
-    assert stage.starts(child["task_id"]) == 2
-    again = stage.events(child["task_id"], "accepted")[1]
+    assert stage.starts(child.id) == 2
+    again = stage.events(child.id, "accepted")[1]
     assert again["cause"] == "a.2.Start"
     assert again["resume"]["problem"]
 
@@ -36,7 +36,7 @@ def test_then_the_fallback_agent_has_it(stage: Stage) -> None:
     task = stage.plan({"a": node()}, on_failure={"policy": "retry", "max_retries": 1, "fallback": "other"})
     result = stage.result(task)
     assert (result["status"], result["data"]) == ("completed", {"n": 7})
-    assert [run["agent"] for run in stage.child(task, "a")["runs"]] == ["worker", "worker", "other"]
+    assert [run.agent for run in stage.child(task, "a").runs] == ["worker", "worker", "other"]
     assert result["nodes"][0]["agent"] == "other"
 
 
@@ -46,7 +46,7 @@ def test_abort_stops_what_is_live(stage: Stage) -> None:
     task = stage.plan({"a": node("slow"), "b": node(), "c": node("worker", "a")})
     result = stage.result(task)
     assert (result["status"], states(result)) == ("failed", {"a": STOPPED, "b": FAILED, "c": SKIPPED})
-    assert stage.child(task, "a")["status"] == "cancelled"
+    assert stage.child(task, "a").status == "cancelled"
     until(lambda: not stage.agents_left(), "nobody is left, not even the shim of the other")
 
 
@@ -65,7 +65,7 @@ def test_who_is_stopped_by_a_person_is_not_tried_again(stage: Stage) -> None:
     stage.shell("slow", HANG)
     task = stage.plan({"a": node("slow")}, on_failure={"policy": "retry", "max_retries": 3})
     stage.appears("up")
-    child = stage.child(task, "a")["task_id"]
+    child = stage.child(task, "a").id
     stage.json("stop", child, "--now")
     result = stage.result(task)
     assert (result["status"], states(result), result["nodes"][0]["attempts"]) == ("failed", {"a": FAILED}, 1)
@@ -76,7 +76,7 @@ def test_a_question_costs_no_attempt(stage: Stage) -> None:
     stage.gives("other", {"m": 1})
     task = stage.plan({"a": node(), "b": node("other", "a")})
     child = _asked(stage, task)
-    assert stage.state(task)["status"] is None
+    assert stage.state(task).status is None
     stage.json("answer", child, "this one")
     result = stage.result(task)
     assert (result["status"], result["data"]) == ("completed", {"n": 5, "m": 1})
@@ -88,7 +88,7 @@ def _asked(stage: Stage, task: str) -> str:
         if not stage.is_there(task, "a"):
             return None
         child = stage.child(task, "a")
-        return child["task_id"] if child["status"] == "needs-input" else None
+        return child.id if child.status == "needs-input" else None
 
     return until(look, "a question")
 
@@ -106,7 +106,7 @@ def test_the_budget_binds_all_nodes_together(stage: Stage) -> None:
     result = stage.result(task)
     assert (result["status"], result["tokens"] >= 800) == ("failed", True)
     assert not stage.is_there(task, "c")
-    assert stage.child(task, "a")["status"] == "completed"
+    assert stage.child(task, "a").status == "completed"
 
 
 def test_what_a_node_is_permitted_is_what_its_plan_was_asked_for(stage: Stage) -> None:
@@ -115,7 +115,7 @@ def test_what_a_node_is_permitted_is_what_its_plan_was_asked_for(stage: Stage) -
     path = stage.write({"a": node()})
     task = stage.json("plan", "run", path, "--set", "limits.stop_grace=1s")["task_id"]
     assert stage.result(task)["status"] == "completed"
-    assert stage.child(task, "a")["settings"] == {"limits.stop_grace": "1s"}
+    assert stage.child(task, "a").settings == {"limits.stop_grace": "1s"}
 
 
 def test_what_a_guard_refuses_is_told_before_anything_is_made(stage: Stage) -> None:

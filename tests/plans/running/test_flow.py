@@ -35,7 +35,7 @@ def test_a_diamond_waits_for_both_sides(stage: Stage) -> None:
     result = stage.result(task)
     assert (result["status"], result["data"]) == ("completed", {"got": {"l": 1, "r": 1}})
     first, *_, last = stage.trail()
-    assert [first, last] == [f"+ {stage.child(task, name)['task_id']}" for name in ("top", "end")]
+    assert [first, last] == [f"+ {stage.child(task, name).id}" for name in ("top", "end")]
 
 
 def test_types_are_kept_from_node_to_node(stage: Stage) -> None:
@@ -79,7 +79,7 @@ def test_a_node_has_the_depth_it_would_have_without_the_plan(stage: Stage) -> No
     task = stage.plan({"a": node()})
     stage.result(task)
     child = stage.child(task, "a")
-    assert (child["depth"], child["path"], child["parent"]["task"] if child["parent"] else "") == (
+    assert (child.depth, child.path, child.parent.task if child.parent else "") == (
         1,
         ["user", "worker"],
         task,
@@ -99,4 +99,4 @@ def test_after_a_plan(stage: Stage) -> None:
     later = stage.delegate("afterwards", "--agent", "late", "--after", task)
     (stage.path / "go").touch()
     assert stage.result(later)["status"] == "completed"
-    assert stage.state(task)["status"] == "completed"
+    assert stage.state(task).status == "completed"

@@ -146,13 +146,13 @@ def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(sta
     stage.appears("up")
     os.kill(program.pid, signal.SIGKILL)
     program.wait()
-    (task,) = [s["task_id"] for s in stage.store.states() if s["agent"] == "plan"]
+    (task,) = [s.id for s in stage.store.states() if s.agent == "plan"]
     if lost:
         (stage.path / ".agent-workspaces" / task / "plan.jsonl").unlink()
     result = stage.result(task)
     assert (result["status"], states(result)) == ("partial", {"a": VERIFIED, "b": "failed", "c": VERIFIED})
     assert "mine" in result["nodes"][1]["why"]
-    assert until(lambda: stage.starts(stage.child(task, "a")["task_id"]), "its start") == 1
+    assert until(lambda: stage.starts(stage.child(task, "a").id), "its start") == 1
 
 
 def test_when_its_process_dies_a_supervisor_that_never_heard_of_it_goes_on_too(stage: Stage) -> None:
@@ -165,8 +165,8 @@ def test_when_its_process_dies_a_supervisor_that_never_heard_of_it_goes_on_too(s
     stage.appears("up")
     os.kill(program.pid, signal.SIGKILL)
     program.wait()
-    (task,) = [s["task_id"] for s in stage.store.states() if s["agent"] == "plan"]
+    (task,) = [s.id for s in stage.store.states() if s.agent == "plan"]
     result = stage.result(task)
     assert (result["status"], states(result)) == ("failed", {"a": "failed"})
     (stage.path / "enough").touch()
-    assert stage.judged(other)["status"] == "completed"
+    assert stage.judged(other).status == "completed"

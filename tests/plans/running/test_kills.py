@@ -57,7 +57,7 @@ def accepted(stage: Stage, nodes: dict[str, Any], **keys: Any) -> str:
     assert found.plan is not None
     who = caller(session.store)
     actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
-    return starting.make(actor, who, found.plan, "", {"trusted": True})["task_id"]
+    return starting.make(actor, who, found.plan, "", {"trusted": True}).id
 
 
 def is_as_if_nothing_had_happened(stage: Stage, task: str) -> None:
@@ -68,7 +68,7 @@ def is_as_if_nothing_had_happened(stage: Stage, task: str) -> None:
     assert [e["e"] for e in stage.events(task)] == PLAN_EVENTS
     for name in NODES:
         child = stage.child(task, name)
-        assert len(stage.events(child["task_id"], "judged")) == (2 if name == "c" else 1)
+        assert len(stage.events(child.id, "judged")) == (2 if name == "c" else 1)
 
 
 @pytest.mark.parametrize("lot", range(LOTS))
@@ -96,7 +96,7 @@ def test_at_any_moment(ready: Stage, seed: int) -> None:
     while kills < 10:
         (stage.path / "tried").unlink(missing_ok=True)
         task = stage.plan(NODES, **KEYS)
-        while kills < 10 and stage.state(task)["status"] is None:
+        while kills < 10 and stage.state(task).status is None:
             time.sleep(chance.uniform(0.0, 0.4))
             if (pid := stage.supervisor()) is not None:
                 kill(pid)
@@ -111,7 +111,7 @@ def test_nobody_looks_until_all_agents_have_ended(ready: Stage) -> None:
     task = ready.plan(NODES, **KEYS)
     ready.appears("up")
     ready.kill_supervisor()
-    shim = ready.pid(ready.child(task, "a")["task_id"], "shim")
+    shim = ready.pid(ready.child(task, "a").id, "shim")
     (ready.path / "go").touch()
     until(lambda: processes.start_time(shim) is None, "the end of the run")
     is_as_if_nothing_had_happened(ready, task)
@@ -136,7 +136,7 @@ def test_a_stop_that_was_cut_short_is_carried_on(stage: Stage) -> None:
     until(lambda: len(list(stage.path.glob("up-*"))) == 2, "both at work")
     stage.kill_supervisor()
     stage.json("stop", task, "--now")
-    assert stage.state(task)["status"] == "cancelled"
+    assert stage.state(task).status == "cancelled"
     assert not stage.agents_left()
 
 
@@ -162,4 +162,4 @@ def test_a_plan_whose_file_was_changed_while_nobody_carried_it_has_failed(stage:
     assert result["status"] == "failed"
     assert "not the plan that was accepted" in result["summary"]
     (stage.path / "go").touch()
-    stage.judged(stage.child(task, "a")["task_id"])
+    stage.judged(stage.child(task, "a").id)

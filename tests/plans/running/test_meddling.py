@@ -78,13 +78,13 @@ def test_another_plan_than_the_accepted_one_is_not_carried_on(begun: tuple[Stage
     assert "not the plan that was accepted" in result["summary"]
     assert "overhand plan run FILE" in result["summary"]
     assert result["problems"] == [], "nothing is said to have been changed that never was"
-    until(lambda: stage.child(task, "a")["status"] == "cancelled" or None, "its node is stopped")
+    until(lambda: stage.child(task, "a").status == "cancelled" or None, "its node is stopped")
     assert stage.json("show", task)["nodes"] == []
 
 
 def test_a_node_whose_task_was_removed_has_failed_and_is_made_anew(begun: tuple[Stage, str]) -> None:
     stage, task = begun
-    shutil.rmtree(folder(stage, stage.child(task, "a")["task_id"]))
+    shutil.rmtree(folder(stage, stage.child(task, "a").id))
     (stage.path / "go").touch()
     result = stage.result(task)
     assert (result["status"], states(result)) == ("failed", {"a": FAILED, "b": SKIPPED})
@@ -98,7 +98,7 @@ def test_a_node_whose_task_was_removed_has_failed_and_is_made_anew(begun: tuple[
 def test_a_node_whose_task_was_removed_while_nobody_looked(begun: tuple[Stage, str]) -> None:
     stage, task = begun
     stage.kill_supervisor()
-    shutil.rmtree(folder(stage, stage.child(task, "a")["task_id"]))
+    shutil.rmtree(folder(stage, stage.child(task, "a").id))
     (stage.path / "go").touch()
     assert states(stage.result(task)) == {"a": FAILED, "b": SKIPPED}
 
@@ -113,13 +113,13 @@ def test_a_plan_whose_own_folder_was_removed_begins_nothing_more_and_the_doctor_
     shutil.rmtree(folder(stage, task))
     lost = finding(stage, "lost-plan")
     assert task in lost["what"]
-    assert (lost["level"], lost["next"]) == ("problem", f"overhand stop {child['handle']}")
+    assert (lost["level"], lost["next"]) == ("problem", f"overhand stop {child.handle}")
     (stage.path / "go").touch()
-    assert stage.judged(child["task_id"])["status"] == "completed"
+    assert stage.judged(child.id).status == "completed"
     until(lambda: stage.supervisor() is None, "the end of its supervisor, which has nothing left to do")
-    assert stage.ids() == [child["task_id"]], "nobody begins the next node of a plan that is gone"
+    assert stage.ids() == [child.id], "nobody begins the next node of a plan that is gone"
     lost = finding(stage, "lost-plan")
-    assert (lost["level"], lost["next"]) == ("note", f"overhand show {child['handle']}")
+    assert (lost["level"], lost["next"]) == ("note", f"overhand show {child.handle}")
 
 
 def test_what_the_doctor_says_of_a_lost_plan_stops_its_nodes(begun: tuple[Stage, str]) -> None:
@@ -128,7 +128,7 @@ def test_what_the_doctor_says_of_a_lost_plan_stops_its_nodes(begun: tuple[Stage,
     stage.kill_supervisor()
     shutil.rmtree(folder(stage, task))
     stage.json(*finding(stage, "lost-plan")["next"].split()[1:])
-    assert stage.state(child["task_id"])["status"] == "cancelled"
+    assert stage.state(child.id).status == "cancelled"
     assert finding(stage, "lost-plan")["level"] == "note"
 
 
@@ -178,21 +178,19 @@ def test_lost_events_of_a_node_that_a_person_approved(stage: Stage) -> None:
     stage.gives("slow", {"n": 1}, before=WAIT)
     stage.gives("quick", {"m": 2})
     task = stage.plan({"a": node("slow", requires_approval=True), "b": node("quick", requires_approval=True)})
-    first, second = until(
-        lambda: two if len(two := stage.state(task)["questions"]) == 2 else None, "both are asked for"
-    )
-    assert (first["step"], second["step"]) == ("a.1", "b.1")
-    stage.json("answer", task, str(first["seq"]), "yes")
+    first, second = until(lambda: two if len(two := stage.state(task).questions) == 2 else None, "both are asked for")
+    assert (first.step, second.step) == ("a.1", "b.1")
+    stage.json("answer", task, str(first.seq), "yes")
     stage.appears("up")
     stage.kill_supervisor()
     (folder(stage, task) / "plan.jsonl").unlink()
     stage.json("list")
-    stage.json("answer", task, str(second["seq"]), "yes")
+    stage.json("answer", task, str(second.seq), "yes")
     (stage.path / "go").touch()
     result = stage.result(task)
     assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2})
     assert stage.began(task) == {"a": 1, "b": 1}
-    assert len(stage.state(task)["questions"]) == 2, "nobody is asked twice"
+    assert len(stage.state(task).questions) == 2, "nobody is asked twice"
 
 
 def test_lost_events_of_a_plan_that_one_of_its_nodes_won(stage: Stage) -> None:
@@ -200,7 +198,7 @@ def test_lost_events_of_a_plan_that_one_of_its_nodes_won(stage: Stage) -> None:
     stage.gives("quick", {"n": 1}, before="until [ -e up ]; do sleep 0.02; done")
     stage.shell("slow", "trap '' TERM; touch up; until [ -e go ]; do sleep 0.02; done")
     task = stage.plan({"a": node("slow"), "b": node("quick")}, merge="first_wins")
-    until(lambda: stage.is_there(task, "a") and stage.child(task, "a")["stop"], "the other one is to stop")
+    until(lambda: stage.is_there(task, "a") and stage.child(task, "a").stop, "the other one is to stop")
     stage.kill_supervisor()
     (folder(stage, task) / "plan.jsonl").unlink()
     (stage.path / "go").touch()
@@ -219,7 +217,7 @@ def test_settings_that_cannot_be_read_any_more(stage: Stage) -> None:
     stage.kill_supervisor()
     stage.json("list", code=None)
     (stage.path / "go").touch()
-    until(lambda: stage.state(task)["status"], "it is judged")
+    until(lambda: stage.state(task).status, "it is judged")
     stage.project.config("")
     result = stage.result(task)
     assert states(result)["a"] in (VERIFIED, FAILED), result
@@ -230,7 +228,7 @@ def test_a_verified_result_that_was_changed_is_not_merged(stage: Stage) -> None:
     stage.gives("slow", {"m": 2}, before=WAIT)
     task = stage.plan({"a": node("quick"), "b": node("slow", "a")})
     stage.appears("up")
-    result = folder(stage, stage.child(task, "a")["task_id"]) / "result.json"
+    result = folder(stage, stage.child(task, "a").id) / "result.json"
     result.write_text(json.dumps({**json.loads(result.read_text()), "data": {"n": 666}}))
     stage.kill_supervisor()
     (stage.path / "go").touch()
@@ -262,10 +260,10 @@ def test_what_a_node_returns_is_text_and_never_a_reference_or_a_section(stage: S
     task = stage.plan(nodes, merge="sequential")
     result = stage.result(task)
     assert (result["status"], result["data"]["got"]["x"]) == ("completed", text)
-    handoff = (folder(stage, stage.child(task, "next")["task_id"]) / "HANDOFF.md").read_text()
+    handoff = (folder(stage, stage.child(task, "next").id) / "HANDOFF.md").read_text()
     assert handoff.count("\n## Contract") <= 1
     assert "\\## Contract" in handoff
     assert "hush" not in handoff
-    assert "${" not in (folder(stage, stage.child(task, "mute")["task_id"]) / "HANDOFF.md").read_text()
-    assert {s["agent"] for s in stage.store.states()} == {"plan", "secret", "evil", "copier"}
+    assert "${" not in (folder(stage, stage.child(task, "mute").id) / "HANDOFF.md").read_text()
+    assert {s.agent for s in stage.store.states()} == {"plan", "secret", "evil", "copier"}
     assert len(stage.ids()) == 5, "nobody was delegated to by what a node returned"

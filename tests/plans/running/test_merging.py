@@ -84,7 +84,7 @@ def test_stopping_a_plan_ends_its_merge(stage: Stage) -> None:
     task = stage.plan({"a": node()}, merge={"strategy": "custom", "command": ["/bin/sh", "-c", script], "timeout": 300})
     stage.appears("merging")
     stage.json("stop", task, timeout=30)
-    assert stage.state(task)["status"] == "cancelled"
+    assert stage.state(task).status == "cancelled"
 
 
 def test_where_each_field_came_from_and_how_each_node_fared(stage: Stage) -> None:

@@ -74,7 +74,7 @@ def test_a_node_waits_for_its_provider_and_others_go_on(stage: Stage, bench: Pat
     assert row(stage, task, "c")["state"] == "pending"
     assert waits["said"] in stage.project.run("plan", "show", task, check=True).out
     stage.json("stop", task)
-    assert stage.child(task, "a")["status"] == "cancelled"
+    assert stage.child(task, "a").status == "cancelled"
 
 
 def test_who_has_not_begun_when_the_limit_is_reached_keeps_nobody_from_beginning(stage: Stage, bench: Path) -> None:
@@ -84,7 +84,7 @@ def test_who_has_not_begun_when_the_limit_is_reached_keeps_nobody_from_beginning
     for name, runs in (("a", 1), ("b", 0)):
         waits = row(stage, task, name)
         assert (waits["state"], waits["said"].partition(" until ")[0]) == ("waiting", "claude is paused")
-        assert len(stage.child(task, name)["runs"]) == runs
+        assert len(stage.child(task, name).runs) == runs
     (bench / "limit").unlink()
     (stage.path / ".agent-workspaces/.supervisor/paused-claude").unlink()  # lifted by hand, as a person would
     stage.delegate("wake up", "--agent", "quick")
@@ -100,7 +100,7 @@ def test_it_goes_on_by_itself_and_spends_no_attempt(stage: Stage, bench: Path) -
     result = stage.result(task)
     assert (result["status"], states(result)) == ("completed", dict.fromkeys("abc", VERIFIED))
     assert {one["node"]: one["attempts"] for one in result["nodes"]} == {"a": 1, "b": 1, "c": 1}
-    assert [run["status"] for run in stage.child(task, "a")["runs"]] == ["limit", "completed"]
+    assert [run.status for run in stage.child(task, "a").runs] == ["limit", "completed"]
     first, second = runs_of(bench)
     assert (second["resumed"], second["session"]) == (True, first["session"])
 
@@ -123,5 +123,5 @@ def test_another_agent_takes_over(stage: Stage, bench: Path) -> None:
     task = stage.plan(NODES)
     result = stage.result(task)
     assert (result["status"], states(result)) == ("completed", dict.fromkeys("abc", VERIFIED))
-    assert stage.child(task, "a")["agent"] == "quick"
+    assert stage.child(task, "a").agent == "quick"
     assert len(runs_of(bench)) == 1

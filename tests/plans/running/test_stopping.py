@@ -16,7 +16,7 @@ from runtime.scene import until
 if TYPE_CHECKING:
     import pytest
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from plans.running.stage import Stage
 
 WAIT = "touch up; until [ -e go ]; do sleep 0.02; done"
@@ -44,7 +44,7 @@ def test_stop_all_ends_plans_too(stage: Stage) -> None:
     task = stage.plan({"a": node(), "b": node("worker", "a")})
     stage.appears("up")
     stage.json("stop", "--all", "--now")
-    assert stage.state(task)["status"] == "cancelled"
+    assert stage.state(task).status == "cancelled"
     assert not stage.agents_left()
 
 
@@ -53,7 +53,7 @@ def test_it_is_cancelled_even_if_a_node_that_was_stopped_with_it_is_heard_first(
     task = stage.plan({"a": node()})
     stage.appears("up")
     stage.kill_supervisor()
-    child = stage.child(task, "a")["task_id"]
+    child = stage.child(task, "a").id
     for one in (task, child):  # all that `stop --all` writes down
         with stage.store.locked(one, BY) as known:
             known.append({"e": "stop", "why": "now"})
@@ -85,7 +85,7 @@ def test_its_time_was_over_before_a_node_failed(stage: Stage) -> None:
     over = time.time() + 1
     stage.kill_supervisor()
     until(lambda: time.time() > over, "its time is over")
-    assert ends_unseen(stage, stage.child(task, "a")["task_id"]) != "completed"
+    assert ends_unseen(stage, stage.child(task, "a").id) != "completed"
     result = stage.result(task)
     assert (result["status"], result["cause"], states(result)) == ("failed", "timeout", {"a": STOPPED})
 
@@ -109,9 +109,9 @@ def test_what_is_sent_reaches_nodes_that_begin_later(stage: Stage) -> None:
     assert (sent["how"], len(sent["nodes"])) == ("to its nodes", 1)
     (stage.path / "go").touch()
     assert stage.result(task)["status"] == "completed"
-    folder = stage.path / ".agent-workspaces" / stage.child(task, "b")["task_id"]
+    folder = stage.path / ".agent-workspaces" / stage.child(task, "b").id
     assert "use tabs everywhere" in (folder / "HANDOFF.md").read_text()
-    assert [m["text"] for m in stage.child(task, "a")["messages"]] == ["use tabs everywhere"]
+    assert [m.text for m in stage.child(task, "a").messages] == ["use tabs everywhere"]
 
 
 def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
@@ -123,11 +123,11 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     with stage.store.locked(task, BY) as plan:
         run = model.current_run(plan.state)
         assert run is not None
-        plan.append({**messages.event(plan.folder, "use tabs everywhere"), "run": run["id"]})
+        plan.append({**messages.event(plan.folder, "use tabs everywhere"), "run": run.id})
     (stage.path / "go").touch()
     until(lambda: stage.is_there(task, "b"), "the next node")  # no verb comes before that
     assert stage.result(task)["status"] == "completed"
-    folder = stage.path / ".agent-workspaces" / stage.child(task, "b")["task_id"]
+    folder = stage.path / ".agent-workspaces" / stage.child(task, "b").id
     assert "use tabs everywhere" in (folder / "HANDOFF.md").read_text()
 
 
@@ -139,15 +139,15 @@ def test_a_node_that_ends_while_something_is_sent_is_not_begun_again(
     task = stage.plan({"a": node(), "b": node("other")})
     stage.appears("up")
 
-    def refresh(session: Session, state: State) -> State:
-        if state["node"] == "a":  # it was open when it was found, and ends before it can be told
+    def refresh(session: Session, state: Task) -> Task:
+        if state.node == "a":  # it was open when it was found, and ends before it can be told
             (stage.path / "go").touch()
-            stage.judged(state["task_id"])
+            stage.judged(state.id)
         return reconcile.refresh(session, state)
 
     monkeypatch.setattr(send, "refresh", refresh)
     told = send.send(Session(str(stage.path)), task, "use tabs everywhere").payload
-    assert [one["task_id"] for one in told["nodes"]] == [stage.child(task, "b")["task_id"]]
+    assert [one["task_id"] for one in told["nodes"]] == [stage.child(task, "b").id]
     (stage.path / "over").touch()
     result = stage.result(task)
     assert (result["status"], result["data"]) == ("completed", {"n": 1, "m": 2})
@@ -157,7 +157,7 @@ def test_a_node_that_ends_while_something_is_sent_is_not_begun_again(
 def test_a_node_that_needs_approval_waits_for_it(stage: Stage) -> None:
     stage.gives("worker", {"n": 1})
     task = stage.plan({"a": node(), "b": node("worker", "a", requires_approval=True)})
-    until(lambda: stage.state(task)["questions"], "a question")
+    until(lambda: stage.state(task).questions, "a question")
     assert not stage.is_there(task, "b")
     stage.json("answer", task, "yes")
     result = stage.result(task)
@@ -168,10 +168,10 @@ def test_an_approval_counts_although_whoever_gave_it_told_nobody(stage: Stage) -
     """As after a kill between the answer and the word to the supervisor."""
     stage.gives("worker", {"n": 1})
     task = stage.plan({"a": node(), "b": node(requires_approval=True)})
-    (question,) = until(lambda: stage.state(task)["questions"], "a question")
-    until(lambda: stage.is_there(task, "a") and stage.child(task, "a")["status"], "the other is done")
+    (question,) = until(lambda: stage.state(task).questions, "a question")
+    until(lambda: stage.is_there(task, "a") and stage.child(task, "a").status, "the other is done")
     with stage.store.locked(task, BY) as plan:
-        plan.append(record.answered(plan.folder, question["seq"], "yes", "test"))
+        plan.append(record.answered(plan.folder, question.seq, "yes", "test"))
     result = stage.result(task)
     assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
 
@@ -179,7 +179,7 @@ def test_an_approval_counts_although_whoever_gave_it_told_nobody(stage: Stage) -
 def test_a_node_that_is_not_approved_has_failed(stage: Stage) -> None:
     stage.gives("worker", {"n": 1})
     task = stage.plan({"a": node(requires_approval=True)})
-    until(lambda: stage.state(task)["questions"], "a question")
+    until(lambda: stage.state(task).questions, "a question")
     stage.json("answer", task, "no")
     assert stage.result(task)["status"] == "failed"
     assert not stage.is_there(task, "a")
@@ -189,4 +189,4 @@ def test_a_checkpoint_is_made_where_the_plan_says_so(stage: Stage) -> None:
     stage.gives("worker", {"n": 1})
     task = stage.plan({"a": node(checkpoint_after=True), "b": node("worker", "a")})
     assert stage.result(task)["status"] == "completed"
-    assert [one["reason"] for one in stage.state(task)["checkpoints"]] == ["Node a is done"]
+    assert [one["reason"] for one in stage.state(task).checkpoints] == ["Node a is done"]

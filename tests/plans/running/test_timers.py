@@ -55,7 +55,7 @@ def test_it_counts_before_anything_is_started(stage: Stage) -> None:
     assert found.plan is not None
     who = caller(session.store)
     work = Actor(session.store, config.load(session.root), who.by("test"))
-    task = starting.make(work, who, found.plan, "", {"trusted": True})["task_id"]
+    task = starting.make(work, who, found.plan, "", {"trusted": True}).id
     seen: list[str] = []
 
     def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:

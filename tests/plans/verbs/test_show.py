@@ -127,7 +127,7 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     assert found.plan is not None
     who = caller(session.store)
     actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
-    task = starting.make(actor, who, found.plan, text, {"no_start": True})["task_id"]
+    task = starting.make(actor, who, found.plan, text, {"no_start": True}).id
     view = planview.View(session, task)
     begun = progress.Event("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
     Path(session.store.folder(task), planview.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from overhand.record import model
 
 if TYPE_CHECKING:
-    from overhand.record.task import Question, State
+    from overhand.record.task import Question, Task
 
 NEEDS = ("question", "parked", "blocked")  # somebody has to do something before the task can go on
 _OF_STATUS = {
@@ -41,7 +41,7 @@ class Note:
     key: str  # the same thing has the same key: it is told once
 
 
-def note_of(before: State | None, after: State, root: str) -> Note | None:
+def note_of(before: Task | None, after: Task, root: str) -> Note | None:
     """What is new and worth a person's attention; of several things, the one that matters most.
 
     `before` is None where nobody looked at the task earlier: then only what waits for somebody is told.
@@ -51,15 +51,15 @@ def note_of(before: State | None, after: State, root: str) -> Note | None:
             kind, key, text = found
             return Note(
                 kind=kind,
-                task_id=after["task_id"],
-                handle=after["handle"],
-                title=after["title"],
-                agent=after["agent"],
+                task_id=after.id,
+                handle=after.handle,
+                title=after.title,
+                agent=after.agent,
                 headline=model.headline(after),
                 text=text,
-                command=f"overhand {'answer' if kind in NEEDS[:2] else 'show'} {after['handle'] or after['task_id']}",
+                command=f"overhand {'answer' if kind in NEEDS[:2] else 'show'} {after.handle or after.id}",
                 project=root.rstrip("/").rpartition("/")[2],
-                key=f"{after['task_id']} {kind} {key}",
+                key=f"{after.id} {kind} {key}",
             )
     return None
 
@@ -67,55 +67,55 @@ def note_of(before: State | None, after: State, root: str) -> Note | None:
 Found = tuple[str, str, str] | None  # kind, key, text
 
 
-def _judged(before: State | None, after: State) -> Found:
-    status = after["status"]
+def _judged(before: Task | None, after: Task) -> Found:
+    status = after.status
     kind = _OF_STATUS.get(status or "")
-    if status is None or kind is None or after["seen"]:
+    if status is None or kind is None or after.seen:
         return None  # a person stopped it, or has seen it
-    if before is not None and (before["judged"], before["status"]) == (after["judged"], status):
+    if before is not None and (before.judged, before.status) == (after.judged, status):
         return None
-    if kind not in NEEDS and (before is None or after["parent"]):
+    if kind not in NEEDS and (before is None or after.parent):
         return None  # a child's result is for its parent
-    return kind, after["judged"] or "", _verdict(after, kind, status)
+    return kind, after.judged or "", _verdict(after, kind, status)
 
 
-def _verdict(state: State, kind: str, status: str) -> str:
+def _verdict(state: Task, kind: str, status: str) -> str:
     waiting = model.open_questions(state)
     if kind == "parked" and waiting:
         return f"It waits for an answer: {_text(waiting)}"
     if kind == "ready":
-        return f"Judged completed, {_VERIFIED.get(state['verified'], state['verified'])}."
-    run = state["runs"][-1] if state["runs"] else None
-    cause = f" ({run['cause']})" if run and run["cause"] not in (None, "exit") else ""
+        return f"Judged completed, {_VERIFIED.get(state.verified, state.verified)}."
+    run = state.runs[-1] if state.runs else None
+    cause = f" ({run.cause})" if run and run.cause not in (None, "exit") else ""
     return f"Judged {status}{cause}: {model.STATUSES[status]}."
 
 
-def _asked(before: State | None, after: State) -> Found:
+def _asked(before: Task | None, after: Task) -> Found:
     if model.headline(after) != "needs you":
         return None
-    known = {question["seq"] for question in before["questions"]} if before else set()
-    new = [question for question in model.open_questions(after) if question["seq"] not in known]
-    return ("question", str(new[-1]["seq"]), f"{after['agent']} asks: {_text(new)}") if new else None
+    known = {question.seq for question in before.questions} if before else set()
+    new = [question for question in model.open_questions(after) if question.seq not in known]
+    return ("question", str(new[-1].seq), f"{after.agent} asks: {_text(new)}") if new else None
 
 
 def _text(questions: list[Question]) -> str:
     """The first of them, and how many more."""
     more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
     one = questions[0]
-    options = f" [{' | '.join(one['options'])}]" if one["options"] else ""
-    return f"{one['question']}{options}{more}"
+    options = f" [{' | '.join(one.options)}]" if one.options else ""
+    return f"{one.text}{options}{more}"
 
 
-def _noticed(before: State | None, after: State) -> Found:
-    if before is None or after["status"] is not None or not after["notices"] or after["notices"] == before["notices"]:
+def _noticed(before: Task | None, after: Task) -> Found:
+    if before is None or after.status is not None or not after.notices or after.notices == before.notices:
         return None
-    run = after["runs"][-1]["id"] if after["runs"] else ""
-    text = after["notices"][-1]
+    run = after.runs[-1].id if after.runs else ""
+    text = after.notices[-1]
     return "notice", f"{run} {text}", text
 
 
-def _spent(before: State | None, after: State) -> Found:
-    if before is None or len(after["limits"]) <= len(before["limits"]):
+def _spent(before: Task | None, after: Task) -> Found:
+    if before is None or len(after.limits) <= len(before.limits):
         return None
-    key = after["limits"][-1]
+    key = after.limits[-1]
     return "budget", key, f"A level of its budget was reached: {key}."

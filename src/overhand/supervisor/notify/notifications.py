@@ -24,7 +24,7 @@ from overhand.system.files import read_file, write_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from overhand.record.task import State
+    from overhand.record.task import Task
     from overhand.supervisor.notify.notes import Note
 
 _MOST = 100  # notes that may wait
@@ -49,7 +49,7 @@ class Notifications:
         """
         self._root, self._say, self._memory, self._seconds, self._pause = root, say, memory, seconds, pause
         self._wanted, self._env = Notify(), dict[str, str]()
-        self._seen: dict[str, State] = {}  # each task as it was last seen
+        self._seen: dict[str, Task] = {}  # each task as it was last seen
         self._waiting: deque[list[Delivery]] = deque()
         self._lost: Counter[str] = Counter()  # by channel
         self._running: list[subprocess.Popen[bytes]] = []
@@ -63,10 +63,10 @@ class Notifications:
         """Settings and environment for the notes that come."""
         self._wanted, self._env = wanted, dict(env)
 
-    def task_changed(self, task: State) -> None:
+    def task_changed(self, task: Task) -> None:
         """Send what is new about the task and matters to a person."""
-        note = note_of(self._seen.get(task["task_id"]), task, self._root)
-        self._seen[task["task_id"]] = task
+        note = note_of(self._seen.get(task.id), task, self._root)
+        self._seen[task.id] = task
         if note is not None:
             self.send(note)
 
