@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from overhand.policy import config, trust
 from overhand.policy.actor import Actor
-from overhand.record import model
 from overhand.record.store import Store
 from overhand.runs import finish, run
 from overhand.system import detached, members, processes
@@ -75,7 +74,7 @@ def adopt(work: Actor, task: str) -> None:
 
 def shim_of(work: Actor, task: str) -> int | None:
     """The shim, also before it has written its pid."""
-    current = model.current_run(work.store.state(task))
+    current = work.store.state(task).current_run
     if current is None:
         return None
     marked = (p for p in members.table() if processes.environment_of(p, run.MARKER) == current.id)

@@ -15,7 +15,6 @@ from measure import OVERHAND, PYTHON, Row
 
 import overhand
 from overhand.questions import record
-from overhand.record import model
 from overhand.record.store import Store
 from overhand.supervisor import client
 from overhand.testing import processes
@@ -62,7 +61,7 @@ def _project(place: Path) -> tuple[Store, dict[str, str]]:
 def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
     for state in store.states():
-        for question in model.open_questions(state):
+        for question in state.open_questions:
             record.answer(store, state.id, _BY, question.seq, "stop", via="bench", resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
     processes.end_all(place)
@@ -87,7 +86,7 @@ def _light(rounds: int) -> list[Row]:
                 [OVERHAND, "delegate", "steps", "--agent", "sleeper", "--step", "Read", "--no-start"], place, env
             )
             measure.run([OVERHAND, "delegate", "answers", "--agent", "sleeper"], place, env)
-            _until(lambda: model.run_state(store.states()[1]) == "running", "the run")
+            _until(lambda: store.states()[1].run_state == "running", "the run")
             asked = _many_questions(store, store.states()[1].id, rounds + 1)
             words = iter([("done", "open")[n % 2] for n in range(rounds + 1)])
             doings: list[Callable[[], object]] = [

@@ -21,7 +21,7 @@ from overhand.errors import BudgetExceeded
 from overhand.policy import budget
 from overhand.policy.actor import Actor
 from overhand.policy.config import Budgets, Config
-from overhand.record import log, model
+from overhand.record import log
 from overhand.record.store import Store
 from overhand.record.task import Task
 from overhand.runs import run, spending
@@ -88,7 +88,7 @@ class Tree(RuleBasedStateMachine):
         return self.known[task][1]
 
     def live(self) -> list[str]:
-        return [t for t in self.tasks if (r := model.current_run(self.state(t))) and r.state != "ended"]
+        return [t for t in self.tasks if (r := self.state(t).current_run) and not r.has_ended]
 
     def queued(self) -> list[str]:
         return [t for t in self.tasks if self.state(t).queued]
@@ -182,7 +182,7 @@ class Tree(RuleBasedStateMachine):
         for state in self.store.states():
             for child in state.reserved:
                 below = self.state(child)
-                assert below.queued or below.reserved or model.current_run(below)
+                assert below.queued or below.reserved or below.current_run
 
     # what holds always
 
@@ -191,7 +191,7 @@ class Tree(RuleBasedStateMachine):
         for task in self.tasks:
             state = self.state(task)
             cap = budget.explicit(state)
-            if not budget.is_cap(cap):
+            if not cap.is_cap:
                 continue
             family = [t for t in self.tasks if self.is_below(t, task)]
             turns = sum(max(1, len(self.state(t).runs)) for t in family)

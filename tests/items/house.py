@@ -15,6 +15,7 @@ from overhand.items import sync as items
 from overhand.policy.actor import Actor
 from overhand.policy.caller import Caller
 from overhand.policy.config import load
+from overhand.record.task import Task
 from overhand.system import detached
 from overhand.testing.project import ProjectDir
 from runtime.scene import QUICK, Scene, until

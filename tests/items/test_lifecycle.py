@@ -79,7 +79,7 @@ def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     elif state.status is not None:
         assert stage == ("done" if state.status == "completed" else "needs"), "what has ended allows nothing"
     else:
-        held = model.current_run(state) is not None
+        held = state.current_run is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
     tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(state), "t": stamped[-1]["t"]}
     assert not sync.owes(model.fold(state.id, [*stamped, tagged])), "once it is written, nothing is owed"

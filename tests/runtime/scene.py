@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from overhand.policy import trust
-from overhand.record import log, model
+from overhand.record import log
 from overhand.record.store import Store
 from overhand.supervisor import client
 from overhand.system import lock, members
@@ -145,7 +145,7 @@ class Scene:
 
     def running(self, task: str) -> Task:
         def look() -> bool:
-            run = model.current_run(self.state(task))
+            run = self.state(task).current_run
             return run is not None and run.state == "running"
 
         until(look, f"{task} running")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.record import model
 from overhand.system import processes
 from runtime.scene import kill, until
 
@@ -104,7 +103,7 @@ def test_a_start_that_nobody_lived_to_record_is_recorded_by_whoever_adopts_it(sc
     path = scene.place(task).parents[1] / "log.jsonl"
     text = path.read_text()
     path.write_text("".join(line for line in text.splitlines(True) if '"e":"run.started"' not in line))
-    assert model.run_state(scene.state(task)) == "starting"
+    assert scene.state(task).run_state == "starting"
     scene.json("list")
     scene.running(task)
     (scene.path / "go").touch()

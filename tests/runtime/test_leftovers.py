@@ -9,7 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from overhand.questions import record
-from overhand.record import model
 from overhand.system import detached, members
 from runtime.scene import until
 
@@ -25,7 +24,7 @@ def killed_while_it_asks(scene: Scene) -> str:
     """A run whose agent was killed with -9 while it waited for an answer; what it started in the background lives."""
     scene.shell("worker", f"{LEAVES} $OVERHAND ask 'Which?'; sleep 600")
     task = scene.delegate("ask")
-    until(lambda: model.open_questions(scene.state(task)), "a question")
+    until(lambda: scene.state(task).open_questions, "a question")
     os.kill(int((scene.place(task) / "pid").read_text()), signal.SIGKILL)
     assert scene.judged(task).runs[0].leftovers
     return task

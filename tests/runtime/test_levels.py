@@ -10,7 +10,6 @@ import pytest
 
 from overhand.agents.permissions import Policy, Request, begin
 from overhand.questions import record
-from overhand.record import model
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def test_a_run_above_cannot_permit_what_a_part_asks_for(scene: Scene) -> None:
     (scene.path / "asked").touch()
     scene.judged(task)
     assert json.loads((scene.path / "said").read_text())["error"]["code"] == "APPROVAL_REQUIRED"
-    assert model.open_questions(scene.state(part))
+    assert scene.state(part).open_questions
 
 
 def test_a_file_in_the_tasks_folder_permits_nothing(scene: Scene) -> None:

@@ -35,8 +35,8 @@ KILLED_AT = Path(__file__).with_name("answered_at.py")
 
 def asked(scene: Scene, task: str, count: int = 1) -> list[Question]:
     """The open questions, once there are so many."""
-    until(lambda: len(model.open_questions(scene.state(task))) >= count, f"{count} open questions of {task}")
-    return model.open_questions(scene.state(task))
+    until(lambda: len(scene.state(task).open_questions) >= count, f"{count} open questions of {task}")
+    return scene.state(task).open_questions
 
 
 def blocked(scene: Scene, task: str) -> None:
@@ -225,7 +225,7 @@ def test_an_answer_between_the_end_and_the_verdict(scene: Scene, when: str) -> N
         (scene.path / "gate").write_text("go\n")
     else:
         scene.appears("checking")
-        assert scene.state(task).runs[0].state == "ended"
+        assert scene.state(task).runs[0].has_ended
         assert scene.json("answer", task, "this")["resumed"] is False
         (scene.path / "gate").write_text("go\n")
     until(lambda: scene.state(task).status == "completed", "completed")
@@ -427,7 +427,7 @@ def test_what_was_made_in_a_folder_before_it_was_watched_is_found(scene: Scene) 
     scene.agent("worker", "touch:up", "until:go", "output")
     task = scene.delegate()
     scene.appears("up")
-    current = model.current_run(scene.running(task))
+    current = scene.running(task).current_run
     assert current
     scene.kill_supervisor()  # it makes files of its own there
     place = Path(scene.store.run_folder(task, current.id))

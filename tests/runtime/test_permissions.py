@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from overhand.agents import find_driver, permissions
 from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
 from overhand.questions import blocked, record
-from overhand.record import model
 from overhand.supervisor.watches import Watches
 from runtime.scene import PATIENCE, until
 
@@ -259,7 +258,7 @@ def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) 
     assert permit is not None
     thread = threading.Thread(target=lambda: found.append(permit(scene.store, task, run, "Write", given_, -1)))
     thread.start()
-    until(lambda: model.open_questions(scene.state(task)), "a question")
+    until(lambda: scene.state(task).open_questions, "a question")
     until(lambda: (runs := scene.state(task).runs) and runs[-1].waiting is not None, "it is known to be blocked")
     answer(scene, task, "Allow once")
     thread.join(PATIENCE)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.questions import files, record
-from overhand.record import model
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def test_an_odd_file_is_surfaced_and_nothing_breaks(asker: Asker, case: str) -> 
     put(ipc, "777.question", question(777, "And a good one?"))
     count = 1 if text is None else 2
     assert asked(scene, task, count)[-1] == "And a good one?"
-    for one in model.open_questions(scene.state(task)):
+    for one in scene.state(task).open_questions:
         scene.json("answer", task, str(one.seq), "this")
         assert json.loads((ipc / f"{one.stem}.answer").read_text())["answer"] == "this"
     shown = finishes(scene, task)
@@ -257,7 +256,7 @@ def test_an_answer_by_hand_wakes_ask(scene: Scene) -> None:
     scene.project.config(LATER)
     scene.shell("worker", f'$OVERHAND ask "Which?" --option a --option b --closed >said && {QUICK}')
     task = scene.delegate()
-    until(lambda: model.open_questions(scene.state(task)), "the question")
+    until(lambda: scene.state(task).open_questions, "the question")
     ipc = Path(scene.store.folder(task)) / "ipc"
     put(ipc, "001.answer", '{"answer": "c"}')
     notice(scene, task, "takes one of: a, b")
@@ -300,7 +299,7 @@ def test_the_same_words_twice_in_one_run_are_two_questions(scene: Scene) -> None
     scene.shell("worker", f'$OVERHAND ask "Sure?" >one; $OVERHAND ask "Sure?" >two; {QUICK}')
     task = scene.delegate()
     for seq, text in ((1, "yes"), (2, "no")):
-        until(lambda seq=seq: [q.seq for q in model.open_questions(scene.state(task))] == [seq], f"question {seq}")  # type: ignore[misc]
+        until(lambda seq=seq: [q.seq for q in scene.state(task).open_questions] == [seq], f"question {seq}")  # type: ignore[misc]
         scene.json("answer", task, text)
     scene.json("wait", task)
     assert [(scene.path / name).read_text() for name in ("one", "two")] == ["yes\n", "no\n"]
@@ -315,7 +314,7 @@ def test_questions_that_only_begin_alike_are_two(scene: Scene) -> None:
     (scene.path / "second").touch()
     scene.json("answer", task, "to the first")
     until(lambda: len(scene.state(task).questions) == 2, "another question")
-    assert model.open_questions(scene.state(task))[0].seq == 2
+    assert scene.state(task).open_questions[0].seq == 2
     scene.judged(task)
     text = scene.json("answer")["questions"][0]["question"]
     assert text == f"{long} two"
@@ -380,7 +379,7 @@ def test_another_task_may_not_answer(scene: Scene) -> None:
     scene.shell("worker", '$OVERHAND ask "Which?"')
     scene.shell("meddler", "$OVERHAND answer 1 me --json >meddled; exit 1")
     task = scene.delegate()
-    until(lambda: model.open_questions(scene.state(task)), "the question")
+    until(lambda: scene.state(task).open_questions, "the question")
     scene.judged(scene.delegate("meddle", "--agent", "meddler"))
     assert "may not answer" in (scene.path / "meddled").read_text()
     assert scene.events(task, "answered") == []
@@ -405,7 +404,7 @@ def test_a_stopped_lock_holder_does_not_keep_others_from_being_listed(scene: Sce
     scene.project.config(LATER)
     scene.shell("worker", '$OVERHAND ask "Which?"')
     task = scene.delegate()
-    until(lambda: model.open_questions(scene.state(task)), "the question")
+    until(lambda: scene.state(task).open_questions, "the question")
     held = scene.accepted("other")
     (Path(scene.store.folder(held)) / "ipc").mkdir(exist_ok=True)
     put(Path(scene.store.folder(held)) / "ipc", "001.question", question(1, "Held?"))

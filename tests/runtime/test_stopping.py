@@ -329,7 +329,7 @@ def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp
     kill(shim)
     run_id = "sess_1_aaaaaa"
     begun = {**run.created(run_id, "worker", "command", 600.0), **log.stamp(BY)}
-    current = model.current_run(model.fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}]))
+    current = model.fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}]).current_run
     assert current is not None
     watches = watching.Watches(select.poll())
     watches.keep("x", current, str(tmp_path), None)

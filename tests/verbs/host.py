@@ -64,7 +64,7 @@ class Host:
 
         def look() -> bool:
             try:
-                return sum(q.answered is None for q in self.state(handle).questions) >= count
+                return sum(q.is_open for q in self.state(handle).questions) >= count
             except Exception:  # noqa: BLE001 -- the task is not there yet
                 return False
 

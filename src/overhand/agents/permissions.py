@@ -266,14 +266,14 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
     text, anew = wording(asked, policy), is_used_up(state, asked)
     question = record.ask(store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew)
-    return question if question.answered is None else verdict(question.answer)
+    return question if question.is_open else verdict(question.answer)
 
 
 def remembered(state: Task, run_id: str, asked: Request) -> str:
     """What an earlier answer says about this: an «always» of any run, or this run's own rejection of the same."""
     opening = _opening(asked)
     for question in state.questions:
-        if question.via != "permission" or question.answered is None:
+        if question.via != "permission" or question.is_open:
             continue
         answer, same = question.answer or "", question.text.startswith(opening)
         if answer.startswith(f"{ALWAYS}: "):
@@ -287,12 +287,11 @@ def remembered(state: Task, run_id: str, asked: Request) -> str:
 
 def is_used_up(state: Task, asked: Request) -> bool:
     """Whether «once» was said while the run that asked was there to act on it: the next run must ask for itself."""
-    from overhand.record.model import find_run
 
     opening = _opening(asked)
     for question in reversed(state.questions):
         if question.via == "permission" and question.answered and question.text.startswith(opening):
-            run = find_run(state, question.run)
+            run = state.run(question.run)
             lived = run is None or run.ended is None or question.answered <= run.ended
             return lived and (question.answer or "") == ONCE
     return False

@@ -165,7 +165,7 @@ def say(driver: str, found: Pause) -> str:
 
 def driver_of(root: str, state: Task, config: Config) -> str:
     """The program that a task's next run needs."""
-    last = state.runs[-1] if state.runs else None
+    last = state.last_run
     if last is not None and last.agent == state.agent:
         return last.driver
     try:

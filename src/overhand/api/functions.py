@@ -21,7 +21,7 @@ from overhand.policy import caller
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.questions import files, record
-from overhand.record import journal, log, model
+from overhand.record import journal, log
 from overhand.record.store import new_run_id
 from overhand.runs import finish, handover, prepare, run, spending, worktree
 from overhand.runs import prompt as prompts
@@ -261,7 +261,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
 
 def _may_begin(now: Task, known: Task) -> bool:
     """Whether nobody else has taken the task, nor stopped it, since it was accepted here."""
-    if now.queued or now.stop or model.current_run(now) is not None:
+    if now.queued or now.stop or now.current_run is not None:
         return False
     return now.status == known.status and len(now.runs) == len(known.runs)
 
@@ -323,8 +323,8 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         files.take(work.store, work.store.state(begun.task_id), work.by, last=True)
     with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
         logged = begun.logged[2] if task.state is begun.state else None  # else others wrote to it too
-        current = model.find_run(task.state, begun.run_id)
-        if current is None or current.state == "ended":
+        current = task.state.run(begun.run_id)
+        if current is None or current.has_ended:
             _refuse(task, begun, encode(value) if value is not None and plain else raw)
             quick = False  # whoever ended it may still be judging, and a result is waited for
         else:

@@ -20,7 +20,6 @@ from overhand.plans import executor, results
 from overhand.plans import task as starting
 from overhand.plans.situations import situation
 from overhand.questions import wait
-from overhand.record import model
 from overhand.runs import finish, run
 from overhand.supervisor import client
 from overhand.system.lock import Lock
@@ -73,7 +72,7 @@ class Performance:
         lock = Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
             with self.store.locked(task_id, work.by) as task:
-                if model.current_run(task.state) is None and not task.state.queued:
+                if task.state.current_run is None and not task.state.queued:
                     last = task.state.runs[-1].id if task.state.runs else None
                     how = {"resume": {"run": last, "why": "run again"}} if last else {}
                     task.append({"e": "accepted", **how}, sync=True)
@@ -89,7 +88,7 @@ class Performance:
     def _begun(self, task_id: str) -> str:
         """A supervisor was called meanwhile and began it: it is carried by whoever holds its lock, which is us."""
         state = self.store.state(task_id)
-        current = model.current_run(state)
+        current = state.current_run
         if current is None:
             raise Refused(f"Plan {task_id} cannot begin: {state.summary}")
         return current.id
@@ -175,7 +174,7 @@ class Performance:
         """Tasks that are not ours: handed over, looked at, forgotten once they have ended."""
         for task_id in tasks:
             state = self.store.state(task_id)
-            current = model.current_run(state)
+            current = state.current_run
             if current is not None and current.attached and state.stop:
                 run.stop(self.batch.work, task_id, "cancelled", 0.0)
                 state = finish.finish(self.batch.work, task_id)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from overhand.agents.drivers.function import unanswered
 from overhand.errors import OverhandError, StaleRun
 from overhand.questions import files, record, wait
-from overhand.record import model
 from overhand.supervisor import client
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Attention:
             step=inquiry.step,
             via="call",
         )
-        if asked.answered is not None:  # by an earlier run, and answered since
+        if not asked.is_open:  # by an earlier run, and answered since
             return record.whole_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
         with self._standing_still(), record.Blocked(call.place, asked.seq):  # who sees that finds it recorded
@@ -77,11 +76,11 @@ class Attention:
         with wait.bell(store, [self.task_id]) as bell:
             while True:
                 state, _ = files.take(store, store.state(self.task_id), self.work.by)
-                question = model.find_question(state, asked.seq)
-                if question is not None and question.answered is not None:
+                question = state.question(asked.seq)
+                if question is not None and not question.is_open:
                     return record.whole_answer(store, self.task_id, question)
-                run = model.find_run(state, self.run_id)
-                if run is None or run.state == "ended":
+                run = state.run(self.run_id)
+                if run is None or run.has_ended:
                     raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
                 left = until - time.monotonic()
                 if left <= 0 or inquiry.is_over:
@@ -123,8 +122,8 @@ class Attention:
         """What everybody else may know: it is blocked, or no longer."""
         try:
             with self.work.store.locked(self.task_id, self.work.by) as task:
-                run = model.find_run(task.state, self.run_id)
-                if run is not None and run.state != "ended":
+                run = task.state.run(self.run_id)
+                if run is not None and not run.has_ended:
                     task.append({"e": event, "run": self.run_id})
         except OverhandError:
             return  # the deadline stands still all the same

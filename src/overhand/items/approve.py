@@ -16,7 +16,6 @@ from overhand.items import alerts, stages, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import routes, trust
 from overhand.policy.caller import Caller
-from overhand.record import model
 from overhand.system import lock
 from overhand.system.files import read_file
 
@@ -67,7 +66,7 @@ def may_move(store: Store, place: Place, to: str) -> Task | None:
     if state is not None and (at := places.original(store, state, place)) is not None:
         hint = "To make it an item of its own, take the comment with the id away."
         raise Refused(f"{place.name} is a copy of {at}: it carries the id of the same task.", hint)
-    live = state is not None and model.current_run(state) is not None
+    live = state is not None and state.current_run is not None
     if not stages.allows("person", place.stage, to, live=live):
         raise Refused(*stages.refusal("person", place.stage, to, place.name, holder(state)))
     return state
@@ -102,7 +101,7 @@ def holder(state: Task | None) -> str:
     """Who works on the item of this task."""
     if state is None:
         return ""
-    if model.current_run(state) is not None:
+    if state.current_run is not None:
         return f"task {state.handle}"
     if sync.wanted(state) == "claimed":
         by = (state.staged or {}).get("by", {})
@@ -114,7 +113,7 @@ def holder(state: Task | None) -> str:
 def restage(store: Store, state: Task, by: Event, events: list[Event]) -> Task:
     """A person's step by a verb: the record first, then the tag."""
     with store.locked(state.id, by) as task:
-        if model.current_run(task.state) is not None:
+        if task.state.current_run is not None:
             raise Refused(f"Task {state.handle} works on it.", f"Stop it first: overhand stop {state.handle}")
         task.append(*events, sync=True)
         sync.bring(task)

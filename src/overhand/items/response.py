@@ -22,7 +22,7 @@ _VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
 def outcome(state: Task) -> str:
     """The run whose end the file must tell; the task itself, if it ended without one for a reason worth telling."""
     for run in reversed(state.runs):
-        if run.state == "ended" and run.status not in (None, "repair", "limit"):
+        if run.has_ended and run.status not in (None, "repair", "limit"):
             return run.id
     return state.id if state.status in ("rejected", "blocked", "completed") else ""
 

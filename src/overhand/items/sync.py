@@ -13,7 +13,6 @@ from overhand.documents import tags
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.items import find, promote, response
 from overhand.items.promote import item_of
-from overhand.record import model
 from overhand.system import machine
 from overhand.system.edits import edit, together
 from overhand.system.files import read_file
@@ -38,7 +37,7 @@ def wanted(state: Task) -> str:
         return str(state.staged["stage"])
     if state.status is not None:
         return "done" if state.status == "completed" else "needs"
-    if model.current_run(state) is not None or (state.runs and (state.repairs or state.paused)):
+    if state.current_run is not None or (state.runs and (state.repairs or state.paused)):
         return "claimed"  # sending a return back and a provider's pause are parts of the same attempt
     return state.item.stage if state.item else "needs"
 

@@ -165,7 +165,7 @@ def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wake
         try:
             found = _verb("wait", session, id=task_ids, timeout=f"{min(left, _SLICE):.3f}")
         except TimedOut:
-            asks = wakes and any(model.open_questions(session.store.state(task_id)) for task_id in task_ids)
+            asks = wakes and any(session.store.state(task_id).open_questions for task_id in task_ids)
             if asks or left <= _SLICE or session.is_gone():
                 shown = [_verb("show", session, id=task_id) for task_id in task_ids]
                 return words.not_yet(shown, own)
@@ -184,11 +184,11 @@ def _result(_desk: Desk, session: Session, given: Given) -> Told:
 def _answer(_desk: Desk, session: Session, given: Given) -> Told:
     state = session.store.state(session.store.resolve(given["id"]))
     seq, text = given.pop("seq", None), given.pop("text")
-    meant = [q for q in model.open_questions(state) if seq in (None, q.seq)]
+    meant = [q for q in state.open_questions if seq in (None, q.seq)]
     if any(q.via == "permission" for q in meant):
         raise NotAllowed(
             "What an agent wants to be permitted is for a person; it cannot be answered through MCP.",
-            f"Ask the person to type: overhand answer {state.handle or state.id}",
+            f"Ask the person to type: overhand answer {state.name}",
         )
     said = [text] if seq is None else [str(seq), text]
     return words.answered(_verb("answer", session, text=said, **given))

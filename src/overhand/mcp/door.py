@@ -15,7 +15,6 @@ from overhand import __version__
 from overhand.errors import BadInput
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
 from overhand.mcp.wire import HANDSHAKE, Wire, read
-from overhand.record.model import find_run
 
 if TYPE_CHECKING:
     from overhand.agents.driver import Permit
@@ -72,7 +71,7 @@ def prompts_of(store: Store, who: Caller) -> Permit | None:
     """What answers the permission prompts of the calling run's program, if that has any."""
     from overhand.agents import lookup
 
-    run = find_run(store.state(who.task), who.run) if who.task else None
+    run = store.state(who.task).run(who.run) if who.task else None
     driver = lookup(run.driver) if run is not None else None
     return driver.permit if driver else None
 

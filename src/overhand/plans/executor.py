@@ -209,7 +209,7 @@ class Carrying:
         for question in state.questions:
             node, _, attempt = question.step.rpartition(".")
             known = self.state.nodes.get(node)
-            if question.via != "permission" or question.answered is None or known is None:
+            if question.via != "permission" or question.is_open or known is None:
                 continue
             if known.state == progress.HELD and attempt == str(known.attempt + 1):
                 if question.answer == _YES:

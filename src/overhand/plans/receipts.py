@@ -10,6 +10,7 @@ from overhand.documents.problems import Problem, wrong
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import budget
 from overhand.record import model
+from overhand.record.task import PLAN
 from overhand.system import machine
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _output(carried: Carrying, result: dict[str, Any]) -> str:
             title=carried.plan.task.strip().split("\n")[0][:120] or "A plan",
             status=result["status"],
             duration=model.say_duration(result["seconds"]),
-            agent=model.PLAN,
+            agent=PLAN,
             summary=result["summary"],
             for_primary=result["next_steps"],
             data=result["data"],

@@ -13,7 +13,8 @@ from overhand.plans import custom_merge, formats, receipts, refs
 from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.policy import budget
-from overhand.record import log, model
+from overhand.record import log
+from overhand.record.task import PLAN
 from overhand.runs import prepare, spending
 from overhand.system import machine
 from overhand.system.files import put_file, read_file, write_file
@@ -57,9 +58,9 @@ _judged: dict[str, tuple[int, str]] = {}  # by folder: how long a log is that en
 def read_plan(store: Store, state: Task) -> Plan:
     """The plan as it was accepted; one that was changed since is not run."""
     raw = read_file(f"{store.folder(state.id)}/{PLAN_FILE}", _MOST)
-    if raw is None or hashlib.sha256(raw).hexdigest() != state.settings.get(model.PLAN):
+    if raw is None or hashlib.sha256(raw).hexdigest() != state.settings.get(PLAN):
         raise Refused(
-            f"{PLAN_FILE} of task {state.handle or state.id} is not the plan that was accepted.",
+            f"{PLAN_FILE} of task {state.name} is not the plan that was accepted.",
             "Run the plan's file anew: overhand plan run FILE",
         )
     return formats.load(json.loads(raw))
@@ -81,7 +82,7 @@ def ending(store: Store, child: Task) -> dict[str, Any]:
     size, digest = _judged.pop(store.folder(child.id), (-1, ""))
     if size < 0 or size != child.size:
         digest = digest_of(store, child.id)
-    last = child.runs[-1] if child.runs else None
+    last = child.last_run
     facts: dict[str, Any] = {
         "task": child.id,
         "status": child.status,
@@ -237,7 +238,7 @@ def close(carried: Carrying, cause: str, judged: dict[str, Any]) -> Task:
     """End and verdict in one write: a plan is never seen ended and not judged."""
     work = carried.work
     with work.store.locked(carried.task_id, work.by) as task:
-        current = model.current_run(task.state)
+        current = task.state.current_run
         if current is not None and current.id == carried.run_id:
             task.append({"e": "run.ended", "run": carried.run_id, "cause": cause, "exit": None}, judged, sync=True)
         state = task.state

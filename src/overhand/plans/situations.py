@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.plans import progress
-from overhand.record import model
 from overhand.runs import control
 
 if TYPE_CHECKING:
@@ -26,20 +25,20 @@ def attempt_of(child: Task) -> int:
 
 def is_unbegun(child: Task, attempt: int) -> bool:
     """Whether this attempt was to be made by a function of a process that died before it was."""
-    at_rest = not child.queued and model.current_run(child) is None
+    at_rest = not child.queued and child.current_run is None
     return at_rest and (attempt_of(child) != attempt or (child.status is None and not child.runs))
 
 
 def situation(child: Task) -> str:
     """`ended`, `waiting` for a person, a provider or what it delegated, or `working`."""
-    current = model.current_run(child)
+    current = child.current_run
     if child.queued:
         return "waiting" if child.paused and "to" not in child.paused else "working"
     if current is not None:
         return "waiting" if current.waiting is not None else "working"
     if child.status is None:
         return "working"
-    if child.status == "needs-input" and model.open_questions(child):
+    if child.status == "needs-input" and child.open_questions:
         return "waiting"
     if child.status == "blocked" and child.runs and control.pending(child, child.runs[-1].id):
         return "waiting"
@@ -50,4 +49,4 @@ def waits_for(child: Task) -> str:
     """In a word."""
     if child.queued:
         return "its provider"
-    return "an answer" if model.open_questions(child) else "what it delegated"
+    return "an answer" if child.open_questions else "what it delegated"

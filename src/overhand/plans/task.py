@@ -19,6 +19,7 @@ from overhand.plans.situations import attempt_of, is_unbegun, situation
 from overhand.plans.strategy import score
 from overhand.policy import trust
 from overhand.record import journal, model
+from overhand.record.task import PLAN
 from overhand.runs import messages, prepare, run, spending
 from overhand.system import machine
 from overhand.system.files import write_file
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from overhand.record.store import Draft, Locked, Piece, Store
     from overhand.record.task import Task
 
-AGENT = Agent(model.PLAN, model.PLAN)
+AGENT = Agent(PLAN, PLAN)
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
 _SENT = "**Sent to all nodes of the plan:**"
 _GIVEN_UP = "its plan cannot go on"
@@ -76,7 +77,7 @@ def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Ag
 
 def _look_at_nodes(actor: Actor, plan: Plan, drafted: Draft, find: Callable[[str], Agent] | None) -> None:
     """What any guard has against any node is told now, all of it, and nothing is spawned."""
-    like = model.fold("plan", [{"e": "created", **drafted[2], "agent": model.PLAN}])
+    like = model.fold("plan", [{"e": "created", **drafted[2], "agent": PLAN}])
     base = node_task.ground(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
         raise Refused(
@@ -110,11 +111,11 @@ def draft(store: Store, who: Caller, plan: Plan, source: str, given: Mapping[str
         "title": handoff.title,
         "parent": None if who.is_person else {"task": who.task, "run": who.run},
         "depth": who.depth + 1,
-        "path": [*who.path, model.PLAN],
+        "path": [*who.path, PLAN],
         "timeout": plan.timeout or 0.0,
         "level": who.level,
         "after": store.resolve(str(after)) if after else None,
-        "settings": {**dict(given.get("settings") or {}), model.PLAN: hashlib.sha256(raw).hexdigest()},
+        "settings": {**dict(given.get("settings") or {}), PLAN: hashlib.sha256(raw).hexdigest()},
         "budget": str(budget) if budget else None,
     }
     created = {key: value for key, value in created.items() if value not in (None, [], {}, 0.0)}
@@ -122,7 +123,7 @@ def draft(store: Store, who: Caller, plan: Plan, source: str, given: Mapping[str
     own = {results.PLAN_FILE: raw}
     if source:
         own[SOURCE] = source.encode("utf-8", "replace")
-    return model.PLAN, handoffs.render(handoff), created, own
+    return PLAN, handoffs.render(handoff), created, own
 
 
 def _told(plan: Plan) -> str:
@@ -158,7 +159,7 @@ def move_in(task: Locked, run_id: str) -> None:
     prepare.archive(task)
     place = task.store.run_folder(task.task_id, run_id)
     os.makedirs(place, exist_ok=True)
-    write_file(f"{place}/spec.json", dumps({"task": task.task_id, "run": run_id, "agent": {"name": model.PLAN}}))
+    write_file(f"{place}/spec.json", dumps({"task": task.task_id, "run": run_id, "agent": {"name": PLAN}}))
     task.append({"e": "run.started", "run": run_id})
 
 
@@ -196,7 +197,7 @@ def found(children: Sequence[Task], plan: Plan) -> list[Event]:
 def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
     with work.store.locked(task_id, work.by) as task:
-        current = model.current_run(task.state)
+        current = task.state.current_run
         if current is None or current.id != run_id:
             return []
         status, cause = ("cancelled", "cancelled") if task.state.stop else ("failed", "error")
@@ -335,7 +336,7 @@ def go_on(carried: Carrying, command: Command, task_id: str) -> None:
     with carried.work.store.locked(task_id, carried.work.by) as task:
         if command.id in task.state.causes:
             return
-        if task.state.queued or model.current_run(task.state):  # a person was faster: that is this attempt
+        if task.state.queued or task.state.current_run:  # a person was faster: that is this attempt
             task.append({"e": "notice", "text": f"Attempt {command.attempt} of its plan.", "cause": command.id})
             return
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan"}
@@ -352,7 +353,7 @@ def go_on(carried: Carrying, command: Command, task_id: str) -> None:
 def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
     """A queued node is taken out, a live one is asked; its task after that."""
     with work.store.locked(task_id, work.by) as task:
-        current = model.current_run(task.state)
+        current = task.state.current_run
         if current is not None and not task.state.stop:
             task.append({"e": "stop", "why": how})
         elif current is None and situation(task.state) != "ended":

@@ -43,7 +43,7 @@ def parse(text: str | float) -> Amount:
         tokens, usd = _one(part)
         if (tokens and found.tokens) or (usd and found.usd):
             raise ValueError(f"{str(text)!r} names the same measure twice; {NEEDED}")
-        found = add(found, amount(tokens, usd))
+        found = found + amount(tokens, usd)
     return found
 
 
@@ -125,16 +125,6 @@ def add(*amounts: Amount) -> Amount:
     return amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
 
 
-def less(whole: Amount, part: Amount) -> Amount:
-    """What is left of it; never below nothing."""
-    return amount(max(0, whole.tokens - part.tokens), max(0.0, whole.usd - part.usd))
-
-
-def is_cap(cap: Amount) -> bool:
-    """Whether it limits anything."""
-    return bool(cap.tokens or cap.usd)
-
-
 def tighter(one: Amount, other: Amount) -> Amount:
     """Both caps at once: in each measure the smaller of those that are there."""
     return amount(
@@ -151,12 +141,6 @@ def within(wanted: Amount, cap: Amount) -> Amount:
 def larger(one: Amount, other: Amount) -> Amount:
     """The greater in each measure."""
     return amount(max(one.tokens, other.tokens), max(one.usd, other.usd))
-
-
-def portion(spent: Amount, cap: Amount) -> float:
-    """Which part of the cap is used, in the measure that is closer to its end; 0 without a cap."""
-    by_tokens = spent.tokens / cap.tokens if cap.tokens else 0.0
-    return max(by_tokens, spent.usd / cap.usd if cap.usd else 0.0)
 
 
 def level(spent: Amount, cap: Amount) -> int:
@@ -176,7 +160,7 @@ def _level(spent: float, cap: float) -> int:
 
 def share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) -> Amount:
     """What a child is given: what it asks for, or a part of what is left; never more than is left."""
-    left = less(cap, committed)
+    left = cap - committed
     tokens = asked.tokens or max(1, int(left.tokens * part))
     return within(amount(min(tokens, left.tokens), min(asked.usd or left.usd * part, left.usd)), cap)
 
@@ -191,7 +175,7 @@ def explicit(state: Task) -> Amount:
 
 def used(usage: Usage | None) -> Amount:
     """A report as an amount."""
-    return amount(usage.input + usage.output, usage.usd) if usage else amount()
+    return usage.amount if usage else amount()
 
 
 def own(state: Task) -> Amount:
@@ -275,12 +259,12 @@ def usage_of(state: Task) -> dict[str, Any]:
     return {
         "input": sum(usage.input for _, usage in known),
         "output": sum(usage.output for _, usage in known),
-        **vars(rounded(spent)),
+        **vars(spent.rounded()),
         "turns": sum(usage.turns for _, usage in known),
         "estimated": any(usage.estimated for _, usage in known),
-        "budget": {**vars(cap), "text": say(cap)} if is_cap(cap) else None,
-        "used_of_budget": round(portion(add(spent, children), cap), 4) if is_cap(cap) else None,
-        "children": {**vars(rounded(children)), "held": sorted(state.reserved)},
+        "budget": {**vars(cap), "text": say(cap)} if cap.is_cap else None,
+        "used_of_budget": round((spent + children).portion(cap), 4) if cap.is_cap else None,
+        "children": {**vars(children.rounded()), "held": sorted(state.reserved)},
         "limits": state.limits,
         "runs": [{"id": run_id, **vars(usage), "tokens": used(usage).tokens} for run_id, usage in known],
     }
@@ -301,8 +285,3 @@ def figures(state: Task) -> dict[str, Any]:
     """What its runs have used, without what is nothing."""
     usage = usage_of(state)
     return {name: usage[name] for name in OF_NODES if usage[name]}
-
-
-def rounded(spent: Amount) -> Amount:
-    """Without the dust that adding floats leaves."""
-    return amount(spent.tokens, round(spent.usd, 6))

@@ -79,7 +79,7 @@ def caller(store: Store) -> Caller:
             state = store.state(task_id)
         except OverhandError:
             continue
-        run = model.find_run(state, run_id)
+        run = state.run(run_id)
         if run is not None:
             return _from_run(store, state, run)
     return Caller()
@@ -133,8 +133,8 @@ def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
     own = os.getsid(0)
     found = []
     for state in store.at_work():
-        run = model.current_run(state)
-        if run is None or run.state == "ended":
+        run = state.current_run
+        if run is None or run.has_ended:
             continue
         leader = processes.known_sessions(store.run_folder(state.id, run.id)).get(own)
         orphan = leader is not None and processes.start_time(own) in (None, leader)
@@ -158,7 +158,7 @@ def _from_run(store: Store, state: Task, run: Run) -> Caller:
         depth=state.depth,
         path=tuple(state.path),
         left=left,
-        live=run.state != "ended" and lock.is_held(f"{place}/life"),
+        live=not run.has_ended and lock.is_held(f"{place}/life"),
         can_delegate=bool(state.settings.get("can_delegate", True)),
         level=state.level,
     )

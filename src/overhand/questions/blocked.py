@@ -11,7 +11,6 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import files
-from overhand.record import model
 from overhand.system import lock
 from overhand.system.files import names_in, read_file
 
@@ -47,21 +46,21 @@ def waits_for_task(place: str) -> bool:
 
 def has_file_question(state: Task, run: Run) -> bool:
     """Whether something it asked by writing a file is open: only its silence tells that it waits."""
-    return any(q.via == "file" and q.run == run.id for q in model.open_questions(state))
+    return any(q.via == "file" and q.run == run.id for q in state.open_questions)
 
 
 def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take up what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
     state, unsettled = files.take(work.store, work.store.state(task_id), work.by)
     files.ring_again(work.store, state)
-    run = model.current_run(state)
-    if run is None or run.state == "ended":
+    run = state.current_run
+    if run is None or run.has_ended:
         return unsettled
     blocked = is_blocked(work, state, run, quiet=quiet, child_waits=child_waits)
     if blocked != (run.waiting is not None):
         with work.store.locked(task_id, work.by) as task:
-            now = model.find_run(task.state, run.id)
-            if now is not None and now.state != "ended" and blocked != (now.waiting is not None):
+            now = task.state.run(run.id)
+            if now is not None and not now.has_ended and blocked != (now.waiting is not None):
                 task.append({"e": "run.waiting" if blocked else "run.going", "run": run.id})
     return unsettled
 
@@ -79,15 +78,15 @@ def is_blocked(work: Actor, state: Task, run: Run, *, quiet: bool, child_waits: 
 def may_park(work: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
     state = work.store.state(task_id)
-    run = model.current_run(state)
-    if run is None or run.waiting is None or not model.open_questions(state):
+    run = state.current_run
+    if run is None or run.waiting is None or not state.open_questions:
         return False
     place = work.store.run_folder(task_id, run.id)
     return asks(place, state) or has_file_question(state, run)
 
 
 def _is_open(state: Task, number: str) -> bool:
-    return number.isdigit() and any(q.seq == int(number) for q in model.open_questions(state))
+    return number.isdigit() and any(q.seq == int(number) for q in state.open_questions)
 
 
 def _age(path: str) -> float:

@@ -13,7 +13,6 @@ from overhand.documents.problems import has_errors
 from overhand.documents.text import decode
 from overhand.errors import BadInput
 from overhand.questions import record
-from overhand.record import model
 from overhand.system import bell
 from overhand.system.files import read_file
 
@@ -80,10 +79,8 @@ def _news(state: Task, ipc: str) -> Iterator[tuple[str, str]]:
     by_stem = {question.stem: question for question in state.questions}
     for stem, kind in record.files_in(ipc):
         known = by_stem.get(stem)
-        if kind == "question":
-            is_new = known is None or _is_other(ipc, known)
-        else:
-            is_new = known is not None and known.answered is None
+        is_question = kind == "question"
+        is_new = (known is None or _is_other(ipc, known)) if is_question else (known is not None and known.is_open)
         if is_new and _cause(ipc, f"{stem}.{kind}") not in state.causes:
             yield stem, kind
 
@@ -93,7 +90,7 @@ def _undelivered(state: Task, ipc: str) -> list[Question]:
     return [
         question
         for question in state.questions
-        if question.answered is not None and not os.path.lexists(f"{ipc}/{question.stem}.answer")
+        if not question.is_open and not os.path.lexists(f"{ipc}/{question.stem}.answer")
     ]
 
 
@@ -102,7 +99,7 @@ def ring_again(store: Store, state: Task) -> None:
     ipc = record.folder(store, state.id)
     hung = bell.hung(ipc)
     for question in state.questions if hung else ():
-        if question.answered is not None and any(name.startswith(f".{question.stem}-") for name in hung):
+        if not question.is_open and any(name.startswith(f".{question.stem}-") for name in hung):
             bell.ring(ipc, question.stem)
 
 
@@ -141,13 +138,13 @@ def _take_question(task: Locked, ipc: str, stem: str, known: Question | None) ->
         return
     found = _read_question(read_file(f"{ipc}/{name}"), stem)
     if found.text:
-        current = model.current_run(task.state)
+        current = task.state.current_run
         run = current.id if current else None
         before = record.same(task.store, task.state, run, found.text, found.step, "file")
         seq = _number(task.state, ipc, stem)
         event = record.asked(seq, found.text, found.options, found.step, via="file", run=run)
         task.append({**event, "stem": stem, "sha": found.sha})
-        if before is not None and before.answered is not None:  # an earlier run asked the same and was answered
+        if before is not None and not before.is_open:  # an earlier run asked the same and was answered
             text = record.whole_answer(task.store, task.task_id, before)
             task.append(record.answered(task.folder, seq, text, "again"))
     if found.problem:
@@ -156,12 +153,7 @@ def _take_question(task: Locked, ipc: str, stem: str, known: Question | None) ->
 
 def _number(state: Task, ipc: str, stem: str) -> int:
     """The number in the file's name, if it is one and still free."""
-    if (
-        stem.isascii()
-        and stem.isdigit()
-        and 0 < int(stem) < 1_000_000
-        and model.find_question(state, int(stem)) is None
-    ):
+    if stem.isascii() and stem.isdigit() and 0 < int(stem) < 1_000_000 and state.question(int(stem)) is None:
         return int(stem)
     return record.next_number(state, ipc)
 

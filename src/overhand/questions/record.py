@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
-from overhand.record import model
 from overhand.system import bell as bells
 from overhand.system import machine
 from overhand.system.files import is_there, random_text, read_file, remove, write_file
@@ -61,13 +60,13 @@ def ask(
     if len(options) > _MOST:
         raise BadInput(f"{len(options)} options are too many to choose from.", f"Offer at most {_MOST}.")
     with store.locked(task_id, by) as task:
-        current = model.current_run(task.state)
+        current = task.state.current_run
         if run_id is not None and via != "return" and (current is None or current.id != run_id):
             raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
         if cause and cause in task.state.causes:
             return next(q for q in reversed(task.state.questions) if q.via == via)
         known = same(store, task.state, run_id, text, step, via)
-        if known is not None and not (anew and known.answered is not None):
+        if known is not None and not (anew and not known.is_open):
             if known.run != run_id:
                 task.append({"e": "asked", "seq": known.seq, "run": run_id, "again": True})
             return known
@@ -82,7 +81,7 @@ def same(store: Store, state: Task, run_id: str | None, text: str, step: str, vi
             if text_of(store, state.id, known) != text:
                 continue  # they only begin alike
             taken = known.run == run_id or via in ("pause", "return")  # else it would go on and on by itself
-            return None if known.answered is not None and taken else known
+            return None if not known.is_open and taken else known
     return None
 
 
@@ -203,8 +202,8 @@ class Blocked:
 
 def answer_of(store: Store, task_id: str, seq: int) -> str | None:
     """The recorded answer; what somebody wrote into a file counts from when it was taken into the record."""
-    question = model.find_question(store.state(task_id), seq)
-    if question is None or question.answered is None:
+    question = store.state(task_id).question(seq)
+    if question is None or question.is_open:
         return None
     return whole_answer(store, task_id, question)
 
@@ -253,16 +252,16 @@ def answer(
 
 def choose(state: Task, seq: int | None) -> Question:
     """The open question that is meant."""
-    handle = state.handle or state.id
-    still_open = model.open_questions(state)
+    handle = state.name
+    still_open = state.open_questions
     if seq is not None:
-        question = model.find_question(state, seq)
+        question = state.question(seq)
         if question is None:
             numbers = ", ".join(str(q.seq) for q in still_open) or "none"
             raise NotFound(
                 f"Task {handle} has no question {seq} (open: {numbers}).", f"See them: overhand show {handle}"
             )
-        if question.answered is not None:
+        if not question.is_open:
             raise Refused(
                 f"Question {seq} of task {handle} was answered already: {shorten(question.answer or '', 200)}",
                 f"See what happened: overhand log {handle}",
@@ -303,7 +302,7 @@ def fitting(question: Question, text: str) -> str:
 
 def is_due(store: Store, state: Task, last: Question | None = None) -> bool:
     """Whether the task goes on by itself: it ended short, nothing of it is left or open (after `last`)."""
-    left = [q for q in model.open_questions(state) if q is not last]
+    left = [q for q in state.open_questions if q is not last]
     ended = state.status in ("needs-input", "blocked", "partial", "failed")
     asked = state.status == "needs-input" or last is not None or bool(state.questions)
     detached = bool(state.runs) and not state.runs[-1].attached
@@ -313,7 +312,7 @@ def is_due(store: Store, state: Task, last: Question | None = None) -> bool:
 
 def has_leftovers(store: Store, state: Task) -> bool:
     """Whether processes of its last run are still there: nothing is started beside them."""
-    last = state.runs[-1] if state.runs else None
+    last = state.last_run
     if last is None or not last.leftovers:
         return False
     from overhand.system import detached as handles

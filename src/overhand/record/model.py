@@ -30,7 +30,6 @@ HEADLINES = ("needs you", "working", "queued", "ready", "stopped", "done")
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LEVELS = ("read", "work", "full")
 MAX_DEPTH = 3
-PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
 
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 _DIGITS = "0123456789"
@@ -155,7 +154,7 @@ def _accepted(state: Task, event: Event) -> None:
     state.resume, state.staged = event.get("resume"), None
     state.paused = event.get("limit")
     if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
-        if state.runs and state.runs[-1].status is None:
+        if state.runs and not state.runs[-1].is_judged:
             state.runs[-1].status = "limit"
             state.queued_at = state.runs[-1].queued_at  # it keeps its place
         state.agent = event.get("agent") or state.agent
@@ -175,13 +174,13 @@ def _run_created(state: Task, event: Event) -> None:
     state.paused = None
     if state.tag:
         state.tag.claiming = True
-    for message in pending_messages(state):
+    for message in state.pending_messages:
         if message.n in event.get("messages", ()):
             message.run = event["run"]
 
 
 def _run_started(state: Task, event: Event) -> None:
-    run = find_run(state, event.get("run"))
+    run = state.run(event.get("run"))
     if run and run.state == "starting":
         run.state, run.shim = "running", event.get("shim")
 
@@ -202,8 +201,8 @@ def _new_run(event: Event, queued_at: str | None) -> Run:
 
 
 def _end_run(state: Task, event: Event) -> None:
-    run = find_run(state, event.get("run"))
-    if run is None or run.state == "ended":
+    run = state.run(event.get("run"))
+    if run is None or run.has_ended:
         return
     if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
         state.runs.remove(run)
@@ -219,7 +218,7 @@ def _end_run(state: Task, event: Event) -> None:
 
 
 def _judge(state: Task, event: Event) -> None:
-    run = find_run(state, event.get("run"))
+    run = state.run(event.get("run"))
     if run:
         run.status = event.get("status")
     state.status, state.verified = event.get("status"), event.get("verified", "none")
@@ -229,7 +228,7 @@ def _judge(state: Task, event: Event) -> None:
 
 
 def _asked(state: Task, event: Event) -> None:
-    known = find_question(state, event.get("seq"))
+    known = state.question(event.get("seq"))
     if known is not None:  # asked again by a later run: the same record
         known.run = event.get("run")
         return
@@ -243,27 +242,27 @@ def _asked(state: Task, event: Event) -> None:
 
 
 def _answered(state: Task, event: Event) -> None:
-    known = find_question(state, event.get("seq"))
-    if known is not None and known.answered is None:
+    known = state.question(event.get("seq"))
+    if known is not None and known.is_open:
         known.answered, known.answer = event.get("t", ""), event.get("answer")
         known.blob = event.get("blob")
 
 
 def _waiting(state: Task, event: Event) -> None:
-    run = find_run(state, event.get("run"))
-    if run and run.state != "ended" and run.waiting is None:
+    run = state.run(event.get("run"))
+    if run and not run.has_ended and run.waiting is None:
         run.waiting = event.get("mono", 0.0)
 
 
 def _going(state: Task, event: Event) -> None:
-    run = find_run(state, event.get("run"))
+    run = state.run(event.get("run"))
     if run and run.waiting is not None:
         run.waited += max(0.0, event.get("mono", 0.0) - run.waiting)
         run.waiting = None
 
 
 def _usage(state: Task, event: Event) -> None:
-    run = find_run(state, event.get("run"))
+    run = state.run(event.get("run"))
     if run:
         run.usage = Usage(
             input=event.get("input", 0), output=event.get("output", 0), usd=event.get("usd", 0.0),
@@ -328,66 +327,12 @@ _FOLDS: dict[object, Callable[[Task, Event], None]] = {
 }  # fmt: skip
 
 
-def pending_messages(state: Task) -> list[Message]:
-    """What was sent to the agent and goes with its next run."""
-    return [message for message in state.messages if message.run is None]
-
-
-def find_question(state: Task, seq: object) -> Question | None:
-    """The question of this number."""
-    return next((question for question in state.questions if question.seq == seq), None)
-
-
-def open_questions(state: Task) -> list[Question]:
-    """What is asked and not answered."""
-    return [question for question in state.questions if question.answered is None]
-
-
-def find_run(state: Task, run_id: object) -> Run | None:
-    """The run of this id, newest first."""
-    for run in reversed(state.runs):
-        if run.id == run_id:
-            return run
-    return None
-
-
-def escalation(state: Task, run_id: str) -> Event | None:
-    """The event by which this run called for a person, if it did."""
-    return next(
-        (e for e in state.controls if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
-        None,
-    )
-
-
-def current_run(state: Task) -> Run | None:
-    """The run that holds the task: the newest, until it is judged."""
-    if not state.runs:
-        return None
-    run = state.runs[-1]
-    return run if run.state != "ended" or run.status is None else None
-
-
-def is_plan(state: Task) -> bool:
-    """Whether the task is a plan: its nodes are tasks of their own."""
-    return PLAN in state.settings
-
-
-def run_state(state: Task) -> str | None:
-    """`queued`, the state of the newest run, or None for a folder that nobody started."""
-    if state.queued:
-        return "queued"
-    if not state.runs:
-        return None
-    run = state.runs[-1]
-    return "waiting" if run.state == "running" and open_questions(state) else run.state
-
-
 def headline(state: Task) -> str:
     """The one grouping people see."""
     status = state.status
     if status in ("needs-input", "blocked"):
         return "needs you"
-    if status not in ("completed", "cancelled", "rejected") and not state.queued and open_questions(state):
+    if status not in ("completed", "cancelled", "rejected") and not state.queued and state.open_questions:
         return "needs you"
     if status == "completed":
         return "done" if state.seen else "ready"
@@ -397,7 +342,7 @@ def headline(state: Task) -> str:
         return "working"  # it waits for its provider
     if is_for_a_person(state):
         return "needs you"
-    return "working" if current_run(state) and not state.queued else "queued"
+    return "working" if state.current_run and not state.queued else "queued"
 
 
 def is_for_a_person(state: Task) -> bool:
@@ -405,4 +350,4 @@ def is_for_a_person(state: Task) -> bool:
     item, shown = state.item, state.tag
     if item is None or shown is None or item.mode != "interactive" or shown.stage != "delegated":
         return False
-    return state.status is None and not state.queued and not state.staged and current_run(state) is None
+    return state.status is None and not state.queued and not state.staged and state.current_run is None

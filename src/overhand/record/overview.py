@@ -212,7 +212,7 @@ def _broken(name: str, error: Exception) -> Task:
 
 def is_at_rest(state: Task) -> bool:
     """Judged, and held by no run: only a verb moves it again."""
-    return state.status is not None and not state.queued and model.current_run(state) is None
+    return state.status is not None and not state.queued and state.current_run is None
 
 
 # events that decide where a task stands; any other may follow a verdict and changes nothing of this

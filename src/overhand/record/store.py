@@ -193,7 +193,7 @@ class Store:
             raise TaskNotFound(f"No task is called {part!r}.", "See them all: overhand list")
         if len(found) > 1:
             some = ", ".join(f"{state.handle} ({state.title[:40]})" for state in found[-5:])
-            last = found[-1].handle or found[-1].id
+            last = found[-1].name
             raise BadInput(
                 f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}"
             )
@@ -396,4 +396,4 @@ class Locked:
 
 def open_states(states: Iterable[Task]) -> list[Task]:
     """Tasks that are queued or held by a run: what a supervisor has to look at."""
-    return [s for s in states if s.queued or s.stop or model.current_run(s)]
+    return [s for s in states if s.is_open]

@@ -247,3 +247,69 @@ class Task:
         copy = Task.__new__(Task)
         copy.__dict__ = {**self.__dict__, **fields}
         return copy
+
+    @property
+    def name(self) -> str:
+        """What people call it: its handle, or its id where it has none."""
+        return str(self.handle or self.id)
+
+    @property
+    def current_run(self) -> Run | None:
+        """The run that holds the task: the newest, until it is judged."""
+        if not self.runs:
+            return None
+        run = self.runs[-1]
+        return run if run.state != "ended" or run.status is None else None
+
+    @property
+    def last_run(self) -> Run | None:
+        """The newest run, whether it lives or not."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def run_state(self) -> str | None:
+        """`queued`, the state of the newest run, or None for a folder that nobody started."""
+        if self.queued:
+            return "queued"
+        if not self.runs:
+            return None
+        run = self.runs[-1]
+        return "waiting" if run.state == "running" and self.open_questions else run.state
+
+    @property
+    def open_questions(self) -> list[Question]:
+        """What is asked and not answered."""
+        return [question for question in self.questions if question.answered is None]
+
+    @property
+    def pending_messages(self) -> list[Message]:
+        """What was sent to the agent and goes with its next run."""
+        return [message for message in self.messages if message.run is None]
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether it is a plan: its nodes are tasks of their own."""
+        return PLAN in self.settings
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is queued or held by a run: a supervisor has to look at it."""
+        return bool(self.queued or self.stop or self.current_run)
+
+    def run(self, run_id: object) -> Run | None:
+        """The run of this id, newest first."""
+        for run in reversed(self.runs):
+            if run.id == run_id:
+                return run
+        return None
+
+    def question(self, seq: object) -> Question | None:
+        """The question of this number."""
+        return next((question for question in self.questions if question.seq == seq), None)
+
+    def escalation(self, run_id: str) -> Event | None:
+        """The event by which this run called for a person, if it did."""
+        return next(
+            (e for e in self.controls if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
+            None,
+        )

@@ -108,7 +108,7 @@ def snapshot(store: Store, state: Task, run: str | None, checkpoint_id: str, rea
     next_step = steps.progress_of(handover.plan_of(store, state.id))[2]
     now = worktree.snapshot(store.root)
     before = _tree_of(store, state, run)
-    handle = state.handle or state.id
+    handle = state.name
     return documents.Checkpoint(
         checkpoint_id=checkpoint_id,
         task_id=state.id,
@@ -124,7 +124,7 @@ def snapshot(store: Store, state: Task, run: str | None, checkpoint_id: str, rea
             for event in state.controls
         ),
         delegation_chain=tuple(_delegations(store, state)),
-        workflow_state=state.phase or model.run_state(state) or "",
+        workflow_state=state.phase or state.run_state or "",
         token_budget=_spent(state),
         iteration=phases.iteration(history) if history else max(1, len(state.runs)),
         next_action=next_step or reason or "Go on with the task.",
@@ -143,7 +143,7 @@ def _delegations(store: Store, state: Task) -> list[documents.Delegation]:
     runs = {run.id for run in state.runs}
     children = [s for s in store.states() if s.parent and s.parent.run in runs]
     return [
-        documents.Delegation(state.agent, s.agent, f"{s.status}: {s.summary}" if s.status else model.run_state(s) or "")
+        documents.Delegation(state.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
         for s in children
     ]
 
@@ -196,7 +196,7 @@ def find(state: Task, name: str) -> str:
         return known[-1]
     if name in known:
         return name
-    handle = state.handle or state.id
+    handle = state.name
     some = ", ".join(known[-5:]) or "none"
     raise NotFound(
         f"Task {handle} has no checkpoint {name or 'yet'} (there are: {some}).",

@@ -218,7 +218,7 @@ def child_of(store: Store, cause: str) -> Task | None:
 
 def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
-    run = model.find_run(store.state(task_id), run_id)
+    run = store.state(task_id).run(run_id)
     if run is None or not run.control:
         return False
     path = f"{store.run_folder(task_id, run_id)}/stdout"
@@ -344,5 +344,5 @@ def onwards(store: Store, state: Task, run_id: str) -> list[Event]:
 
 def escalation(state: Task, run_id: str) -> str:
     """Why this run called for a person; nothing if it did not."""
-    called = model.escalation(state, run_id) if state.controls else None
+    called = state.escalation(run_id) if state.controls else None
     return str(called.get("reason") or "no reason given") if called is not None else ""

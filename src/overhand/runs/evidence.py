@@ -101,7 +101,7 @@ def _take_top_level(state: Task, task_folder: str, place: str) -> list[Problem]:
 
 def _is_dead(run: Run, place: str) -> bool:
     """Whether nobody of an earlier run is left; a shim that has told how its agent ended writes nothing more."""
-    if run.state != "ended" or run.leftovers:
+    if not run.has_ended or run.leftovers:
         return False
     was_seen = run.exit is not None and run.pidns in ("", machine.pid_namespace())  # and whom it left, too
     return was_seen or not detached.lives(place)

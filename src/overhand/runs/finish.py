@@ -109,7 +109,7 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
 
 def _asked_by(state: Task, ended: Run) -> bool:
     """Whether something is open already, or this very return was asked before a crash."""
-    return any(q.answered is None or (q.via == "return" and q.run == ended.id) for q in state.questions)
+    return any(q.is_open or (q.via == "return" and q.run == ended.id) for q in state.questions)
 
 
 def _going_on(store: Store, state: Task, judged: Event, ended: Run) -> list[Event]:
@@ -132,7 +132,7 @@ def _going_on(store: Store, state: Task, judged: Event, ended: Run) -> list[Even
 
 def _was_sent_something(state: Task, judged: Event, ended: Run) -> bool:
     """Whether a message came while it was at work; a task that is stopped, spent or waits for an answer keeps it."""
-    if not model.pending_messages(state) or model.open_questions(state) or ended.attached:
+    if not state.pending_messages or state.open_questions or ended.attached:
         return False
     return judged["status"] != "cancelled" and ended.cause != "budget"
 
@@ -154,8 +154,8 @@ def _came_late(state: Task, ended: Run) -> bool:
 
 def unjudged(state: Task) -> Run | None:
     """The run that has ended and waits for its verdict."""
-    current = model.current_run(state)
-    return current if current and current.state == "ended" else None
+    current = state.current_run
+    return current if current and current.has_ended else None
 
 
 @contextmanager
@@ -214,7 +214,7 @@ def gather(
         final=heard.end if heard else None,
         final_why=heard.why if heard else "",
         denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
-        open_questions=len(model.open_questions(state)),
+        open_questions=len(state.open_questions),
         paused=_waited(state, ended),
         escalated=control.escalation(state, ended.id),
         delegated=len(control.pending(state, ended.id)),
@@ -308,7 +308,7 @@ def _by_hand(run: Run) -> bool:
 
 
 def _wants_repair(state: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
-    current = model.current_run(state)
+    current = state.current_run
     if not (verdict.errors and current and current.cause in ("exit", "killed")):
         return False
     if _by_hand(current):

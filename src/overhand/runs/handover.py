@@ -14,7 +14,6 @@ from overhand.documents.layout import contain
 from overhand.documents.markdown import headings, sections
 from overhand.documents.text import decode, shorten
 from overhand.questions import record
-from overhand.record import model
 from overhand.runs import messages, steps
 from overhand.system import machine
 from overhand.system.edits import edit
@@ -63,9 +62,7 @@ class Handover:
         """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
         task_id, run = self.state.id, self.run
         tail = tail_of(f"{store.run_folder(task_id, run.id)}/stdout")
-        asked = [
-            f"- Question {q.seq} is open: {record.text_of(store, task_id, q)}" for q in model.open_questions(self.state)
-        ]
+        asked = [f"- Question {q.seq} is open: {record.text_of(store, task_id, q)}" for q in self.state.open_questions]
         errors = [f"- {p.message}" for p in self.verdict.errors[:_MANY]]
         return contexts.Context(
             task_id=task_id,
@@ -87,9 +84,9 @@ class Handover:
         return "\n".join(lines + [f"- [{item.marker}] {item.text}" for item in self.plan[:50]])
 
     def _how_to_resume(self) -> str:
-        handle = self.state.handle or self.state.id
+        handle = self.state.name
         stopped = f"It was stopped by a person. To go on after all: overhand resume {handle}"
-        if still_open := model.open_questions(self.state):
+        if still_open := self.state.open_questions:
             answers = [f"overhand answer {handle} {q.seq} TEXT" for q in still_open]
             after = "The next run starts by itself, from the first open step."
             # an answer alone does not undo a person's stop
@@ -196,7 +193,7 @@ def previous(store: Store, state: Task) -> str:
         f"- Question {q.seq}: {record.text_of(store, state.id, q)}\n"
         f"  **Answer:** {record.whole_answer(store, state.id, q)}"
         for q in state.questions
-        if q.answered is not None
+        if not q.is_open
     ]:
         parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
     if how.get("from"):
@@ -278,4 +275,4 @@ def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
 def is_resumable(state: Task) -> bool:
     """Whether a task ended short and nobody is at it."""
     short = state.status in ("partial", "blocked", "needs-input", "failed", "cancelled")
-    return short and not state.queued and model.current_run(state) is None and bool(state.runs)
+    return short and not state.queued and state.current_run is None and bool(state.runs)

@@ -10,7 +10,6 @@ from overhand.agents import find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.items import sync
 from overhand.policy.actor import Actor
-from overhand.record import model
 from overhand.record.children import Children
 from overhand.record.store import Locked, Store, new_run_id, open_states
 from overhand.runs import checks, prepare, prompt, spending
@@ -31,11 +30,11 @@ def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
     The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
     """
     sync.bring(task)
-    if not task.state.queued or task.state.stop or model.current_run(task.state):
+    if not task.state.queued or task.state.stop or task.state.current_run:
         return None
     run_id = new_run_id()
     event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
-    if waiting := [message.n for message in model.pending_messages(task.state)]:
+    if waiting := [message.n for message in task.state.pending_messages]:
         event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
     task.append(event)
     return run_id if sync.take(task, run_id) else None
@@ -123,10 +122,10 @@ def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) 
 def settle(work: Actor, task_id: str, *, cause: str | None = None) -> Task:
     """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
     with work.store.locked(task_id, work.by) as task:
-        run = model.current_run(task.state)
-        if run is None or run.state == "ended" or run.machine not in ("", machine.machine()):
+        run = task.state.current_run
+        if run is None or run.has_ended or run.machine not in ("", machine.machine()):
             return task.state
-        if run.driver == model.PLAN:
+        if run.is_plan_run:
             return task.state  # it lives until it is judged
         place = work.store.run_folder(task_id, run.id)
         found = detached.probe(place)
@@ -176,7 +175,7 @@ def living_members(store: Store, state: Task, spare: frozenset[int] = frozenset(
     found = {}
     for one in state.runs:
         place = store.run_folder(state.id, one.id)
-        if not one.attached and one.state == "ended" and same_pid_world(one):
+        if not one.attached and one.has_ended and same_pid_world(one):
             pids = detached.leftovers(place, f"{MARKER}={one.id}", spare)
             if pids:
                 found[one.id] = pids
@@ -185,14 +184,14 @@ def living_members(store: Store, state: Task, spare: frozenset[int] = frozenset(
 
 def stop_children(work: Actor, state: Task) -> list[str]:
     """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
-    ended = state.runs[-1] if state.runs else None
-    if ended is None or ended.state != "ended" or not _takes_children_along(work.store, state, ended):
+    ended = state.last_run
+    if ended is None or not ended.has_ended or not _takes_children_along(work.store, state, ended):
         return []
     asked = []
     for child in open_states(work.store.states((work.children or Children(work.store)).of(ended.id))):
         if not child.stop:
             with work.store.locked(child.id, work.by) as task:
-                if task.state.queued or model.current_run(task.state):
+                if task.state.queued or task.state.current_run:
                     task.append({"e": "stop", "why": "its parent ended"})
                     asked.append(child.id)
     return asked
@@ -201,7 +200,7 @@ def stop_children(work: Actor, state: Task) -> list[str]:
 def _takes_children_along(store: Store, state: Task, ended: Run) -> bool:
     """Whether somebody ended this run, or it called for a person; one that merely ended leaves its children at work."""
     why = stop_cause(store.run_folder(state.id, ended.id))
-    called = model.escalation(state, ended.id) is not None
+    called = state.escalation(ended.id) is not None
     return called or ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
 
 
@@ -219,8 +218,8 @@ def same_pid_world(run: Run) -> bool:
 def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
     """End a live run's processes, then record its end."""
     state = work.store.state(task_id)
-    run = model.current_run(state)
-    if run is None or run.state == "ended":
+    run = state.current_run
+    if run is None or run.has_ended:
         return state
     place = work.store.run_folder(task_id, run.id)
     if run.attached:
@@ -240,8 +239,8 @@ def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
 def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> Task:
     """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
     with work.store.locked(task_id, work.by) as task:
-        run = model.find_run(task.state, run_id)
-        if run and run.state != "ended":
+        run = task.state.run(run_id)
+        if run and not run.has_ended:
             task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None})
         return task.state
 

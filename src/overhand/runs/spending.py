@@ -50,9 +50,9 @@ def own(store: Store, state: Task) -> Amount:
     spent = budget.amount()
     for run in state.runs:
         usage = run.usage
-        if run.status is None:
+        if not run.is_judged:
             usage = reported(store.run_folder(state.id, run.id)) or usage
-        spent = budget.add(spent, budget.used(usage))
+        spent = spent + budget.used(usage)
     return spent
 
 
@@ -90,7 +90,7 @@ def capped_above(store: Store, state: Task) -> list[Task]:
             state = store.state(above)
         except OverhandError:
             break  # it was cleaned away: nobody has a budget there any more
-        if budget.is_cap(budget.explicit(state)):
+        if budget.explicit(state).is_cap:
             found.append(state)
         elif not state.parent:
             _uncapped[place] = size
@@ -103,7 +103,7 @@ def capped_above(store: Store, state: Task) -> list[Task]:
 def reserve(work: Actor, state: Task) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
     cap, above = budget.explicit(state), capped_above(work.store, state)
-    if not above and not budget.is_cap(cap):
+    if not above and not cap.is_cap:
         return None
     spent = committed(work.store, state)
     require_some_left(work.store, state)
@@ -111,13 +111,13 @@ def reserve(work: Actor, state: Task) -> Amount | None:
         _require_unspent(work.store, owner)
     if above:
         cap = budget.tighter(cap, hold(work, state, above))
-    return budget.less(cap, spent) if budget.is_cap(cap) else None
+    return cap - spent if cap.is_cap else None
 
 
 def require_some_left(store: Store, state: Task) -> None:
     """Refuse where a task has used up its own budget."""
     cap = budget.explicit(state)
-    if budget.is_cap(cap) and budget.level(spent := committed(store, state), cap) >= budget.STOP:
+    if cap.is_cap and budget.level(spent := committed(store, state), cap) >= budget.STOP:
         raise _used_up(state, spent, cap)
 
 
@@ -152,16 +152,16 @@ def _hold(work: Actor, task: Locked, child_id: str, cap: Amount, room: int) -> A
     used, mine = committed(store, child), task.state.reserved.get(child_id)
     if mine is not None and budget.level(used, mine) < room:
         return mine
-    spent = budget.add(committed(store, task.state, without=child_id), used)
+    spent = committed(store, task.state, without=child_id) + used
     if budget.level(spent, cap) >= budget.STOP:
         if mine is not None:
             return mine
         raise _used_up(task.state, spent, cap)
-    asked = budget.less(budget.explicit(child), used)
+    asked = budget.explicit(child) - used
     if budget.level(used, budget.explicit(child)) >= budget.STOP:
         return mine or budget.within(used, cap)  # it has what it asked for, and has used it
     granted = budget.share(cap, spent, asked, work.config.budget.share)
-    new = budget.larger(budget.rounded(budget.within(budget.add(used, granted), cap)), mine or budget.amount())
+    new = budget.larger(budget.within(used + granted, cap).rounded(), mine or budget.amount())
     if new != mine:
         task.append({"e": "reserved", "child": child_id, **vars(new)})
     return new
@@ -169,10 +169,10 @@ def _hold(work: Actor, task: Locked, child_id: str, cap: Amount, room: int) -> A
 
 def _used_up(state: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
     """Too little is left to start."""
-    handle = state.handle or state.id
+    handle = state.name
     holders = len(state.reserved)
     held = f", with what {holders} of its children hold" if holders else ""
-    at_work = state.queued or model.current_run(state) is not None
+    at_work = state.queued or state.current_run is not None
     return BudgetExceeded(
         f"Task {handle} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
         "too little is left to start.",
@@ -181,7 +181,7 @@ def _used_up(state: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
         else f"Give it more: overhand resume {handle} --budget AMOUNT",
         task=state.id,
         budget=vars(cap),
-        spent=vars(budget.rounded(spent)),
+        spent=vars(spent.rounded()),
     )
 
 
@@ -225,8 +225,8 @@ def _mend(store: Store, task: Locked, but: str = "") -> None:
         except TaskNotFound:
             task.append({"e": "settled", "child": child, **vars(held)})  # it was cleaned away: nobody knows better
             continue
-        if not state.queued and not state.reserved and model.current_run(state) is None:
-            used = budget.rounded(committed(store, state))
+        if not state.queued and not state.reserved and state.current_run is None:
+            used = committed(store, state).rounded()
             task.append({"e": "settled", "child": child, **vars(used)})
 
 
@@ -236,7 +236,7 @@ def default(store: Store, config: Config, parent: str | None) -> str | None:
     if not text or parent is None:
         return text or None
     above = store.state(parent)
-    return None if budget.is_cap(budget.explicit(above)) or capped_above(store, above) else text
+    return None if budget.explicit(above).is_cap or capped_above(store, above) else text
 
 
 # one run
@@ -356,10 +356,10 @@ class Day:
         total = budget.amount()
         for run_id, before in known[2].items():
             if run_id == "":
-                total = budget.add(total, before)
+                total = total + before
             else:  # not judged yet: its reports count as they are now
                 usage = reported(store.run_folder(task_id, run_id))
-                total = budget.add(total, budget.less(budget.used(usage), before))
+                total = total + (budget.used(usage) - before)
         return total
 
 
@@ -375,7 +375,7 @@ def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
             if str(one.get("t", "")) < today:
                 before[one["run"]] = amount
     state = model.fold(task_id, events)
-    live = {run.id for run in state.runs if run.status is None}
+    live = {run.id for run in state.runs if not run.is_judged}
     nothing = budget.amount()
-    spent = [budget.less(amount, before.get(run, nothing)) for run, amount in latest.items() if run not in live]
+    spent = [amount - before.get(run, nothing) for run, amount in latest.items() if run not in live]
     return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}

@@ -7,7 +7,6 @@ import sys
 import time
 
 from overhand.errors import OverhandError, Refused, storage_failed
-from overhand.record import model
 from overhand.system import lock, machine
 from overhand.system.jsonline import dumps
 
@@ -51,7 +50,7 @@ def may_start(store: Store) -> bool:
     """Not from another pid namespace than the live runs are in: a supervisor in a sandbox would die with it."""
     here = machine.pid_namespace()
     for state in store.states():
-        run = model.current_run(state)
+        run = state.current_run
         if run and run.pidns not in ("", here) and run.boot == machine.boot():
             from overhand.system import detached  # nearly never needed
 

@@ -28,7 +28,7 @@ _HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines a
 
 def watch(boss: Supervisor, state: Task) -> None:
     """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
-    task_id, current = state.id, model.current_run(state)
+    task_id, current = state.id, state.current_run
     if current is None:
         return
     place = boss.store.run_folder(task_id, current.id)
@@ -57,7 +57,7 @@ def watch(boss: Supervisor, state: Task) -> None:
     stir_parent(boss, state)
     known.asked = parking.has_file_question(state, current)
     known.park_at = float("inf")
-    if known.waiting is not None and limits.answer_wait and model.open_questions(state):
+    if known.waiting is not None and limits.answer_wait and state.open_questions:
         known.park_at = known.waiting + limits.answer_wait
     meter.look(boss, task_id, known)
 

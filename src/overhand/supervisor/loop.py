@@ -23,7 +23,6 @@ from overhand.plans import task
 from overhand.policy import config as configs
 from overhand.policy import projects, trust
 from overhand.policy.actor import Actor
-from overhand.record import model
 from overhand.record.children import Children
 from overhand.record.store import Store, open_states
 from overhand.runs import control, finish, run, spending
@@ -143,7 +142,7 @@ class Supervisor:
             return
         self.notifications.task_changed(state)
         conducting.told(self, state)
-        current = model.current_run(state)
+        current = state.current_run
         if state.queued:
             self.watches.drop(task_id)
             self.slots.pop(task_id, None)
@@ -158,13 +157,13 @@ class Supervisor:
                 self.jobs.start(task_id, lambda: self.report(state))
             elif sync.owes(state):
                 self.jobs.start(task_id, partial(sync.show, self.store, self.work(task_id).by, task_id))
-        elif current.state == "ended":
+        elif current.has_ended:
             self.watches.drop(task_id)
             self.slots[task_id] = state  # until it is judged: what it delegated is to go with it, not to take its place
             self.jobs.start(task_id, lambda: self.close(task_id))
         elif current.machine not in ("", machine.machine()):
             self.forget(task_id)  # only a person settles it
-        elif current.driver == model.PLAN:
+        elif current.is_plan_run:
             conducting.look(self, state)
         elif current.attached:
             self.forget(task_id)
@@ -317,7 +316,7 @@ class Supervisor:
                 if why:
                     self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
                 continue
-            if model.is_plan(state):  # it takes no slot: its nodes do
+            if state.is_plan:  # it takes no slot: its nodes do
                 del self.queue[task_id]
                 self.jobs.start(task_id, partial(task.begin, self.work(task_id), task_id))
                 continue

@@ -18,7 +18,6 @@ from overhand.agents import quota
 from overhand.errors import BudgetExceeded, OverhandError
 from overhand.policy import budget
 from overhand.policy import config as configs
-from overhand.record import model
 from overhand.runs import checkpoints, run, spending
 from overhand.system import machine
 from overhand.system.files import read_file, size_of, write_file
@@ -59,8 +58,8 @@ class Counted:
 def count(work: Actor, task_id: str, *, note: bool = True, day: Day | None = None) -> Counted:
     """Compare what a live run and everything around it have used with every limit, and act on what is new."""
     state = work.store.state(task_id)
-    current = model.current_run(state)
-    if current is None or current.state == "ended":
+    current = state.current_run
+    if current is None or current.has_ended:
         return Counted()
     place = work.store.run_folder(task_id, current.id)
     usage = spending.reported(place)
@@ -79,8 +78,8 @@ def count(work: Actor, task_id: str, *, note: bool = True, day: Day | None = Non
 
 def _note(work: Actor, task_id: str, current: Run, usage: Usage) -> None:
     with work.store.locked(task_id, work.by) as task:
-        now = model.find_run(task.state, current.id)
-        if now is not None and now.state != "ended" and now.usage != usage:
+        now = task.state.run(current.id)
+        if now is not None and not now.has_ended and now.usage != usage:
             task.append(spending.event(current.id, usage))
 
 
@@ -91,16 +90,16 @@ def _spent(work: Actor, state: Task, day: Day | None) -> list[Reached]:
     for owner in (state, *above):
         cap = budget.explicit(owner)
         if level := budget.level(spending.tree(store, owner), cap):
-            whose = "" if owner is state else f", of task {owner.handle or owner.id}"
+            whose = "" if owner is state else f", of task {owner.name}"
             key = f"{level} % of {budget.say(cap)}"
             found.append(Reached(key, level, owner))
             if whose and level >= budget.STOP:
                 found.append(Reached(key + whose, level, state))
     if above and (level := _share(work, state, above)) >= budget.CHECKPOINT:
-        name = above[0].handle or above[0].id
+        name = above[0].name
         found.append(Reached(f"{level} % of what task {name} had left for it", level, state))
     cap = work.config.budget.day
-    if budget.is_cap(cap) and (level := budget.level((day or spending.Day()).spent(store), cap)):
+    if cap.is_cap and (level := budget.level((day or spending.Day()).spent(store), cap)):
         found.append(Reached(f"{level} % of {budget.say(cap)} a day", level, state))
     return found
 
@@ -141,7 +140,7 @@ def _act(work: Actor, one: Reached) -> bool:
         if one.key.startswith(spending.full("")) and spending.handovers(task.state) > spending.MOST_HANDOVERS:
             text = f"Its context window was full {spending.MOST_HANDOVERS + 1} times: it is not handed over once more."
             task.append({"e": "notice", "text": text})
-        current = model.current_run(task.state)
+        current = task.state.current_run
     full = one.key.startswith(spending.full(""))
     if current is not None and (one.level == budget.CHECKPOINT or full):
         _save(work, owner, current.id, one.key)
@@ -208,7 +207,7 @@ def look(boss: Supervisor, task_id: str, known: Watch) -> bool:
 def _is_limited(boss: Supervisor, task_id: str) -> bool:
     """Whether something may be used up although this run reports nothing."""
     state = boss.slots.get(task_id)
-    return state is None or bool(state.budget or state.parent or budget.is_cap(boss.config.budget.day))
+    return state is None or bool(state.budget or state.parent or boss.config.budget.day.is_cap)
 
 
 def _again(boss: Supervisor, task_ids: Iterable[str]) -> None:
@@ -227,7 +226,7 @@ def ended(boss: Supervisor, state: Task) -> None:
 def is_held(boss: Supervisor) -> bool:
     """Whether the day's budget is used up, so that nothing starts; `list` can tell why."""
     cap = boss.config.budget.day
-    held = budget.is_cap(cap) and budget.level(boss.day.spent(boss.store), cap) >= budget.STOP
+    held = cap.is_cap and budget.level(boss.day.spent(boss.store), cap) >= budget.STOP
     if held != boss.held:
         why = f"the budget of {budget.say(cap)} a day is used up; it goes on after midnight UTC"
         _hold_back(boss.store, why if held else None)

@@ -14,7 +14,6 @@ from overhand.documents.contracts import validate_data
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
 from overhand.plans import task
 from overhand.plans.executor import LOCK, Carrying, open_plan
-from overhand.record import model
 from overhand.system import lock
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _AGAIN = 5.0  # seconds until a plan that somebody else carries is looked at aga
 
 def look(boss: Supervisor, state: Task) -> None:
     """A plan that is not judged: carry it, or carry out what is new in its own log."""
-    task_id, current = state.id, model.current_run(state)
+    task_id, current = state.id, state.current_run
     if current is None:
         return
     known = boss.plans.get(task_id)
@@ -82,8 +81,8 @@ def trouble(boss: Supervisor, task_id: str, error: BaseException) -> None:
         state = boss.store.state(task_id)
     except OverhandError:
         return
-    current = model.current_run(state)
-    if current is None or current.driver != model.PLAN or isinstance(error, Busy | StorageFailed):
+    current = state.current_run
+    if current is None or not current.is_plan_run or isinstance(error, Busy | StorageFailed):
         return
     boss.tries[task_id] = boss.tries.get(task_id, 0) + 1
     if boss.tries[task_id] >= _TRIES or state.stop:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from overhand.errors import OverhandError
-from overhand.record import model
 from overhand.record.task import Item
 from overhand.system import lock
 
@@ -57,7 +56,7 @@ def leaves_its_place(state: Task, slots: Mapping[str, Task]) -> bool:
     Not where its checks are run in the tree, and not where it was alone: then what changed there is its own work, and
     a run that began before the verdict would be taken for it.
     """
-    ended = state.runs and state.runs[-1].state == "ended"
+    ended = state.runs and state.runs[-1].has_ended
     others = len(slots) > 1
     return bool(
         ended and others and not state.checks and not state.settings.get("exclusive") and not writes_here(state)
@@ -79,7 +78,7 @@ def waits_for(store: Store, state: Task) -> str | None:
 
 def waits_for_child(store: Store, state: Task) -> bool:
     """Whether the run is blocked, or one of its processes waits for a task it delegated: it holds no slot then."""
-    current = model.current_run(state)
+    current = state.current_run
     if current is None or current.waiting is not None:
         return current is not None
     folder = f"{store.run_folder(state.id, current.id)}/waiting"

@@ -81,7 +81,7 @@ class Dispatch:
     def judged(self, state: Task) -> None:
         """What came of a run, and what follows."""
         if state.item is not None:
-            run = state.runs[-1] if state.runs else None
+            run = state.last_run
             why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
             self.note("ended", task=state.id, why=why, stage=sync.wanted(state), attempt=state.requeued + 1)
 

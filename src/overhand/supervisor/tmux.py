@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError, ToolMissing
-from overhand.record import model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +23,7 @@ def name_of(state: Task) -> str:
     """`agent-{kind}-{epoch}`: the kind of work (else `task`) and when its last run, or the task, was made."""
     from overhand.system import machine
 
-    current = model.current_run(state) or (state.runs[-1] if state.runs else None)
+    current = state.current_run or state.last_run
     began = current.id.split("_")[1] if current else str(int(machine.epoch(state.created)))
     return f"agent-{state.kind or 'task'}-{began}"
 

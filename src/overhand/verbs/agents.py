@@ -218,7 +218,7 @@ def _words(session: Session, agent: Agent, state: Task) -> tuple[str, str, str]:
         )
     if pause := quota.pause_of(session.store, agent.driver):
         return "limit reached", f"{quota.say(agent.driver, pause)}.", "It goes on by itself then."
-    run = state.runs[-1] if state.runs else None
+    run = state.last_run
     heard = sessions.heard(session.store.run_folder(state.id, run.id), run.driver) if run else None
     why = heard.why if heard else ""
     if heard is not None and heard.end == "auth":

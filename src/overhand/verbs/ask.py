@@ -81,7 +81,7 @@ def _again(session: Session, who: Caller, again: str) -> Question:
     """The question of this number; whoever asked it, it is this task's."""
     found = None
     if again.isascii() and again.isdigit():
-        found = model.find_question(session.store.state(who.task or ""), int(again))
+        found = session.store.state(who.task or "").question(int(again))
     if found is None:
         raise NotFound(f"This task has no question {again}.", 'Ask it: overhand ask "…"')
     return found
@@ -121,7 +121,7 @@ def answer(session: Session, id: str | None = None, text: list[str] | None = Non
 def _meant(state: Task, words: list[str]) -> tuple[int | None, str]:
     """`[SEQ] TEXT`: a number that more words follow is a question's."""
     first = words[0]
-    if len(words) > 1 and first.isascii() and first.isdigit() and model.find_question(state, int(first)):
+    if len(words) > 1 and first.isascii() and first.isdigit() and state.question(int(first)):
         return int(first), " ".join(words[1:])
     return None, " ".join(words)
 
@@ -132,16 +132,16 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
     _may_answer(session, who, state, seq)
     if record.has_unread(session.store, state):
         _take_files(session, who, task_id)
-    if resume and model.current_run(state) is None:
+    if resume and state.current_run is None:
         record.let_end(session.store, state)
     question, state, resumed = record.answer(
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
-    if resume and not resumed and model.current_run(state) is None and record.has_leftovers(session.store, state):
+    if resume and not resumed and state.current_run is None and record.has_leftovers(session.store, state):
         handle = state.handle or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
-    if resumed or model.is_plan(state) or not lock.is_held(f"{session.store.own}/lock"):
+    if resumed or state.is_plan or not lock.is_held(f"{session.store.own}/lock"):
         _carry_on(session, state)
     return {
         "schema": "overhand.answer/1",
@@ -152,8 +152,8 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         "question": question.text,
         "answer": record.whole_answer(session.store, task_id, question),
         "resumed": resumed,
-        "run_state": model.run_state(state),
-        "left": len(model.open_questions(state)),
+        "run_state": state.run_state,
+        "left": len(state.open_questions),
     }
 
 
@@ -179,9 +179,9 @@ def _may_answer(session: Session, who: Caller, state: Task, seq: int | None) -> 
     """A person, or a run above the one that asks; nobody answers their own question, and no run permits anything."""
     if who.is_person:
         return
-    if any(q.via == "permission" for q in model.open_questions(state) if seq in (None, q.seq)):
+    if any(q.via == "permission" for q in state.open_questions if seq in (None, q.seq)):
         raise NotAllowed(
-            f"What task {state.handle or state.id} wants to be permitted is for a person to say.",
+            f"What task {state.name} wants to be permitted is for a person to say.",
             "Go on with something else, or wait: a person sees the request.",
         )
     above = state.parent
@@ -190,6 +190,6 @@ def _may_answer(session: Session, who: Caller, state: Task, seq: int | None) -> 
             return
         above = session.store.state(above.task).parent
     raise Refused(
-        f"Run {who.run} may not answer task {state.handle or state.id}: it did not delegate it.",
+        f"Run {who.run} may not answer task {state.name}: it did not delegate it.",
         "Only a person, or a run above the one that asks, can answer.",
     )

@@ -16,7 +16,6 @@ from overhand.errors import BadInput, Refused
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
-from overhand.record import model
 from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs import Answer, Session
 
@@ -128,7 +127,7 @@ def check_task(session: Session, task_id: str) -> Answer:
     state = session.store.state(task_id)
     caller.require_person(caller.caller(session.store), "Running checks")
     if state.status is None or state.judged_run is None:
-        verb = "wait" if model.run_state(state) else "run"
+        verb = "wait" if state.run_state else "run"
         raise Refused(f"Task {state.handle} has not been judged yet.", f"First: overhand {verb} {state.handle}")
     config = configs.load(session.root)
     known = {command for _, command in config.checks}
@@ -191,7 +190,7 @@ def _note(session: Session, state: Task, who: caller.Caller, verified: str, chec
     folder = session.store.folder(state.id)
     with session.store.locked(state.id, who.by(session.via)) as task:
         raw = read_file(f"{folder}/result.json")
-        if raw is None or task.state.judged_run != state.judged_run or model.current_run(task.state):
+        if raw is None or task.state.judged_run != state.judged_run or task.state.current_run:
             return
         result = {**json.loads(raw), "verified": verified, "checks": checks}
         encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from overhand.documents.quick import count
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
 from overhand.policy.caller import caller
-from overhand.record import model
 from overhand.runs import checkpoints
 from overhand.system import git
 from overhand.verbs import Answer, Session
@@ -54,7 +53,7 @@ def _create(
     state = session.store.state(task_id)
     if state.created is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
-    current = model.current_run(state)
+    current = state.current_run
     if who.run is not None and (current is None or current.id != who.run):
         raise StaleRun(
             f"Run {who.run} no longer holds task {task_id}; it cannot save a point of it.",

@@ -82,21 +82,21 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     state = refresh(session, session.store.state(task_id))
     with session.store.locked(task_id, who.by(session.via)) as task:
         state = task.state
-        current = model.current_run(state)
+        current = state.current_run
         if state.queued or (state.created and state.status is None and not state.runs):
             task.append(
                 {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
             )
             checks.end_all(session.store.folder(task_id))
             return "queued"
-        if current is None and (_awaited(state) or (state.status == "needs-input" and model.open_questions(state))):
+        if current is None and (_awaited(state) or (state.status == "needs-input" and state.open_questions)):
             summary = f"Stopped while it waited for {'what it had delegated' if _awaited(state) else 'an answer'}."
             task.append({"e": "judged", "run": None, "status": "cancelled", "summary": summary}, sync=True)
             return "waiting"
         if current is None:
             return _leftovers_ended(session, state)
         task.append({"e": "stop", "why": "now" if now else "stopped"})
-        being_checked = current.state == "ended"
+        being_checked = current.has_ended
     if being_checked:
         checks.end_all(session.store.folder(task_id))
     return "asked"
@@ -140,7 +140,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
 
 
 def _end_of(state: Task) -> dict[str, Any]:
-    last = state.runs[-1] if state.runs else None
+    last = state.last_run
     return {"status": state.status, "cause": last.cause if last else None, "headline": model.headline(state)}
 
 
@@ -169,7 +169,7 @@ def run_again(
         )
     ask_for_trust(session, who)
     state = refresh(session, session.store.state(task_id))
-    if model.is_plan(state):
+    if state.is_plan:
         return run_plan(session, who, state, {"why": "run again"}, agent, "run", wait=wait)
     config = configs.of_task(session.root, configs.load(session.root), state.settings)
     chosen = files.find(session.root, agent or _agent_of(session, state, config), config)
@@ -274,7 +274,7 @@ def may_run(session: Session, state: Task, *, again: bool = False) -> None:
     handle = state.handle
     if state.queued:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
-    current = model.current_run(state)
+    current = state.current_run
     if current is not None:
         raise Refused(
             f"Task {handle} is held by run {current.id} ({current.state}).",
@@ -318,7 +318,7 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     before = time.time() - model.option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.states())
-    plans = {state.id: state for state in states if model.is_plan(state)}
+    plans = {state.id: state for state in states if state.is_plan}
     above = {s.id: plans.get(s.parent.task, s) if s.node and s.parent else s for s in states}
     alive = {above[s.id].id for s in states if not _is_over(session, s)}
     for state in states:
@@ -342,7 +342,7 @@ def _may_go(state: Task, before: float) -> bool:
 
 
 def _is_over(session: Session, state: Task) -> bool:
-    if state.status is None or model.current_run(state):
+    if state.status is None or state.current_run:
         return False
     return not any(_is_there(session, state, one) for one in state.runs)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.policy import budget
-from overhand.record import model
 from overhand.runs import spending
 
 if TYPE_CHECKING:
@@ -40,13 +39,13 @@ def costs(session: Session, states: list[Task], rows: list[dict[str, Any]]) -> d
 
     for root in below.get(None, []):
         add(root, 0)
-    return {"tasks": ordered, "today": vars(budget.rounded(spending.Day().spent(session.store))), "total": _sum(states)}
+    return {"tasks": ordered, "today": vars(spending.Day().spent(session.store).rounded()), "total": _sum(states)}
 
 
 def with_reports(session: Session, state: Task) -> Task:
     """The same task with what its live run has reported by now."""
     for run in state.runs:
-        if run.status is None:
+        if not run.is_judged:
             place = session.store.run_folder(state.id, run.id)
             run.usage = spending.reported(place) or run.usage
     return state
@@ -54,12 +53,12 @@ def with_reports(session: Session, state: Task) -> Task:
 
 def _cost(state: Task, below: list[Task]) -> dict[str, Any]:
     usage = budget.usage_of(state)
-    if model.is_plan(state):
+    if state.is_plan:
         usage = budget.with_nodes(usage, [budget.usage_of(one) for one in below if one.node])
     return {**{key: usage[key] for key in _USAGE}, "budget": usage["budget"]["text"] if usage["budget"] else None}
 
 
 def _sum(states: list[Task]) -> dict[str, Any]:
-    spent: Amount = budget.rounded(budget.total(states))
+    spent: Amount = budget.total(states).rounded()
     estimated = any(run.usage.estimated for state in states for run in state.runs if run.usage)
     return {**vars(spent), "estimated": estimated}

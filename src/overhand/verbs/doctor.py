@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.items import sync
 from overhand.policy import caller
-from overhand.record import model
 from overhand.supervisor import client
 from overhand.system.files import write_file
 from overhand.verbs import Answer, Session, examine
@@ -69,8 +68,8 @@ def _settle(session: Session, one: Finding) -> None:
     """Whoever agreed to it waits longer for a supervisor that is behind than who only looks."""
     session.patience = _PATIENCE
     state = refresh(session, session.store.state(one.task))
-    current = model.current_run(state)
-    if current is not None and current.state != "ended" and looks_dead(session, state):
+    current = state.current_run
+    if current is not None and not current.has_ended and looks_dead(session, state):
         raise Busy("The supervisor has not come to it yet.")
 
 

@@ -14,7 +14,6 @@ from overhand.items import sync
 from overhand.plans.situations import situation
 from overhand.policy import config as configs
 from overhand.policy import trust
-from overhand.record import model
 from overhand.runs import run
 from overhand.supervisor import client
 from overhand.system import git, lock, machine
@@ -239,11 +238,11 @@ def supervisor(session: Session, states: list[Task]) -> Iterator[Finding]:
 def task(session: Session, state: Task) -> Iterator[Finding]:
     """A task whose record and whose processes disagree."""
     handle = _handle(state)
-    current = model.current_run(state)
+    current = state.current_run
     if current is not None and current.machine not in ("", machine.machine()):
         why = "Whether it lives can only be told there."
         yield Finding("elsewhere", f"Task {handle} runs on another machine.", why, f"overhand show {handle}", NOTE)
-    elif current is not None and current.state != "ended" and looks_dead(session, state):
+    elif current is not None and not current.has_ended and looks_dead(session, state):
         what = f"Task {handle}: the process of run {current.id} is gone, and its end is not recorded."
         why = "It looks as if it were at work."
         yield Finding("dead-run", what, why, f"overhand show {handle}", task=state.id, fix="settle")
@@ -284,7 +283,7 @@ def lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
 
 
 def _handle(state: Task) -> str:
-    return str(state.handle or state.id)
+    return state.name
 
 
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:

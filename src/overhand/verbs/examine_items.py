@@ -9,7 +9,6 @@ from overhand.documents import request, tags
 from overhand.documents.text import decode
 from overhand.errors import OverhandError
 from overhand.items import find
-from overhand.record import model
 from overhand.system import machine
 from overhand.system.files import read_file
 from overhand.verbs.examine import NOTE, Finding
@@ -78,7 +77,7 @@ def _claim(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Ite
     elif state is None:
         what = f"{name} is claimed for task {tag.task}, which is not here."
         yield Finding("stale-claim", what, "An id without a record is never run.", back)
-    elif model.current_run(state) is None and state.item and state.status is not None:
+    elif state.current_run is None and state.item and state.status is not None:
         what = f"{name} is claimed, but task {state.handle} ended: {state.status}."
         told = f"overhand show {state.handle}"
         yield Finding("stale-claim", what, "It looks as if somebody worked on it.", told, task=tag.task, fix="tag")

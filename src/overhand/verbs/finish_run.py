@@ -11,7 +11,6 @@ from overhand.documents import output as outputs
 from overhand.documents.problems import Problem
 from overhand.errors import BadInput, StaleRun
 from overhand.policy.caller import caller
-from overhand.record import model
 from overhand.record.model import CLAIMS
 from overhand.runs import evidence, worktree
 from overhand.runs.judge import Evidence, judge
@@ -86,8 +85,8 @@ def finish(
 
 
 def _check_run(state: Task, who: Caller) -> None:
-    run = model.current_run(state)
-    if run is None or run.id != who.run or run.state == "ended":
+    run = state.current_run
+    if run is None or run.id != who.run or run.has_ended:
         raise StaleRun(
             f"Run {who.run} no longer holds task {state.id}; its return is not taken.",
             "Nothing more is to be done here: end.",
@@ -132,7 +131,7 @@ def foreseen(store: Store, state: Task, spec: dict[str, Any], returned: Returned
             deliverables=tuple(worktree.deliverable_facts(store.root, handoff.deliverables, baseline)),
             named=tuple(worktree.named_facts(store.root, _named(returned))),
             steps=evidence.live_steps(folder) if handoff.plan else (),
-            open_questions=len(model.open_questions(state)),
+            open_questions=len(state.open_questions),
             strict=state.strict,
         )
     )
@@ -173,9 +172,9 @@ def handoff(session: Session) -> Answer:
                     "answer": record.whole_answer(session.store, who.task, one),
                 }
                 for one in state.questions
-                if one.answered is not None
+                if not one.is_open
             ],
-            "open_questions": [one.seq for one in model.open_questions(state)],
+            "open_questions": [one.seq for one in state.open_questions],
             "level": state.level,
             "seconds_left": None if who.left is None else round(who.left),
             "checks": [check.command for check in state.checks],

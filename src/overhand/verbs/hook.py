@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents import stream
 from overhand.policy import caller
-from overhand.record import model
 from overhand.record.store import Store
 from overhand.runs import evidence
 from overhand.system.files import read_file
@@ -49,7 +48,7 @@ def held_back(store: Store, place: str, said: str) -> str:
     if not run_id:
         return ""
     state = store.state(task_id)
-    run = model.current_run(state)
+    run = state.current_run
     if run is None or run.id != run_id or _may_stop(store, state, run, place):
         return ""
     spec: dict[str, Any] = json.loads(read_file(f"{place}/spec.json") or b"{}")
@@ -62,9 +61,9 @@ def held_back(store: Store, place: str, said: str) -> str:
 
 def _may_stop(store: Store, state: Task, run: Run, place: str) -> bool:
     """Whether nobody wants more of this run, or it mends a return already and was told."""
-    unwanted = state.stop is not None or run.state == "ended" or os.path.exists(f"{place}/stopped")
+    unwanted = state.stop is not None or run.has_ended or os.path.exists(f"{place}/stopped")
     elsewhere = os.path.lexists(f"{store.folder(state.id)}/OUTPUT.md")  # whose it is is found out afterwards
-    return unwanted or elsewhere or state.repairs > 0 or bool(model.open_questions(state))
+    return unwanted or elsewhere or state.repairs > 0 or bool(state.open_questions)
 
 
 def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
@@ -79,7 +78,7 @@ def _waits(store: Store, state: Task, run: Run, place: str, said: str) -> bool:
     from overhand.questions import record
     from overhand.runs import control
 
-    if model.escalation(state, run.id) or control.pending(state, run.id) or record.has_unread(store, state):
+    if state.escalation(run.id) or control.pending(state, run.id) or record.has_unread(store, state):
         return True
     if not run.control:
         return False

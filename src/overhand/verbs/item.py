@@ -12,7 +12,6 @@ from overhand.items import item as places
 from overhand.items import sync, unrecorded
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
-from overhand.record import model
 from overhand.record.overview import Overview
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
@@ -111,7 +110,7 @@ class Desk:
             "task_id": place.task or None,
             "handle": state.handle if state else None,
             "status": state.status if state else None,
-            "run_state": model.run_state(state) if state else None,
+            "run_state": state.run_state if state else None,
             "waits": self._waits(place, state),
         }
 

@@ -25,7 +25,7 @@ def all_states(session: Session) -> list[Task]:
 
 def row(state: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A task in one line."""
-    run = state.runs[-1] if state.runs else None
+    run = state.last_run
     shown: dict[str, Any] = {
         "task_id": state.id,
         "handle": state.handle,
@@ -35,7 +35,7 @@ def row(state: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "headline": model.headline(state),
         "status": state.status,
         "verified": state.verified,
-        "run_state": model.run_state(state),
+        "run_state": state.run_state,
         "cause": run.cause if run else None,
         "priority": state.priority,
         "created": state.created,
@@ -75,7 +75,7 @@ def queue(states: list[Task]) -> dict[str, dict[str, Any]]:
 
 def _behind_urgent(states: list[Task], queued: list[Task], places: dict[str, dict[str, Any]]) -> None:
     """While a P0 runs, nothing of less weight starts: say which one."""
-    urgent = (s for s in states if s.priority == "P0" and (run := model.current_run(s)) and run.waiting is None)
+    urgent = (s for s in states if s.priority == "P0" and (run := s.current_run) and run.waiting is None)
     if (first := next(urgent, None)) is None:
         return
     handle = first.handle or first.id
@@ -89,7 +89,7 @@ def _behind_writer(states: list[Task], queued: list[Task], places: dict[str, dic
     """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
     from overhand.supervisor.queue import writes_here
 
-    writers = (s for s in states if writes_here(s) and (run := model.current_run(s)) and run.waiting is None)
+    writers = (s for s in states if writes_here(s) and (run := s.current_run) and run.waiting is None)
     if (first := next(writers, None)) is None:
         return
     handle = first.handle or first.id
@@ -174,8 +174,8 @@ def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: lis
 
 def live_row(state: Task) -> dict[str, Any] | None:
     """A live run as the registry shows it."""
-    run = model.current_run(state)
-    if run is None or run.state == "ended":
+    run = state.current_run
+    if run is None or run.has_ended:
         return None
     began = machine.epoch(run.created)
     return {

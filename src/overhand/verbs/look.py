@@ -39,9 +39,9 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
 def _report(session: Session, state: Task, payload: dict[str, Any]) -> Answer:
     from overhand.runs import report as reports
 
-    run = model.find_run(state, state.judged_run)
+    run = state.run(state.judged_run)
     if run is None:
-        how = "Wait for it: overhand wait" if model.run_state(state) else "Start it: overhand run"
+        how = "Wait for it: overhand wait" if state.run_state else "Start it: overhand run"
         raise NotFound("No run of this task was judged yet.", f"{how} {state.handle}")
     made = reports.kept(session.store, state, run) or reports.report(session.store, state, run, payload)
     return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
@@ -66,8 +66,8 @@ def _show_output(session: Session, state: Task) -> Answer:
     raw = read_file(f"{session.store.folder(state.id)}/OUTPUT.md")
     if raw is None:
         raise NotFound(
-            f"Task {state.handle or state.id} has no accepted OUTPUT.md.",
-            f"See why: overhand show {state.handle or state.id}",
+            f"Task {state.name} has no accepted OUTPUT.md.",
+            f"See why: overhand show {state.name}",
         )
     text = raw.decode("utf-8", "replace")
     return Answer({"schema": "overhand.show/1", "task_id": state.id, "handle": state.handle, "text": text, "raw": True})
@@ -140,7 +140,7 @@ def describe(session: Session, state: Task, verb: str, result: dict[str, Any] | 
         lately=lately(session, state),
         **_item(state),
     )
-    if model.is_plan(state):
+    if state.is_plan:
         from overhand.verbs import planreceipt
 
         shown.update(planreceipt.parts(session, state, result))
@@ -161,7 +161,7 @@ def _usage(session: Session, state: Task, result: dict[str, Any]) -> dict[str, A
     """What it has used by now."""
     if not state.runs and not state.budget:
         return None
-    if model.is_plan(state):
+    if state.is_plan:
         from overhand.verbs import planreceipt
 
         return planreceipt.usage(session, state, result)
@@ -285,7 +285,7 @@ def at_rest(state: Task) -> bool:
 
 def goes_on(state: Task) -> bool:
     """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
-    asked = [q for q in model.open_questions(state) if q.via != "return"]  # a return is for whoever delegated
+    asked = [q for q in state.open_questions if q.via != "return"]  # a return is for whoever delegated
     return state.status == "needs-input" and bool(asked)
 
 
@@ -293,13 +293,13 @@ def progress(session: Session, states: list[Task]) -> str:
     """One line about tasks that are not done yet."""
     parts = []
     for state in states[:4]:
-        run = model.current_run(state)
+        run = state.current_run
         name = f"{state.handle} {state.agent}"
         if at_rest(state):
             parts += [f"{name}: waits for an answer"] if goes_on(state) else []
         elif run is None:
             parts.append(f"{name}: queued")
-        elif run.state == "ended":
+        elif run.has_ended:
             parts.append(f"{name}: being checked")
         else:
             age = model.say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
@@ -326,8 +326,8 @@ def _last_words(session: Session, state: Task, run_id: str) -> str:
 
 def lately(session: Session, state: Task) -> str:
     """What a coding agent that is at work said or did last."""
-    run = model.current_run(state)
-    if run is None or run.state == "ended" or not state.settings.get("real"):
+    run = state.current_run
+    if run is None or run.has_ended or not state.settings.get("real"):
         return ""
     from overhand.agents import sessions
 

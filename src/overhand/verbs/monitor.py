@@ -36,7 +36,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
     until = wait.deadline(model.option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
-    if model.run_state(state := session.store.state(task_id)) is None and state.status is None:
+    if (state := session.store.state(task_id)).run_state is None and state.status is None:
         handle = state.handle or task_id
         raise Refused(f"Task {handle} is only prepared: nothing will happen.", f"Start it: overhand run {handle}")
     who = caller(session.store)
@@ -66,7 +66,7 @@ def _what(session: Session, state: Task) -> str:
         return "done" if done else "output"
     if state.queued or looks_dead(session, state):
         return ""  # what it asked is no longer asked by anybody who waits: the end will be told
-    return "question" if model.open_questions(state) else ""
+    return "question" if state.open_questions else ""
 
 
 def _told(session: Session, state: Task, what: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _told(session: Session, state: Task, what: str) -> dict[str, Any]:
         "what": what,
         "status": state.status,
     }
-    asked = [item(session, state, question) for question in model.open_questions(state)]
+    asked = [item(session, state, question) for question in state.open_questions]
     if what == "question":
         shown.update(question=asked[0], questions=asked)
     elif what != "timeout":

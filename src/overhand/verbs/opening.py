@@ -14,7 +14,6 @@ from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.actor import Actor
 from overhand.policy.caller import caller, require_person
-from overhand.record import model
 from overhand.record.store import new_run_id
 from overhand.runs import checks, finish, prepare, prompt, run, worktree
 from overhand.system import detached
@@ -68,13 +67,13 @@ def _session(session: Session, state: Task, config: configs.Config) -> tuple[Age
     for one in reversed(state.runs):
         if native := sessions.native(session.store, state, one):
             return files.find(session.root, one.agent, config), native
-    handle = state.handle or state.id
+    handle = state.name
     raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: {_instead(state)}")
 
 
 def _instead(state: Task) -> str:
     """What goes on without a terminal: a completed task only with something to do."""
-    handle = state.handle or state.id
+    handle = state.name
     return f"overhand send {handle} TEXT" if state.status == "completed" else f"overhand resume {handle}"
 
 
@@ -121,6 +120,6 @@ def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
     if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.place}/result.json")):
         write_file(output, earlier)
     with work.store.locked(task_id, work.by) as task:
-        current = model.find_run(task.state, opened.run_id)
-        if current is not None and current.state != "ended":
+        current = task.state.run(opened.run_id)
+        if current is not None and not current.has_ended:
             task.append({"e": "run.ended", "run": opened.run_id, "cause": "exit", "exit": code})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotAllowed, Refused, StaleRun
-from overhand.record.model import current_run
 from overhand.runs import checkpoints, phases
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
@@ -43,7 +42,7 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer
 
 
 def _may_move(state: Task, who: Caller) -> None:
-    current = current_run(state)
+    current = state.current_run
     if who.run is not None and (current is None or current.id != who.run):
         raise StaleRun(f"Run {who.run} no longer holds task {state.id}.")
     if who.run is not None and state.phase == phases.ESCALATED:
@@ -57,7 +56,7 @@ def _carry_out(session: Session, who: Caller, state: Task, moved: phases.Move) -
     """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
     if moved.to not in ("CHECKPOINT", phases.ESCALATED):
         return None
-    current = current_run(state)
+    current = state.current_run
     run_id = current.id if current else None
     by = who.by(session.via)
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput
 from overhand.plans import progress
-from overhand.record import model
 from overhand.verbs import Answer, Session
 from overhand.verbs.planview import SCHEMA, View, line
 from overhand.verbs.reconcile import refresh
@@ -36,11 +35,11 @@ _STATUSES = {
 def find(session: Session, word: str) -> str:
     """The task of a plan; - is the last plan, not the last of its nodes."""
     state = session.store.state(session.store.resolve(word))
-    if word == "-" and not model.is_plan(state):
+    if word == "-" and not state.is_plan:
         made = sorted(session.store.states(), key=lambda one: one.handle or 0)
-        state = next((one for one in reversed(made) if model.is_plan(one)), state)
-    name = state.handle or state.id
-    if not model.is_plan(state):
+        state = next((one for one in reversed(made) if one.is_plan), state)
+    name = state.name
+    if not state.is_plan:
         of = state.plan if state.node else None
         hint = f"It is a node of plan {of}: overhand plan show {of}" if of else f"See it: overhand show {name}"
         raise BadInput(f"Task {name} is no plan.", hint)

@@ -11,6 +11,7 @@ from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.record import model
+from overhand.record.task import PLAN
 from overhand.verbs import Answer, Session
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, Source
@@ -77,7 +78,7 @@ def accept(
         vouched = may_run(session, who, given, plan)
         return _hand_over(session, given, plan, vouched, budget, wanted), plan, found
     except Refused as error:
-        note_refusal(session, who, Request(plan.task, model.PLAN), error)
+        note_refusal(session, who, Request(plan.task, PLAN), error)
         raise
 
 

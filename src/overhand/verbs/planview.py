@@ -125,7 +125,7 @@ class View:
             "title": own.title,
             "status": own.status,
             "verified": own.verified,
-            "run_state": model.run_state(own),
+            "run_state": own.run_state,
             "state": _spoken(own, self.state),
             "phase": self.state.phase,
             "seconds": round((self.last if over else now) - self.first, 1) if self.first else None,
@@ -210,7 +210,7 @@ class View:
 
         return {
             one.step.rpartition(".")[0]: record.text_of(self.store, self.task_id, one)
-            for one in model.open_questions(own)
+            for one in own.open_questions
             if one.step and one.step.rpartition(".")[0] in self.plan.nodes
         }
 
@@ -218,7 +218,7 @@ class View:
         from overhand.questions import record
 
         state = self._child(task_id)
-        asked = model.open_questions(state) if state else []
+        asked = state.open_questions if state else []
         return record.text_of(self.store, task_id, asked[0]) if asked else None
 
 
@@ -261,7 +261,7 @@ def _spoken(own: Task, state: progress.State) -> str:
 
 
 def _next(own: Task) -> list[str]:
-    handle = own.handle or own.id
+    handle = own.name
     if own.status is None:
         return [f"overhand plan show {handle} --watch", f"overhand stop {handle}"]
     return [f"overhand show {handle}", *([] if own.status == "completed" else [f"overhand resume {handle}"])]

@@ -6,7 +6,6 @@ import os
 
 from overhand.errors import Refused
 from overhand.questions import record
-from overhand.record import model
 from overhand.system import lock, machine
 from overhand.verbs import PATIENCE
 
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 def looks_dead(session: Session, state: Task) -> bool:
     """Whether a run that is not recorded as judged is over: its exit is written, or nobody holds its lock."""
-    run = model.current_run(state)
+    run = state.current_run
     if run is None or run.machine not in ("", machine.machine()):
         return False
-    if run.state == "ended":
+    if run.has_ended:
         return True
-    if run.driver == model.PLAN:
+    if run.is_plan_run:
         return False  # it lives until it is judged: whichever supervisor runs carries it
     from overhand.system import detached
 
@@ -45,7 +44,7 @@ def refresh(session: Session, state: Task) -> Task:
 
         if client.running(session.store) is None:
             client.hand_over(session.store, [state.id])
-        elif state.resume if state.queued else model.is_plan(state):
+        elif state.resume if state.queued else state.is_plan:
             # whoever answered may have died before it said so; and so may the program that carried a plan of its own
             client.wake(session.store, [state.id])
     return state
@@ -83,13 +82,13 @@ def needs_supervisor(state: Task) -> bool:
     """Whether there is something left that only a supervisor does."""
     if state.queued or (state.item and state.tag is None and state.status is None):
         return True  # it waits to start, or its approval was cut short
-    run = model.current_run(state)
-    return run is not None and not (run.attached and run.state != "ended")
+    run = state.current_run
+    return run is not None and not (run.attached and not run.has_ended)
 
 
 def _is_carried(session: Session, state: Task) -> bool:
     """Whether a process carries this plan already: it need not be the supervisor."""
-    if state.queued or not model.is_plan(state):
+    if state.queued or not state.is_plan:
         return False
     return lock.is_held(f"{session.store.folder(state.id)}/plan.lock")
 
@@ -130,8 +129,8 @@ def _settled_by_supervisor(session: Session, state: Task) -> Task:
         client.hand_over(session.store, [task_id])
         until = wait.deadline(session.patience)
         while looks_dead(session, state := session.store.state(task_id)):
-            run = model.current_run(state)
-            if run and run.state == "ended" and state.checks:
+            run = state.current_run
+            if run and run.has_ended and state.checks:
                 return state
             session.patience = max(0.0, until - time.monotonic())
             if not session.patience:

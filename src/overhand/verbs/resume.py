@@ -10,7 +10,6 @@ from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.caller import caller
 from overhand.questions import record
-from overhand.record import model
 from overhand.runs import checkpoints, spending
 from overhand.verbs.ask import give
 from overhand.verbs.control import may_run, queue_again, run_plan
@@ -47,7 +46,7 @@ def resume(
     state = refresh(session, session.store.state(task_id))
     may_resume(session, who, state)
     ask_for_trust(session, who)
-    if model.is_plan(state):
+    if state.is_plan:
         return _resume_plan(session, who, state, answer, from_, agent, budget, wait=wait)
     config = configs.of_task(session.root, configs.load(session.root), state.settings)
     if agent is None and state.runs[-1].attached and state.agent not in files.names(session.root):
@@ -94,13 +93,13 @@ def going_on(session: Session, who: Caller, state: Task, answer: str | None, fro
         how["from"] = checkpoints.find(state, from_)
     if answer is not None:
         _take_answer(session, who, state, answer, how)
-    elif model.open_questions(state):
+    elif state.open_questions:
         raise unanswered(state)
     return how
 
 
 def may_resume(session: Session, who: Caller, state: Task) -> None:
-    handle = state.handle or state.id
+    handle = state.name
     if not who.is_person and not (state.parent and state.parent.run == who.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot resume it.", "Ask the person who started it."
@@ -114,7 +113,7 @@ def _take_answer(session: Session, who: Caller, state: Task, text: str, how: dic
     """`--answer`: the answer to the one open question, or a word to go on with."""
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
-    if model.open_questions(state):
+    if state.open_questions:
         record.choose(state, None)  # says which are open, if there are several
         give(session, who, state.id, None, text, resume=False)
     elif len(text) > 2000:
@@ -125,8 +124,8 @@ def _take_answer(session: Session, who: Caller, state: Task, text: str, how: dic
 
 def unanswered(state: Task) -> Refused:
     """What it waits for, and how to answer."""
-    still_open = model.open_questions(state)
-    handle = state.handle or state.id
+    still_open = state.open_questions
+    handle = state.name
     told = "; ".join(f"{q.seq}: {record.shorten(q.text, 100)}" for q in still_open)
     word = f"overhand answer {handle}" + (f" {still_open[0].seq}" if len(still_open) > 1 else "")
     return Refused(f"Task {handle} waits for an answer ({told}).", f"Answer it, and it goes on by itself: {word} TEXT")

@@ -10,7 +10,6 @@ from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.caller import caller
 from overhand.questions import record
-from overhand.record import model
 from overhand.runs import control, messages, spending
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
@@ -35,7 +34,7 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     task_id = session.store.resolve(id)
     state = refresh(session, session.store.state(task_id))
     _may_send(session, who, state)
-    if model.is_plan(state):
+    if state.is_plan:
         return _to_nodes(session, who, state, said)
     return Answer(_to_one(session, who, task_id, said) or {})
 
@@ -50,7 +49,7 @@ def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bo
     message = state.messages[-1]
     if how == "into its run":
         record.deliver(session.store, task_id, state.questions[-1], said)
-    if state.queued or model.current_run(state):
+    if state.queued or state.current_run:
         client.hand_over(session.store, [task_id])
     handle = state.handle or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
@@ -70,12 +69,12 @@ def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bo
 
 
 def _is_open(state: Task) -> bool:
-    return bool(state.status is None or state.queued or model.current_run(state))
+    return bool(state.status is None or state.queued or state.current_run)
 
 
 def _to_nodes(session: Session, who: Caller, state: Task, said: str) -> Answer:
     """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
-    task_id, current = state.id, model.current_run(state)
+    task_id, current = state.id, state.current_run
     with session.store.locked(task_id, who.by(session.via)) as task:
         task.append({**messages.event(task.folder, said), "run": current.id if current else None}, sync=True)
         state = task.state
@@ -138,7 +137,7 @@ def _text(text: list[str] | str | None, file: str | None) -> str:
 
 def _may_send(session: Session, who: Caller, state: Task) -> None:
     """A person, or the run that delegated the task; and somebody must be there who can be told."""
-    handle = state.handle or state.id
+    handle = state.name
     if not who.is_person and not (state.parent and state.parent.run == who.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot send to it.", "Ask the person who started it."
@@ -152,11 +151,11 @@ def _may_send(session: Session, who: Caller, state: Task) -> None:
         )
     if _is_open(state):
         return
-    if model.is_plan(state):
+    if state.is_plan:
         raise Refused(f"Task {handle} is a plan that has ended.", "Send it to the node that is to go on.")
     if not state.runs:
         raise Refused(f"Task {handle} never ran ({state.status}).", f"Start it again: overhand run {handle}")
-    if model.open_questions(state):
+    if state.open_questions:
         raise unanswered(state)
     may_run(session, state, again=True)
     config = configs.of_task(session.root, configs.load(session.root), state.settings)
@@ -168,7 +167,7 @@ def _may_send(session: Session, who: Caller, state: Task) -> None:
 def _record(session: Session, task: Locked, text: str) -> str:
     """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
     state, made = task.state, messages.event(task.folder, text)
-    current = model.current_run(state)
+    current = state.current_run
     if state.queued or (state.status is None and current is None):
         task.append(made, sync=True)
         return "with its next run"

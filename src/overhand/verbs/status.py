@@ -144,11 +144,11 @@ class Project:
                 states[state.id] = state.but(notices=[*state.notices, notice])
 
     def _goes_on(self, state: Task) -> bool:
-        run = model.current_run(state)
+        run = state.current_run
         if run is None or run.machine not in ("", machine.machine()):
             return True
         place = self.session.store.run_folder(state.id, run.id)
-        return run.state != "ended" and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
+        return not run.has_ended and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
 
     def _places(self, live: list[Task]) -> dict[str, dict[str, Any]]:
         places = queue(live)
@@ -160,9 +160,9 @@ class Project:
 
     def _row(self, state: Task, places: dict[str, dict[str, Any]], now: float) -> Row:
         shown = row(state, places)
-        open_ = model.open_questions(state) if shown["headline"] == "needs you" else []
-        run = model.current_run(state)
-        live = run if run is not None and run.state != "ended" else None
+        open_ = state.open_questions if shown["headline"] == "needs you" else []
+        run = state.current_run
+        live = run if run is not None and not run.has_ended else None
         steps = self._steps(state.id) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
@@ -252,8 +252,8 @@ def _plan(path: str) -> tuple[int, int, str] | None:
 
 def _since(state: Task, now: float) -> float | None:
     """How long a task has been where it is: asked, running, queued or judged."""
-    run = model.current_run(state)
-    open_ = model.open_questions(state)
+    run = state.current_run
+    open_ = state.open_questions
     if state.queued:
         stamp = state.queued_at
     elif state.status is not None:
@@ -290,7 +290,7 @@ def usage(state: Task) -> dict[str, Any] | None:
 def command(state: Task, headline: str) -> str:
     """What to type next."""
     handle = state.handle if state.handle is not None else state.id
-    open_ = model.open_questions(state)
+    open_ = state.open_questions
     if headline == "needs you" and open_:
         which = f" {open_[0].seq}" if len(open_) > 1 else ""
         said = "OPTION" if open_[0].options else '"…"'

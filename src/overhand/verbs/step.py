@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
 from overhand.policy.caller import caller
-from overhand.record import model
 from overhand.runs import steps
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
@@ -132,11 +131,11 @@ def _check_run(state: Task, who: Caller) -> None:
     """A run marks the steps of its own task, and only while it holds it."""
     if who.is_person:
         return
-    run = model.current_run(state)
-    if run is None or run.id != who.run or run.state == "ended":
+    run = state.current_run
+    if run is None or run.id != who.run or run.has_ended:
         raise StaleRun(
             f"Run {who.run} no longer holds task {state.id}; it cannot mark its steps.",
-            f"A person can: overhand step {state.handle or state.id} N done",
+            f"A person can: overhand step {state.name} N done",
         )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import BadInput, Busy, Refused
 from overhand.policy.caller import caller
 from overhand.questions import files, record
-from overhand.record import model
 from overhand.verbs import Answer, Session
 from overhand.verbs.ask import give
 from overhand.verbs.listing import of_plan
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
     """On a terminal each question is put in turn; elsewhere they are listed."""
-    waiting = [(state, question) for state in _states(session, handle) for question in model.open_questions(state)]
+    waiting = [(state, question) for state in _states(session, handle) for question in state.open_questions]
     shown = [item(session, state, question) for state, question in waiting]
     payload: dict[str, Any] = {"schema": "overhand.answer/1", "questions": shown, "answered": []}
     if not session.interactive or session.read is None or not waiting:
@@ -70,9 +69,9 @@ def item(session: Session, state: Task, question: Question) -> dict[str, Any]:
         "step": question.step,
         "asked": question.asked,
         "via": question.via,
-        "run_state": model.run_state(state),
+        "run_state": state.run_state,
         **of_plan(state),
-        "command": f"overhand answer {state.handle or state.id} {question.seq} TEXT",
+        "command": f"overhand answer {state.name} {question.seq} TEXT",
     }
 
 

@@ -57,7 +57,7 @@ def note_of(before: Task | None, after: Task, root: str) -> Note | None:
                 agent=after.agent,
                 headline=model.headline(after),
                 text=text,
-                command=f"overhand {'answer' if kind in NEEDS[:2] else 'show'} {after.handle or after.id}",
+                command=f"overhand {'answer' if kind in NEEDS[:2] else 'show'} {after.name}",
                 project=root.rstrip("/").rpartition("/")[2],
                 key=f"{after.id} {kind} {key}",
             )
@@ -80,12 +80,12 @@ def _judged(before: Task | None, after: Task) -> Found:
 
 
 def _verdict(state: Task, kind: str, status: str) -> str:
-    waiting = model.open_questions(state)
+    waiting = state.open_questions
     if kind == "parked" and waiting:
         return f"It waits for an answer: {_text(waiting)}"
     if kind == "ready":
         return f"Judged completed, {_VERIFIED.get(state.verified, state.verified)}."
-    run = state.runs[-1] if state.runs else None
+    run = state.last_run
     cause = f" ({run.cause})" if run and run.cause not in (None, "exit") else ""
     return f"Judged {status}{cause}: {model.STATUSES[status]}."
 
@@ -94,7 +94,7 @@ def _asked(before: Task | None, after: Task) -> Found:
     if model.headline(after) != "needs you":
         return None
     known = {question.seq for question in before.questions} if before else set()
-    new = [question for question in model.open_questions(after) if question.seq not in known]
+    new = [question for question in after.open_questions if question.seq not in known]
     return ("question", str(new[-1].seq), f"{after.agent} asks: {_text(new)}") if new else None
 
 
