@@ -72,7 +72,7 @@ def _measure(project: ProjectDir, place: Path) -> tuple[int, int]:
 
 
 def _over(states: list[Task]) -> bool:
-    return len(states) > CHILDREN and all(state.status for state in states) and not states[0].reserved
+    return len(states) > CHILDREN and all(task.status for task in states) and not states[0].reserved
 
 
 def _turns(store: Store, child: Task) -> int:

@@ -60,9 +60,9 @@ def _project(place: Path) -> tuple[Store, dict[str, str]]:
 
 def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
-    for state in store.states():
-        for question in state.open_questions:
-            record.answer(store, state.id, _BY, question.seq, "stop", via="bench", resume=False)
+    for task in store.states():
+        for question in task.open_questions:
+            record.answer(store, task.id, _BY, question.seq, "stop", via="bench", resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
     processes.end_all(place)
 
@@ -130,7 +130,7 @@ def _arrival(rounds: int) -> Row:
         store, env = _project(place)
         try:
             measure.run([OVERHAND, "delegate", "ask", "--agent", "asker"], place, env)
-            (task_id,) = (state.id for state in store.states())
+            (task_id,) = (task.id for task in store.states())
             heard = Path(store.folder(task_id)) / "heard"
             gone = [_one_answer(store, task_id, heard, number) for number in range(1, rounds + 1)]
         finally:
@@ -184,7 +184,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     for number in range(count):
         measure.run([OVERHAND, "delegate", f"wait, number {number}", "--agent", "waiter"], place, env)
     _until(lambda: all(_is_blocked(store.state(s.id)) for s in store.states()), "all of them are blocked")
-    tasks = [state.id for state in store.states()]
+    tasks = [task.id for task in store.states()]
     assert len(tasks) == count
     supervisor = client.running(store)
     assert supervisor is not None
@@ -204,8 +204,8 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     return rss, idle, time.monotonic() - began
 
 
-def _is_blocked(state: Task) -> bool:
-    runs = state.runs
+def _is_blocked(task: Task) -> bool:
+    runs = task.runs
     return bool(runs) and runs[-1].waiting is not None
 
 

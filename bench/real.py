@@ -193,7 +193,7 @@ def _at_work(place: Place, names: list[str], script: str, turns: int) -> list[st
         words = [OVERHAND, "delegate", f"Wait. script:{script}", "--agent", name, "--read-only"]
         measure.run(words, place.path, place.env(name))
     place.model.wait_for(len(names) * turns, script=script, timeout=_PATIENCE)
-    return [run.id for state in place.store.states() for run in state.runs if run.state == "running"]
+    return [run.id for task in place.store.states() for run in task.runs if run.state == "running"]
 
 
 def _ours(run: str) -> tuple[float, float]:

@@ -80,8 +80,8 @@ class House(ProjectDir):
     def sessions(self, handle: object = "1") -> list[str]:
         """The native session of each run."""
         store = Store(str(self.path))
-        state = store.state(store.resolve(str(handle)))
-        return [sessions.native(store, state, run) for run in state.runs]
+        task = store.state(store.resolve(str(handle)))
+        return [sessions.native(store, task, run) for run in task.runs]
 
     def stream(self, run: Mapping[str, Any]) -> str:
         (found,) = self.path.glob(f".agent-workspaces/*/runs/{run['id']}")

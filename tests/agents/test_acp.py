@@ -53,8 +53,8 @@ def notes(project: ProjectDir) -> list[str]:
 
 def heard(project: ProjectDir, handle: object = "1") -> Any:
     store = Store(str(project.path))
-    state = store.state(store.resolve(str(handle)))
-    return sessions.heard(store.run_folder(state.id, state.runs[-1].id), "acp")
+    task = store.state(store.resolve(str(handle)))
+    return sessions.heard(store.run_folder(task.id, task.runs[-1].id), "acp")
 
 
 def question(project: ProjectDir, handle: object = "1") -> dict[str, Any]:

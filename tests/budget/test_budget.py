@@ -213,33 +213,33 @@ def folded(*events: dict[str, object]) -> Task:
 
 
 def test_a_hold_is_replaced_by_what_was_used() -> None:
-    state = folded({"e": "created", "budget": "100"}, {"e": "reserved", "child": "a", "tokens": 25, "usd": 0.0})
-    assert budget.holds(state) == {"a": budget.amount(25)}
+    task = folded({"e": "created", "budget": "100"}, {"e": "reserved", "child": "a", "tokens": 25, "usd": 0.0})
+    assert budget.holds(task) == {"a": budget.amount(25)}
     for event in (
         {"e": "settled", "child": "a", "tokens": 7, "usd": 0.1},
         {"e": "settled", "child": "a", "tokens": 7, "usd": 0.1},  # once more changes nothing
     ):
-        model.apply(state, event)
-        assert budget.holds(state) == {"a": budget.amount(7, 0.1)}
-    model.apply(state, {"e": "reserved", "child": "a", "tokens": 30, "usd": 0.0})
-    assert budget.holds(state) == {"a": budget.amount(30)}
+        model.apply(task, event)
+        assert budget.holds(task) == {"a": budget.amount(7, 0.1)}
+    model.apply(task, {"e": "reserved", "child": "a", "tokens": 30, "usd": 0.0})
+    assert budget.holds(task) == {"a": budget.amount(30)}
 
 
 def test_what_a_task_used() -> None:
-    state = folded(
+    task = folded(
         {"e": "created", "budget": "1000 tokens, $2"},
         {"e": "accepted"},
         {"e": "run.created", "run": "sess_1_aaaaaa"},
         {"e": "usage", "run": "sess_1_aaaaaa", "input": 300, "output": 100, "usd": 0.5, "turns": 3},
         {"e": "reserved", "child": "b", "tokens": 100, "usd": 0.0},
     )
-    shown = budget.usage_of(state)
+    shown = budget.usage_of(task)
     assert (shown["input"], shown["output"], shown["tokens"], shown["usd"], shown["turns"]) == (300, 100, 400, 0.5, 3)
     assert (shown["used_of_budget"], shown["estimated"]) == (0.5, False)
     assert shown["budget"] == {"tokens": 1000, "usd": 2.0, "text": "1k tokens, $2.00"}
     assert shown["children"] == {"tokens": 100, "usd": 0.0, "held": ["b"]}
     assert [run["id"] for run in shown["runs"]] == ["sess_1_aaaaaa"]
-    assert budget.total([state, state]) == budget.amount(800, 1.0)
+    assert budget.total([task, task]) == budget.amount(800, 1.0)
 
 
 def test_a_task_that_nobody_counts_has_the_same_names() -> None:
@@ -255,5 +255,5 @@ def test_a_text_from_before_is_no_cap() -> None:
 
 
 def test_a_new_budget_replaces_the_old_one() -> None:
-    state = folded({"e": "created", "budget": "1k"}, {"e": "accepted", "budget": "2k"}, {"e": "accepted"})
-    assert budget.explicit(state) == budget.amount(2000)
+    task = folded({"e": "created", "budget": "1k"}, {"e": "accepted", "budget": "2k"}, {"e": "accepted"})
+    assert budget.explicit(task) == budget.amount(2000)

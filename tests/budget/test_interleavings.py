@@ -112,7 +112,7 @@ class Tree(RuleBasedStateMachine):
         for owner in above:  # never a start beyond it
             assert budget.level(spending.tree(self.store, owner), budget.explicit(owner)) < budget.STOP
         with self.store.locked(task, BY) as locked:
-            made = run.created(f"sess_1_{len(locked.state.runs):06d}", "worker", "command", 600.0)
+            made = run.created(f"sess_1_{len(locked.task.runs):06d}", "worker", "command", 600.0)
             locked.append(made)
         os.makedirs(self.place(task))
 
@@ -161,11 +161,11 @@ class Tree(RuleBasedStateMachine):
         ended = state.runs[-1].id
         with self.store.locked(task, BY) as locked:
             locked.append({"e": "run.ended", "run": ended, "cause": cause, "exit": 0})
-            state = locked.state
+            state = locked.task
         state = spending.close_run(self.work, state, state.runs[-1])
         with self.store.locked(task, BY) as locked:
             locked.append({"e": "judged", "run": ended, "status": "failed"})
-            state = locked.state
+            state = locked.task
         if not owes:
             spending.settle(self.work, state)
 
@@ -179,8 +179,8 @@ class Tree(RuleBasedStateMachine):
     @rule()
     def mended(self) -> None:
         spending.mend(self.work, self.store.states())
-        for state in self.store.states():
-            for child in state.reserved:
+        for task in self.store.states():
+            for child in task.reserved:
                 below = self.state(child)
                 assert below.queued or below.reserved or below.current_run
 

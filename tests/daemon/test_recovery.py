@@ -56,13 +56,13 @@ def approved(house: Watched) -> str:
 def test_a_lost_run_is_tried_three_times_and_then_a_person_is_told(house: Watched, approved: str) -> None:
     house.waiting_worker()
     for number in (1, 2):
-        state = lost(house, approved)
-        assert (state.queued, state.requeued, state.status) == (True, number, None)
+        task = lost(house, approved)
+        assert (task.queued, task.requeued, task.status) == (True, number, None)
         assert shown(house) == ("#delegated-fix", number)
-    state = lost(house, approved)
-    assert (state.queued, state.status, len(state.runs)) == (False, "failed", 3)
+    task = lost(house, approved)
+    assert (task.queued, task.status, len(task.runs)) == (False, "failed", 3)
     assert shown(house) == ("#needs-fix", 3)
-    assert "attempt 3 of 3" in state.notices[-1]
+    assert "attempt 3 of 3" in task.notices[-1]
     assert not run.start(house.work, approved)
 
 
@@ -71,8 +71,8 @@ def test_the_next_attempt_is_told_what_the_last_one_left(house: Watched, approve
     lost(house, approved)
     house.shell("worker", QUICK)
     house.trusted()
-    state = attempt(house, approved)
-    assert (state.status, house.tag()) == ("completed", "#done-fix")
+    task = attempt(house, approved)
+    assert (task.status, house.tag()) == ("completed", "#done-fix")
     assert "## Previous Worker Context" in (house.path / ".agent-workspaces" / approved / "HANDOFF.md").read_text()
 
 
@@ -84,10 +84,10 @@ def test_a_failure_is_tried_again_if_its_agent_says_that_it_may_pass(
 ) -> None:
     house.shell("worker", script)
     house.trusted()
-    state = attempt(house, approved)
+    task = attempt(house, approved)
     assert shown(house) == (f"#{stage}-fix", 1)
-    assert state.queued is (stage == "delegated")
-    assert bool(state.notices) is (stage == "needs")
+    assert task.queued is (stage == "delegated")
+    assert bool(task.notices) is (stage == "needs")
 
 
 def test_one_that_was_killed_from_outside_is_tried_again(house: Watched, approved: str) -> None:
@@ -104,10 +104,10 @@ def test_one_that_was_killed_from_outside_is_tried_again(house: Watched, approve
 def test_what_only_a_person_can_mend_goes_back_to_needs(house: Watched, approved: str, status: str) -> None:
     house.shell("worker", QUICK.replace("completed", status))
     house.trusted()
-    state = attempt(house, approved)
-    assert (state.status, state.queued, state.requeued) == (status, False, 0)
+    task = attempt(house, approved)
+    assert (task.status, task.queued, task.requeued) == (status, False, 0)
     assert shown(house) == ("#needs-fix", 1)
-    assert "#needs-fix again" in state.notices[-1]
+    assert "#needs-fix again" in task.notices[-1]
 
 
 def test_a_person_who_stops_it_ends_it(house: Watched) -> None:
@@ -144,10 +144,10 @@ def test_processes_that_are_left_keep_it_from_another_attempt(house: Watched, ap
     os.kill(house.pid(approved, "pid"), signal.SIGKILL)
     house.agent_ended(approved)
     run.settle(house.work, approved)
-    state = finish.finish(house.work, approved)
+    task = finish.finish(house.work, approved)
     try:
-        assert (state.queued, house.tag()) == (False, "#needs-fix")
-        assert "are left" in state.notices[-1]
+        assert (task.queued, house.tag()) == (False, "#needs-fix")
+        assert "are left" in task.notices[-1]
     finally:
         for pid in house.strays(approved):
             kill(pid)
@@ -156,8 +156,8 @@ def test_processes_that_are_left_keep_it_from_another_attempt(house: Watched, ap
 def test_the_backoff_is_in_the_record(house: Watched, approved: str) -> None:
     """A new supervisor does not start it sooner."""
     house.waiting_worker()
-    state = lost(house, approved)
-    due = recovery.not_before(state)
+    task = lost(house, approved)
+    due = recovery.not_before(task)
     (row,) = house.json("list")["tasks"]
     assert row["reason"].startswith("attempt 2 of 3, not before ")
     house.delegate("something else", "--agent", "worker")  # which starts a supervisor

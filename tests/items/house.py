@@ -108,8 +108,8 @@ class House(Scene):
 
     def items(self) -> list[str]:
         """Tasks that an approval made, and that were not refused."""
-        found = [state for state in self.store.states() if state.item]
-        return [state.id for state in found if state.status != "rejected"]
+        found = [task for task in self.store.states() if task.item]
+        return [task.id for task in found if task.status != "rejected"]
 
     def show(self, task: str) -> Task:
         return items.show(self.store, BY, task)

@@ -71,15 +71,15 @@ def sound(events: list[dict[str, Any]]) -> bool:
 @given(st.lists(st.sampled_from(EVENTS), max_size=14).filter(sound))
 def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     stamped = [{**event, "t": f"2026-11-16T00:00:{n:02d}.000Z"} for n, event in enumerate([CREATED, *events])]
-    state = model.fold("worker-20261116-000000", stamped)
-    stage = sync.wanted(state)
+    task = model.fold("worker-20261116-000000", stamped)
+    stage = sync.wanted(task)
     assert stage in (*STAGES, sync.GONE)
-    if state.staged:
-        assert stage == state.staged["stage"]
-    elif state.status is not None:
-        assert stage == ("done" if state.status == "completed" else "needs"), "what has ended allows nothing"
+    if task.staged:
+        assert stage == task.staged["stage"]
+    elif task.status is not None:
+        assert stage == ("done" if task.status == "completed" else "needs"), "what has ended allows nothing"
     else:
-        held = state.current_run is not None
+        held = task.current_run is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
-    tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(state), "t": stamped[-1]["t"]}
-    assert not sync.owes(model.fold(state.id, [*stamped, tagged])), "once it is written, nothing is owed"
+    tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(task), "t": stamped[-1]["t"]}
+    assert not sync.owes(model.fold(task.id, [*stamped, tagged])), "once it is written, nothing is owed"

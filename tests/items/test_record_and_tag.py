@@ -53,15 +53,15 @@ def ended(house: House, task: str, told: Callable[[Task], None] = lambda _: None
 def test_a_verdict_is_told_before_the_tag_can_show_it(house: House, claimed: str) -> None:
     """Whoever waits for the tag looks into the daemon's log next; who holds the task keeps everybody from the tag."""
     path, told = f"{house.store.folder(claimed)}/{log.LOG}", list[object]()
-    ended(house, claimed, lambda state: told.append((state.status, house.tag(), lock.is_held(path))))
+    ended(house, claimed, lambda task: told.append((task.status, house.tag(), lock.is_held(path))))
     assert (told, house.tag()) == ([("failed", "#claimed-fix", True)], "#needs-fix")
 
 
 def test_a_person_who_puts_the_tag_back_withdraws_the_approval(house: House, approved: str) -> None:
     house.retag("#delegated-fix", "#needs-fix")
-    state = house.show(approved)
-    assert (state["status"], state["queued"]) == ("cancelled", False)
-    assert "withdrawn" in state["summary"]
+    task = house.show(approved)
+    assert (task.status, task.queued) == ("cancelled", False)
+    assert "withdrawn" in task.summary
     assert not run.start(house.work, approved)
     assert house.tag() == "#needs-fix"
 
@@ -86,10 +86,10 @@ def test_what_was_taken_away_before_it_ran_never_runs(house: House, approved: st
 def test_a_typed_claim_before_the_first_run_is_an_outside_claim(house: House, approved: str) -> None:
     house.retag("#delegated-fix", "#claimed-fix")
     assert not run.start(house.work, approved)
-    state = house.state(approved)
-    assert (state.status, state.queued, house.tag()) == (None, False, "#claimed-fix")
-    assert state.staged is not None
-    assert state.staged["how"] == "typed"
+    task = house.state(approved)
+    assert (task.status, task.queued, house.tag()) == (None, False, "#claimed-fix")
+    assert task.staged is not None
+    assert task.staged["how"] == "typed"
     assert "somebody outside" in house.waits()[f"{AT}#fix"]
 
 
@@ -99,17 +99,17 @@ def test_a_tag_that_allows_more_than_the_record_is_put_right(house: House) -> No
     task = house.prepared(stage="next")
     house.retag("#next-fix", "#delegated-fix")
     state = house.show(task)
-    assert (house.tag(), state["queued"], state["status"]) == ("#next-fix", False, None)
+    assert (house.tag(), state.queued, state.status) == ("#next-fix", False, None)
 
 
 def test_an_old_buffer_written_over_a_claim_is_put_right(house: House, claimed: str) -> None:
     """An editor that had the file open since before the approval."""
     house.write(AT, REQUEST.replace("zooms in", "zooms in or out"))
-    state = house.show(claimed)
+    task = house.show(claimed)
     assert house.tags() == [("#claimed-fix", claimed)]
     assert "zooms in or out" in house.read()
-    assert state["tag"] is not None
-    assert len(state["tag"]["repairs"]) == 1
+    assert task.tag is not None
+    assert len(task.tag.repairs) == 1
     assert house.starts(claimed) == 1
 
 
@@ -126,9 +126,9 @@ def test_after_five_repairs_in_an_hour_the_tag_is_left_and_a_person_told(house: 
         assert house.tag() == "#claimed-fix"
     house.retag("#claimed-fix", "#needs-fix")
     for _ in range(3):
-        state = house.show(claimed)
+        task = house.show(claimed)
     assert house.tag() == "#needs-fix"
-    assert ["again and again" in text for text in state["notices"]] == [True]
+    assert ["again and again" in text for text in task.notices] == [True]
     assert len(house.events(claimed, "tagged")) == 7
 
 
@@ -145,10 +145,10 @@ def test_a_moved_file_is_found_by_the_id(house: House, claimed: str) -> None:
     moved = "elsewhere/deep/RENAMED.md"
     shutil.move(house.path / AT, house.path / moved)
     house.retag("#claimed-fix", "#needs-fix", moved)
-    state = house.show(claimed)
+    task = house.show(claimed)
     assert house.tags(moved) == [("#claimed-fix", claimed)]
-    assert state["tag"] is not None
-    assert state["tag"]["path"] == moved
+    assert task.tag is not None
+    assert task.tag.path == moved
 
 
 def test_of_two_places_with_one_id_the_recorded_one_counts(house: House, claimed: str) -> None:
@@ -190,13 +190,13 @@ def test_an_ended_task_never_runs_again_because_of_its_tag(house: House, claimed
 def test_a_file_that_is_gone_leaves_the_record_as_it_is(house: House, claimed: str) -> None:
     (house.path / AT).unlink()
     ended(house, claimed)
-    state = house.state(claimed)
-    assert any("is gone from" in text for text in state.notices)
+    task = house.state(claimed)
+    assert any("is gone from" in text for text in task.notices)
     size = house.store.log_size(claimed)
     for _ in range(3):
         house.show(claimed)
     assert house.store.log_size(claimed) == size, "told once"
-    assert not sync.owes(state)
+    assert not sync.owes(task)
 
 
 def test_showing_what_is_right_already_writes_nothing(house: House, claimed: str) -> None:
@@ -216,7 +216,7 @@ def test_a_promoted_item_comes_back_from_an_older_branch(house: House) -> None:
     (house.path / INLINE).unlink()
     house.write("notes.md", NOTES)
     state = house.show(task)
-    assert state["status"] is None, "the run goes on"
+    assert state.status is None, "the run goes on"
     assert house.starts(task) == 1
     assert "is task" in house.waits()["notes.md:4#chores"]
     house.let_go()
@@ -260,13 +260,13 @@ def test_what_is_queued_again_goes_back_to_the_approved_stage_with_the_reason(ho
     house.agent_ended(claimed)
     run.settle(house.work, claimed)
     (ended_run,) = house.state(claimed).runs
-    with house.store.locked(claimed, BY) as task:
+    with house.store.locked(claimed, BY) as locked:
         judged = {"e": "judged", "run": ended_run.id, "status": "failed", "summary": "It was lost."}
-        task.append(judged, {"e": "requeued", "run": ended_run.id})
+        locked.append(judged, {"e": "requeued", "run": ended_run.id})
     for _ in range(2):
-        state = house.show(claimed)
+        task = house.show(claimed)
     assert house.tags() == [("#delegated-fix", claimed)]
-    assert (state["queued"], state["requeued"]) == (True, 1)
+    assert (task.queued, task.requeued) == (True, 1)
     recovery = house.read().partition("## Recovery\n")[2]
     assert f"**Prior Session**: {ended_run.id}" in recovery
     assert "**Action**: Put back to `#delegated-fix`" in recovery
@@ -352,9 +352,9 @@ def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) ->
 
 
 def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: str) -> None:
-    with house.store.locked(done, BY) as task:
-        task.append(*({"e": "notice", "text": f"{number} {'x' * 900}"} for number in range(80)))
-        task.append({"e": "tagged", "stage": "done", "path": "moved.md"})
+    with house.store.locked(done, BY) as locked:
+        locked.append(*({"e": "notice", "text": f"{number} {'x' * 900}"} for number in range(80)))
+        locked.append({"e": "tagged", "stage": "done", "path": "moved.md"})
     assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16
     past = item.Past(house.store)
     assert [past.names(path) for path in (AT, "moved.md", "other.md")] == [True, True, False]

@@ -140,8 +140,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def collect(place: Path, *events: dict[str, Any], **spec: Any) -> collecting.Returned:
-    state = model.fold("task", events)
-    return collecting.collect(state, str(place.parent.parent), str(place), spec)
+    task = model.fold("task", events)
+    return collecting.collect(task, str(place.parent.parent), str(place), spec)
 
 
 def codes(returned: collecting.Returned) -> set[str]:

@@ -131,7 +131,7 @@ class Scene:
         return [event for event in found if name in (None, event["e"])]
 
     def ids(self) -> list[str]:
-        return [state.id for state in self.store.states()]
+        return [task.id for task in self.store.states()]
 
     def place(self, task: str) -> Path:
         """The folder of the newest run, as soon as there is one."""

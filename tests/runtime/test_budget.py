@@ -231,15 +231,15 @@ def keeps_the_promise(scene: Scene, parent: str, cap: int) -> None:
             assert sum(held.values()) <= cap
         elif event["e"] == "settled":
             held[event["child"]] = event["tokens"]
-    state = scene.state(parent)
-    assert state.reserved == {}
+    task = scene.state(parent)
+    assert task.reserved == {}
     for child in children:
         taken = [event["e"] for event in scene.events(parent) if event.get("child") == child]
         began = bool(scene.state(child).runs)
         assert taken.count("settled") == int(began)
         assert taken[-1:] == (["settled"] if began else [])
         if began:
-            assert state.settled[child].tokens == budget.own(scene.state(child)).tokens
+            assert task.settled[child].tokens == budget.own(scene.state(child)).tokens
 
 
 @pytest.mark.parametrize("order", ["together", "in turn", "one after the other"])
@@ -276,8 +276,8 @@ def test_a_supervisor_that_dies_in_between(scene: Scene) -> None:
             scene.json("list")  # whoever looks starts another one
         until(lambda: is_acted_on(scene, parent, children), "whoever is over it stopped")
     scene.kill_supervisor()
-    with scene.store.locked(parent, {"kind": "overhand"}) as task:  # as if it had died before it settled this one
-        task.append({"e": "reserved", "child": children[0], **vars(budget.amount(1000))})
+    with scene.store.locked(parent, {"kind": "overhand"}) as locked:  # as if it had died before it settled this one
+        locked.append({"e": "reserved", "child": children[0], **vars(budget.amount(1000))})
     scene.shell("other", DONE)
     scene.delegate("something else", "--agent", "other")
     until(lambda: not scene.state(parent).reserved, "all holds settled")
@@ -361,9 +361,9 @@ def test_the_budget_of_a_day(scene: Scene) -> None:
     worker(scene, {"usd": 0.5})
     first = scene.delegate("first")
     go(scene, 1, 2)
-    state = scene.judged(first)
-    assert state.runs[0].cause == "budget"
-    assert "95 % of $1.00 a day" in state.limits
+    task = scene.judged(first)
+    assert task.runs[0].cause == "budget"
+    assert "95 % of $1.00 a day" in task.limits
     second = scene.delegate("second")
 
     def reason() -> Any:

@@ -95,9 +95,9 @@ def test_three_waiting_parents_do_not_block_each_other(scene: Scene) -> None:
     parents = [scene.delegate(f"above {n}") for n in range(3)]
     scene.json("wait", *parents)
     states = scene.store.states()
-    assert [state.status for state in states] == ["completed"] * 6
-    assert sorted(state.parent.task for state in states if state.parent) == sorted(parents)
-    children = {state.id for state in states if state.parent}
+    assert [task.status for task in states] == ["completed"] * 6
+    assert sorted(task.parent.task for task in states if task.parent) == sorted(parents)
+    children = {task.id for task in states if task.parent}
     now = most = 0
     for line in scene.trail():
         if line[2:] in children:

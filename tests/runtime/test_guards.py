@@ -54,10 +54,10 @@ def test_depth_three_is_the_last(scene: Scene, manner: str) -> None:
     assert (error["code"], error["path"]) == ("MAX_DEPTH_EXCEEDED", ["user", "one", "two", "three", "four"])
     assert "user → one → two → three → four" in error["message"]
     states = scene.store.states()
-    assert [(state.agent, state.depth) for state in states] == [("one", 1), ("two", 2), ("three", 3)]
-    assert [len(scene.events(state.id, "refused")) for state in states] == [0, 0, 1]
+    assert [(task.agent, task.depth) for task in states] == [("one", 1), ("two", 2), ("three", 3)]
+    assert [len(scene.events(task.id, "refused")) for task in states] == [0, 0, 1]
     assert len(scene.trail()) == 3
-    parents = [state.parent for state in states]
+    parents = [task.parent for task in states]
     assert [parent.task if parent else None for parent in parents] == [None, *(s.id for s in states[:2])]
 
 

@@ -65,7 +65,7 @@ def test_what_a_power_cut_took_is_put_back_once(project: Project) -> None:
     cut_power(project)
     store = Store(str(project.root))
     assert [path.read_bytes() for path in logs] == whole
-    assert {state.status for state in store.states()} == {"completed"}
+    assert {task.status for task in store.states()} == {"completed"}
     assert journal_of(project).read_bytes() == b""
     logs[0].write_bytes(b"")
     Store(str(project.root))

@@ -35,7 +35,7 @@ def test_a_part_may_do_no_more_than_the_whole(scene: Scene, parent: tuple[str, .
     scene.shell("part", RETURN)
     scene.shell("worker", f'$OVERHAND delegate "a part" --agent part {words} --wait >&2; {RETURN}')
     scene.judged(scene.delegate("the whole", *parent))
-    child = next(state for state in scene.store.states() if state.agent == "part")
+    child = next(task for task in scene.store.states() if task.agent == "part")
     assert child.level == level
 
 

@@ -62,9 +62,9 @@ def test_a_glance_never_says_anything_else_than_the_fold(events: list[dict[str, 
     raw = raw_log(events) + tail
     seen = glance(NAME, raw)
     if seen:
-        state = model.fold(NAME, log.parse(raw))
-        assert (AT_REST[seen[0]], int(seen[1:])) == (model.headline(state), state.handle)
-        assert is_at_rest(state)
+        task = model.fold(NAME, log.parse(raw))
+        assert (AT_REST[seen[0]], int(seen[1:])) == (model.headline(task), task.handle)
+        assert is_at_rest(task)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """Counts, what rests, and what does not."""
     overview = Overview(Store(str(root)))
     overview.look()
-    resting = {group: [state.id for state in overview.newest(group, 1000)] for group in AT_REST.values()}
+    resting = {group: [task.id for task in overview.newest(group, 1000)] for group in AT_REST.values()}
     return overview.counts(), resting, sorted(overview.states)
 
 
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
     states = Store(str(root)).states()
-    counts = {name: sum(model.headline(state) == name for state in states) for name in model.HEADLINES}
+    counts = {name: sum(model.headline(task) == name for task in states) for name in model.HEADLINES}
     resting = {
         group: [s.id for s in states if model.headline(s) == group and is_at_rest(s)] for group in AT_REST.values()
     }

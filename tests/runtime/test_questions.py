@@ -392,7 +392,7 @@ def test_a_question_of_a_run_that_was_ended_is_not_taken(scene: Scene) -> None:
     task = scene.delegate()
     scene.appears("up")
     with scene.store.locked(task, {"kind": "test"}) as locked:
-        run = locked.state.runs[0].id
+        run = locked.task.runs[0].id
         locked.append({"e": "run.ended", "run": run, "cause": "lost"})
         locked.append({"e": "judged", "run": run, "status": "failed"})
     (scene.path / "gate").write_text("go")

@@ -90,8 +90,8 @@ def test_a_task_that_met_its_limit_keeps_the_place_it_had_before_it_began() -> N
         {"e": "accepted", "limit": {"driver": "claude", "until": 1794830500.0}},
     ]
     stamped = [{**event, "t": f"2026-11-16T12:00:0{second}.000Z"} for second, event in enumerate(events)]
-    state = model.fold("claude-20261116-120000", stamped)
-    assert (state.queued, state.queued_at) == (True, "2026-11-16T12:00:01.000Z")
+    task = model.fold("claude-20261116-120000", stamped)
+    assert (task.queued, task.queued_at) == (True, "2026-11-16T12:00:01.000Z")
 
 
 def paused_for(seconds: float) -> str:
@@ -202,8 +202,8 @@ def test_somebody_who_cannot_take_over_is_told_beforehand(scene: Scene, bench: P
     assert f"on_limit names {other}: " in ran.err
     assert "claude will wait" in ran.err
     until(lambda: quota.pauses(scene.store), "the pause")
-    state = until(lambda: next((s for s in scene.store.states() if s.queued and s.runs), None), "it waits")
-    assert state.agent == "claude"
+    task = until(lambda: next((s for s in scene.store.states() if s.queued and s.runs), None), "it waits")
+    assert task.agent == "claude"
 
 
 @pytest.mark.parametrize("rule", ["switch", "switch:", "switch:No Name", "wait", 3])

@@ -102,9 +102,9 @@ def test_nobody_answers(overhand_project: ProjectDir, how: dict[str, str], whose
     )
     assert again.says() == ["completed", "exit", "Now blue."], "the answer that came meanwhile counts"
     again.end()
-    state = again.state()
-    assert [run.status for run in state.runs] == ["needs-input", "completed"]
-    assert len(state.questions) == 1
+    task = again.state()
+    assert [run.status for run in task.runs] == ["needs-input", "completed"]
+    assert len(task.questions) == 1
 
 
 def test_a_function_may_go_on_without_the_answer(project: Project) -> None:

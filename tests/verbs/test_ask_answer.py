@@ -37,7 +37,7 @@ def waits(project: ProjectDir, count: int) -> None:
     store = Store(str(project.path))
 
     def look() -> bool:
-        return sum(len(state.open_questions) for state in store.states()) == count
+        return sum(len(task.open_questions) for task in store.states()) == count
 
     until(look, f"{count} open questions")
 

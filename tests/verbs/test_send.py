@@ -202,10 +202,10 @@ def test_a_run_that_never_began_has_not_read_it() -> None:
         {"e": "message", "t": "t2", "text": "hello"},
         {"e": "run.created", "t": "t3", "run": "sess_1_aaaaaa", "messages": [1]},
     ]
-    state = model.fold("x", events)
-    assert (state.pending_messages, state.messages[0].run) == ([], "sess_1_aaaaaa")
-    model.apply(state, {"e": "run.ended", "t": "t4", "run": "sess_1_aaaaaa", "never_began": True})
-    assert [one.n for one in state.pending_messages] == [1]
+    task = model.fold("x", events)
+    assert (task.pending_messages, task.messages[0].run) == ([], "sess_1_aaaaaa")
+    model.apply(task, {"e": "run.ended", "t": "t4", "run": "sess_1_aaaaaa", "never_began": True})
+    assert [one.n for one in task.pending_messages] == [1]
 
 
 def test_what_is_stopped_keeps_it(overhand_project: ProjectDir, bench: Path) -> None:

@@ -88,10 +88,10 @@ def test_a_window_per_run_that_shows_its_log(desk: ProjectDir, env: dict[str, st
 @needs_tmux
 def test_many_at_once_make_one_session(desk: ProjectDir, env: dict[str, str]) -> None:
     desk.run("delegate", "Wait; for $me `now`", check=True)  # a window that ends would end the session
-    (state,) = Store(str(desk.path)).states()
+    (task,) = Store(str(desk.path)).states()
     with ThreadPoolExecutor(6) as pool:
-        made = list(pool.map(lambda _: watch_in_tmux(str(desk.path), state, env), range(6)))
-    assert set(made) == {f"dispatch:{name_of(state)}"}
+        made = list(pool.map(lambda _: watch_in_tmux(str(desk.path), task, env), range(6)))
+    assert set(made) == {f"dispatch:{name_of(task)}"}
 
 
 @needs_tmux
@@ -100,14 +100,14 @@ def test_a_session_that_ends_before_it_has_the_window_is_made_again(
 ) -> None:
     """Its last window is closed by whatever ended in it, at any moment."""
     desk.run("delegate", "Wait for me", check=True)
-    (state,) = Store(str(desk.path)).states()
-    watch_in_tmux(str(desk.path), state, env)
+    (task,) = Store(str(desk.path)).states()
+    watch_in_tmux(str(desk.path), task, env)
     between = tmp_path / "tmux"
     tmux, ended = shutil.which("tmux"), tmp_path / "ended"
     ending = f'[ "$1" != new-window ] || [ -e {ended} ] || {{ : >{ended}; {tmux} kill-session -t =dispatch; }}'
     between.write_text(f'#!/bin/sh\n{ending}\nexec {tmux} "$@"\n')
     between.chmod(0o755)
-    made = watch_in_tmux(str(desk.path), state, {**env, "PATH": f"{tmp_path}:{env['PATH']}"})
+    made = watch_in_tmux(str(desk.path), task, {**env, "PATH": f"{tmp_path}:{env['PATH']}"})
     assert ended.exists()
     assert [f"dispatch:{pane.split()[0]}" for pane in panes(env)] == [made]
 
@@ -162,9 +162,9 @@ def test_without_tmux_it_says_what_to_do(desk: ProjectDir, tmp_path: Path) -> No
     desk.run("delegate", "Wait", "--no-start", check=True)
     ran = desk.run("log", "1", "--window", env={"PATH": str(tmp_path)})
     assert (ran.code, "overhand log -f" in ran.err) == (5, True)
-    (state,) = Store(str(desk.path)).states()
+    (task,) = Store(str(desk.path)).states()
     with pytest.raises(ToolMissing):
-        watch_in_tmux(str(desk.path), state, {**os.environ, "PATH": str(tmp_path)})
+        watch_in_tmux(str(desk.path), task, {**os.environ, "PATH": str(tmp_path)})
     a_broken_tmux(tmp_path)
     with pytest.raises(OverhandError, match="no terminal"):
-        watch_in_tmux(str(desk.path), state, {**os.environ, "PATH": str(tmp_path)})
+        watch_in_tmux(str(desk.path), task, {**os.environ, "PATH": str(tmp_path)})

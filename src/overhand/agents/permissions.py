@@ -259,20 +259,20 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
         return found
     from overhand.questions import record
 
-    state = store.state(task_id)
-    if known := remembered(state, run_id, asked):
+    task = store.state(task_id)
+    if known := remembered(task, run_id, asked):
         return known
     by: Event = {"kind": "run", "run": run_id, "via": via}
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
-    text, anew = wording(asked, policy), is_used_up(state, asked)
+    text, anew = wording(asked, policy), is_used_up(task, asked)
     question = record.ask(store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew)
     return question if question.is_open else verdict(question.answer)
 
 
-def remembered(state: Task, run_id: str, asked: Request) -> str:
+def remembered(task: Task, run_id: str, asked: Request) -> str:
     """What an earlier answer says about this: an «always» of any run, or this run's own rejection of the same."""
     opening = _opening(asked)
-    for question in state.questions:
+    for question in task.questions:
         if question.via != "permission" or question.is_open:
             continue
         answer, same = question.answer or "", question.text.startswith(opening)
@@ -285,13 +285,13 @@ def remembered(state: Task, run_id: str, asked: Request) -> str:
     return ""
 
 
-def is_used_up(state: Task, asked: Request) -> bool:
+def is_used_up(task: Task, asked: Request) -> bool:
     """Whether «once» was said while the run that asked was there to act on it: the next run must ask for itself."""
 
     opening = _opening(asked)
-    for question in reversed(state.questions):
+    for question in reversed(task.questions):
         if question.via == "permission" and question.answered and question.text.startswith(opening):
-            run = state.run(question.run)
+            run = task.run(question.run)
             lived = run is None or run.ended is None or question.answered <= run.ended
             return lived and (question.answer or "") == ONCE
     return False

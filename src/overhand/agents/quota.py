@@ -163,24 +163,24 @@ def say(driver: str, found: Pause) -> str:
 # tasks
 
 
-def driver_of(root: str, state: Task, config: Config) -> str:
+def driver_of(root: str, task: Task, config: Config) -> str:
     """The program that a task's next run needs."""
-    last = state.last_run
-    if last is not None and last.agent == state.agent:
+    last = task.last_run
+    if last is not None and last.agent == task.agent:
         return last.driver
     try:
-        return files.find(root, state.agent, config).driver
+        return files.find(root, task.agent, config).driver
     except OverhandError:
         return ""  # what is wrong with it is told when it starts
 
 
-def met(store: Store, state: Task, ended: Run, heard: Heard) -> Event:
+def met(store: Store, task: Task, ended: Run, heard: Heard) -> Event:
     """A run met the limit: its program is paused; the event says so and queues the task again.
 
     Its times count from the run's end, so that a second look after a crash finds the same.
     """
     now = machine.epoch(ended.ended)
-    before = sum(run.status == LIMIT for run in state.runs)
+    before = sum(run.status == LIMIT for run in task.runs)
     until = heard.retry_at or when(heard.why, now) or now + min(_MOST, _FIRST * 2**before)
     found = pause(store, ended.driver, until, heard.why)
     return {
@@ -215,11 +215,11 @@ def _able(root: str, name: str, config: Config) -> Agent:
     return found
 
 
-def stand_in(store: Store, state: Task, config: Config) -> str | None:
+def stand_in(store: Store, task: Task, config: Config) -> str | None:
     """Who takes over while the task's own agent is paused; nobody, unless `on_limit` names somebody who is free."""
     try:
-        other = _other(files.find(store.root, state.agent, config), config)
-        if not other or other == state.agent:
+        other = _other(files.find(store.root, task.agent, config), config)
+        if not other or other == task.agent:
             return None
         return None if pause_of(store, _able(store.root, other, config).driver) else other
     except OverhandError:
@@ -228,8 +228,8 @@ def stand_in(store: Store, state: Task, config: Config) -> str | None:
 
 def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
     """A queued task whose agent is paused goes to another one."""
-    with work.store.locked(task_id, work.by) as task:
-        state = task.state
-        if state.queued and state.agent == agent and not state.stop:
-            limit = {"driver": driver_of(work.store.root, state, work.config), "to": other}
-            task.append({"e": "accepted", "agent": other, LIMIT: limit, "resume": state.resume})
+    with work.store.locked(task_id, work.by) as locked:
+        task = locked.task
+        if task.queued and task.agent == agent and not task.stop:
+            limit = {"driver": driver_of(work.store.root, task, work.config), "to": other}
+            locked.append({"e": "accepted", "agent": other, LIMIT: limit, "resume": task.resume})

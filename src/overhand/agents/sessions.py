@@ -76,9 +76,9 @@ def _end_of(path: str) -> bytes:
     return raw.partition(b"\n")[2] if start else raw
 
 
-def native(store: Store, state: Task, run: Run) -> str:
+def native(store: Store, task: Task, run: Run) -> str:
     """The session a run had: what its stream says, else what we told it."""
-    place = store.run_folder(state.id, run.id)
+    place = store.run_folder(task.id, run.id)
     said = heard(place, run.driver)
     if said is None:
         return ""
@@ -94,14 +94,14 @@ def _spec(place: str) -> dict[str, Any]:
     return found
 
 
-def to_go_on_with(store: Store, state: Task, agent: Agent) -> str:
+def to_go_on_with(store: Store, task: Task, agent: Agent) -> str:
     """The session of the newest run by the same kind of agent, else the one that the task was begun with."""
     if not agent.real:
         return ""
-    for run in reversed(state.runs[:-1]):
+    for run in reversed(task.runs[:-1]):
         if run.driver != agent.driver:
             return ""
-        if found := native(store, state, run):
+        if found := native(store, task, run):
             return found
-    driver, _, adopted = str(state.settings.get("session", "")).partition(":")
+    driver, _, adopted = str(task.settings.get("session", "")).partition(":")
     return adopted if driver == agent.driver else ""

@@ -79,9 +79,9 @@ class Batch:
         made = self._drafts(wanted)
         self._fresh = []
         states = make(self.session, [one.draft for one in made], self.work.by, start=False, pieces=self._fresh)
-        for state, one in zip(states, made, strict=True):
-            self.accepted[state.id] = state, one.draft[1], one.handoff
-        return [(state, one.request) for state, one in zip(states, made, strict=True)]
+        for task, one in zip(states, made, strict=True):
+            self.accepted[task.id] = task, one.draft[1], one.handoff
+        return [(task, one.request) for task, one in zip(states, made, strict=True)]
 
     def keep(self) -> None:
         """Bring what was accepted to the disk: before that no function is called."""
@@ -130,13 +130,13 @@ class Batch:
             note_refusal(self.session, self.who, request, error)
             raise
 
-    def take(self, state: Task, resume: Event | None = None) -> None:
+    def take(self, task: Task, resume: Event | None = None) -> None:
         """A task that was prepared earlier, or one that goes on from an earlier run."""
         self._kept.set()
         if resume is not None:
-            state = state.but(resume=resume)
-            handover.write_previous(self.work.store, state)
-        self.accepted[state.id] = state, *prepare.read_handoff(self.work.store, state.id)
+            task = task.but(resume=resume)
+            handover.write_previous(self.work.store, task)
+        self.accepted[task.id] = task, *prepare.read_handoff(self.work.store, task.id)
 
     def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
         """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
@@ -224,39 +224,39 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
 def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
-    state, text, handoff = batch.accepted.pop(task_id)
-    size = state.size
-    prepare.take_baseline(work.store, state, handoff)
-    if state.checks and not state.runs:
+    task, text, handoff = batch.accepted.pop(task_id)
+    size = task.size
+    prepare.take_baseline(work.store, task, handoff)
+    if task.checks and not task.runs:
         batch.require_kept()
-        prepare.run_checks(work, state, f"{work.store.folder(task_id)}/checks/before")
+        prepare.run_checks(work, task, f"{work.store.folder(task_id)}/checks/before")
     try:
-        allowance = spending.reserve(work, state)
+        allowance = spending.reserve(work, task)
     except BudgetExceeded as error:
         run.reject(work, task_id, error)
         return None
     tree = worktree.snapshot(work.store.root) if batch.in_repository else None
     prepared = prepare.Prepared(function.agent, handoff, text, tree, allowance)
     accepted: Event = {"e": "accepted"}
-    if state.resume is not None:
-        accepted.update(agent=function.agent.name, resume=state.resume)
-        accepted |= {"cause": state.resume["cause"]} if "cause" in state.resume else {}
-    with pool.desk, work.store.locked(task_id, work.by, known=None if state.resume else state) as task:
-        if not _may_begin(task.state, state):
+    if task.resume is not None:
+        accepted.update(agent=function.agent.name, resume=task.resume)
+        accepted |= {"cause": task.resume["cause"]} if "cause" in task.resume else {}
+    with pool.desk, work.store.locked(task_id, work.by, known=None if task.resume else task) as locked:
+        if not _may_begin(locked.task, task):
             return None
-        if task.state.runs:
-            prepare.archive(task, task.state.runs)
+        if locked.task.runs:
+            prepare.archive(locked, locked.task.runs)
         run_id = new_run_id()
         place = work.store.run_folder(task_id, run_id)
-        job, spec = prepare.lay_out(work, task, run_id, prepared)
+        job, spec = prepare.lay_out(work, locked, run_id, prepared)
         life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
-        made = {**run.created(run_id, function.agent.name, "function", state.timeout), "attached": True}
-        task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
-        quick = not state.checks and prepared.tree is None and not handoff.plan
+        made = {**run.created(run_id, function.agent.name, "function", task.timeout), "attached": True}
+        locked.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
-        logged = task_id, max(size, 0), task.wrote if task.state is state else None  # else others wrote to it too
-        return Begun(task_id, run_id, place, life, task.state, job.prompt, spec, handoff, logged, quick)
+        logged = task_id, max(size, 0), locked.wrote if locked.task is task else None  # else others wrote to it too
+        return Begun(task_id, run_id, place, life, locked.task, job.prompt, spec, handoff, logged, quick)
 
 
 def _may_begin(now: Task, known: Task) -> bool:
@@ -321,11 +321,11 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
         raw, cause, quick = encode(failure(error)), "error", False
     if record.has_unread(work.store, begun.state):
         files.take(work.store, work.store.state(begun.task_id), work.by, last=True)
-    with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as task:
-        logged = begun.logged[2] if task.state is begun.state else None  # else others wrote to it too
-        current = task.state.run(begun.run_id)
+    with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as locked:
+        logged = begun.logged[2] if locked.task is begun.state else None  # else others wrote to it too
+        current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
-            _refuse(task, begun, encode(value) if value is not None and plain else raw)
+            _refuse(locked, begun, encode(value) if value is not None and plain else raw)
             quick = False  # whoever ended it may still be judging, and a result is waited for
         else:
             if raw is not None:
@@ -333,14 +333,14 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
             code = {"exit": 0, "error": 1}.get(cause)
             ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
             if quick:
-                _judge_at_once(batch, begun, task, current, ended, value)
+                _judge_at_once(batch, begun, locked, current, ended, value)
             else:
-                task.append(ended)
+                locked.append(ended)
     if quick:
         spending.settle(work, begun.state)
     else:
         finish.finish(work, begun.task_id, patient=True)
-    text = logged + task.wrote if quick and logged is not None else None
+    text = logged + locked.wrote if quick and logged is not None else None
     batch.judged((begun.task_id, begun.logged[1], text))
 
 
@@ -349,22 +349,22 @@ def _is_plain(value: Mapping[str, Any]) -> bool:
     return value.keys() <= {"status", "summary"} and all(isinstance(one, str) for one in value.values())
 
 
-def _refuse(task: Locked, begun: Begun, raw: bytes | None) -> None:
+def _refuse(locked: Locked, begun: Begun, raw: bytes | None) -> None:
     """The run was ended meanwhile: its return is kept and refused."""
     if raw is not None:
         write_file(f"{begun.place}/late-result.json", raw)
     kept = "late-result.json" if raw else None
-    task.append({"e": "late", "run": begun.run_id, "kept": kept, "code": "STALE_RUN"})
+    locked.append({"e": "late", "run": begun.run_id, "kept": kept, "code": "STALE_RUN"})
 
 
-def _judge_at_once(batch: Batch, begun: Begun, task: Locked, current: Run, ended: Event, given: object) -> None:
+def _judge_at_once(batch: Batch, begun: Begun, locked: Locked, current: Run, ended: Event, given: object) -> None:
     """The same evidence and the same verdict, and both events in one write."""
     if (usage := spending.final(begun.place, current)) is not None:
-        task.append(spending.event(begun.run_id, usage))
+        locked.append(spending.event(begun.run_id, usage))
     over = current.replace(state="ended", cause=ended["cause"], exit=ended["exit"])
-    case = finish.gather(batch.work, task.state, over, begun.place, begun.spec, begun.handoff, given)
-    if task.state.stop:
+    case = finish.gather(batch.work, locked.task, over, begun.place, begun.spec, begun.handoff, given)
+    if locked.task.stop:
         case = case.cancelled()
     result, judged = paperwork.put_documents(case, judge(case.found))
-    task.append(ended, judged, sync=batch.work.sync_results)
-    batch.results[begun.task_id] = task.state, judged["result"], result
+    locked.append(ended, judged, sync=batch.work.sync_results)
+    batch.results[begun.task_id] = locked.task, judged["result"], result

@@ -62,20 +62,20 @@ class Performance:
     def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> Task:
         """Make the plan's task and its run, and carry it from now on."""
         options = {**given, "no_start": True}  # nobody else is to begin it
-        state = starting.make(self.batch.work, self.batch.who, plan, source, options, self.find)
-        self.go_on(state)
-        return state
+        task = starting.make(self.batch.work, self.batch.who, plan, source, options, self.find)
+        self.go_on(task)
+        return task
 
-    def go_on(self, state: Task) -> None:
+    def go_on(self, task: Task) -> None:
         """A run of a plan that nobody carries."""
-        task_id, work = state.id, self.batch.work
+        task_id, work = task.id, self.batch.work
         lock = Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
-            with self.store.locked(task_id, work.by) as task:
-                if task.state.current_run is None and not task.state.queued:
-                    last = task.state.runs[-1].id if task.state.runs else None
+            with self.store.locked(task_id, work.by) as locked:
+                if locked.task.current_run is None and not locked.task.queued:
+                    last = locked.task.runs[-1].id if locked.task.runs else None
                     how = {"resume": {"run": last, "why": "run again"}} if last else {}
-                    task.append({"e": "accepted", **how}, sync=True)
+                    locked.append({"e": "accepted", **how}, sync=True)
             run_id = starting.begin(work, task_id) or self._begun(task_id)
             self.carried = executor.open_plan(
                 work, task_id, run_id, start=self.start, find=self.find, call=self.call, cap=0, lock=lock
@@ -87,10 +87,10 @@ class Performance:
 
     def _begun(self, task_id: str) -> str:
         """A supervisor was called meanwhile and began it: it is carried by whoever holds its lock, which is us."""
-        state = self.store.state(task_id)
-        current = state.current_run
+        task = self.store.state(task_id)
+        current = task.current_run
         if current is None:
-            raise Refused(f"Plan {task_id} cannot begin: {state.summary}")
+            raise Refused(f"Plan {task_id} cannot begin: {task.summary}")
         return current.id
 
     # nodes
@@ -103,7 +103,7 @@ class Performance:
         fresh = [c for c in ours if c.node not in carried.tasks]
         again = [c for c in ours if c.node in carried.tasks]
         made, refused = starting.new(carried, fresh, start=False)
-        self.batch.take_new([(state, self.drafted[c.node]) for c, state in made])
+        self.batch.take_new([(task, self.drafted[c.node]) for c, task in made])
         self.drafted.clear()
         for command in again:
             self._take_again(carried, command)
@@ -122,13 +122,13 @@ class Performance:
         return command.facts.get("agent") or self.carried.plan.nodes[command.node].agent
 
     def _take_again(self, carried: Carrying, command: Command) -> None:
-        state = self.store.state(carried.tasks[command.node])
+        task = self.store.state(carried.tasks[command.node])
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan", "cause": command.id}
         if command.facts.get("why"):
             how["problem"] = str(command.facts["why"])[:1000]
-        if state.runs:
-            how["run"] = state.runs[-1].id
-        self.batch.take(state, how)
+        if task.runs:
+            how["run"] = task.runs[-1].id
+        self.batch.take(task, how)
 
     def _perform(self, task_id: str, agent: str, future: Future[None]) -> None:
         """One function, and what its end means to the plan."""
@@ -173,17 +173,17 @@ class Performance:
     def _see_to(self, tasks: list[str]) -> None:
         """Tasks that are not ours: handed over, looked at, forgotten once they have ended."""
         for task_id in tasks:
-            state = self.store.state(task_id)
-            current = state.current_run
-            if current is not None and current.attached and state.stop:
+            task = self.store.state(task_id)
+            current = task.current_run
+            if current is not None and current.attached and task.stop:
                 run.stop(self.batch.work, task_id, "cancelled", 0.0)
-                state = finish.finish(self.batch.work, task_id)
+                task = finish.finish(self.batch.work, task_id)
             elif current is None or not current.attached:
-                state = refresh(self.batch.session, state)
-            self.carried.look(state)
-            if situation(state) == "ended":
+                task = refresh(self.batch.session, task)
+            self.carried.look(task)
+            if situation(task) == "ended":
                 self.outside.pop(task_id, None)
-            elif state.queued:
+            elif task.queued:
                 client.hand_over(self.store, [task_id])
 
 

@@ -107,8 +107,8 @@ class Task:
 
     def show(self) -> Result:
         """The task as it is now."""
-        state = refresh(self.project.session, self.project.session.store.state(self.id))
-        return _result(look.describe(self.project.session, state, "show"))
+        task = refresh(self.project.session, self.project.session.store.state(self.id))
+        return _result(look.describe(self.project.session, task, "show"))
 
     def wait(self, timeout: float | None = None) -> Result:
         """The judged result; raises TimedOut."""
@@ -204,8 +204,8 @@ class Project:
             batch.keep()
         others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
         started = {
-            state.id: function
-            for (state, request), (_, function) in zip(accepted, ours, strict=True)
+            task.id: function
+            for (task, request), (_, function) in zip(accepted, ours, strict=True)
             if not request.no_start
         }
         running = self._submit(batch, started)
@@ -300,12 +300,12 @@ class Project:
 
     def run(self, handle: str | int, *, agent: str | None = None) -> Task:
         """Start a prepared task, or an ended one once more."""
-        state = self._state(handle)
-        function = self._functions.get(agent or state.agent)
+        task = self._state(handle)
+        function = self._functions.get(agent or task.agent)
         if function is not None:
-            control.may_run(self.session, state)
-            went_on = {"run": state.runs[-1].id, "why": "run again"} if state.runs else None
-            return self._run_function(state, function, went_on)
+            control.may_run(self.session, task)
+            went_on = {"run": task.runs[-1].id, "why": "run again"} if task.runs else None
+            return self._run_function(task, function, went_on)
         answer = control.run_again(self.session, id=str(handle), agent=agent)
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
 
@@ -338,12 +338,12 @@ class Project:
         task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
         return refresh(self.session, self.session.store.state(task_id))
 
-    def _run_function(self, state: RecordedTask, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
-        trust.require_seal(state)
+    def _run_function(self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
+        trust.require_seal(task)
         batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=False)
-        batch.take(state, went_on)
-        running = self._submit(batch, {state.id: function})
-        return Task(self, state.id, state.handle, running[state.id])
+        batch.take(task, went_on)
+        running = self._submit(batch, {task.id: function})
+        return Task(self, task.id, task.handle, running[task.id])
 
     def answer(self, task: Task | str | int, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does

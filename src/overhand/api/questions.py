@@ -75,11 +75,11 @@ class Attention:
         told = False
         with wait.bell(store, [self.task_id]) as bell:
             while True:
-                state, _ = files.take(store, store.state(self.task_id), self.work.by)
-                question = state.question(asked.seq)
+                task, _ = files.take(store, store.state(self.task_id), self.work.by)
+                question = task.question(asked.seq)
                 if question is not None and not question.is_open:
                     return record.whole_answer(store, self.task_id, question)
-                run = state.run(self.run_id)
+                run = task.run(self.run_id)
                 if run is None or run.has_ended:
                     raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
                 left = until - time.monotonic()
@@ -121,9 +121,9 @@ class Attention:
     def _record(self, event: str) -> None:
         """What everybody else may know: it is blocked, or no longer."""
         try:
-            with self.work.store.locked(self.task_id, self.work.by) as task:
-                run = task.state.run(self.run_id)
+            with self.work.store.locked(self.task_id, self.work.by) as locked:
+                run = locked.task.run(self.run_id)
                 if run is not None and not run.has_ended:
-                    task.append({"e": event, "run": self.run_id})
+                    locked.append({"e": event, "run": self.run_id})
         except OverhandError:
             return  # the deadline stands still all the same

@@ -56,100 +56,100 @@ def note_refusal(store: Store, who: Caller, what: str, error: OverhandError) -> 
     if who.task is None:
         return
     event: Event = {"e": "refused", "code": error.code, "title": what[:200], "why": error.message[:500]}
-    with store.locked(who.task, who.by("item")) as task:
-        task.append(event, {"e": "notice", "text": f"{what} was tried from inside the run, and refused."})
+    with store.locked(who.task, who.by("item")) as locked:
+        locked.append(event, {"e": "notice", "text": f"{what} was tried from inside the run, and refused."})
 
 
 def may_move(store: Store, place: Place, to: str) -> Task | None:
     """The record of the item, if a person may make this step; else a refusal that says what to type instead."""
-    state = places.record(store, place)
-    if state is not None and (at := places.original(store, state, place)) is not None:
+    task = places.record(store, place)
+    if task is not None and (at := places.original(store, task, place)) is not None:
         hint = "To make it an item of its own, take the comment with the id away."
         raise Refused(f"{place.name} is a copy of {at}: it carries the id of the same task.", hint)
-    live = state is not None and state.current_run is not None
+    live = task is not None and task.current_run is not None
     if not stages.allows("person", place.stage, to, live=live):
-        raise Refused(*stages.refusal("person", place.stage, to, place.name, holder(state)))
-    return state
+        raise Refused(*stages.refusal("person", place.stage, to, place.name, holder(task)))
+    return task
 
 
 def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | None = None) -> Task | None:
     """The same for an approval; what has run before is approved again only by saying so."""
-    state = places.record(store, place)
+    task = places.record(store, place)
     if place.stage == "needs" and (was := (past or places.Past(store)).task_of(place)) is not None:
         if was.status is None:
             raise Refused(f"{place.name} is task {was.handle} already.", f"Look at it: overhand show {was.handle}")
         if not again:
             raise _tried(place, was)
-    if state is None and place.stage in ("delegated", "next"):
+    if task is None and place.stage in ("delegated", "next"):
         return None  # somebody typed it: the record is made now
-    if state is not None and state.status is not None and place.stage in ("needs", "done"):
-        if state.runs and not again:
-            raise _tried(place, state)
+    if task is not None and task.status is not None and place.stage in ("needs", "done"):
+        if task.runs and not again:
+            raise _tried(place, task)
         may_move(store, place, "needs" if place.stage == "done" else "delegated")
-        return state
+        return task
     return may_move(store, place, "delegated")
 
 
-def _tried(place: Place, state: Task) -> Refused:
+def _tried(place: Place, task: Task) -> Refused:
     return Refused(
-        f"{place.name} was task {state.handle}, judged {state.status}.",
+        f"{place.name} was task {task.handle}, judged {task.status}.",
         f"To have it done as a new task: overhand item approve --again {place.name}",
     )
 
 
-def holder(state: Task | None) -> str:
+def holder(task: Task | None) -> str:
     """Who works on the item of this task."""
-    if state is None:
+    if task is None:
         return ""
-    if state.current_run is not None:
-        return f"task {state.handle}"
-    if sync.wanted(state) == "claimed":
-        by = (state.staged or {}).get("by", {})
-        since = (state.staged or {}).get("t") or state.created
+    if task.current_run is not None:
+        return f"task {task.handle}"
+    if sync.wanted(task) == "claimed":
+        by = (task.staged or {}).get("by", {})
+        since = (task.staged or {}).get("t") or task.created
         return f"{by.get('user') or 'somebody outside'} since {since}"
     return ""
 
 
-def restage(store: Store, state: Task, by: Event, events: list[Event]) -> Task:
+def restage(store: Store, task: Task, by: Event, events: list[Event]) -> Task:
     """A person's step by a verb: the record first, then the tag."""
-    with store.locked(state.id, by) as task:
-        if task.state.current_run is not None:
-            raise Refused(f"Task {state.handle} works on it.", f"Stop it first: overhand stop {state.handle}")
-        task.append(*events, sync=True)
-        sync.bring(task)
-        return task.state
+    with store.locked(task.id, by) as locked:
+        if locked.task.current_run is not None:
+            raise Refused(f"Task {task.handle} works on it.", f"Stop it first: overhand stop {task.handle}")
+        locked.append(*events, sync=True)
+        sync.bring(locked)
+        return locked.task
 
 
-def hand_back(store: Store, state: Task, by: Event) -> Task:
+def hand_back(store: Store, task: Task, by: Event) -> Task:
     """What somebody outside had claimed is for an agent again."""
-    return restage(store, state, by, [{"e": "accepted"}])
+    return restage(store, task, by, [{"e": "accepted"}])
 
 
 def claim_outside(store: Store, place: Place, by: Event) -> Task:
     """Take an approved item for somebody outside; the lock of its task decides who gets it."""
-    state = places.record(store, place)
-    if state is None:
+    task = places.record(store, place)
+    if task is None:
         raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
-    with store.locked(state.id, by) as task:
-        sync.bring(task)
-        now = sync.wanted(task.state)
-        if not stages.allows("run", now, "claimed") or task.state.runs:
-            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(task.state)))
-        task.append({"e": "staged", "stage": "claimed", "how": "outside"}, sync=True)
-        sync.bring(task)
-        return task.state
+    with store.locked(task.id, by) as locked:
+        sync.bring(locked)
+        now = sync.wanted(locked.task)
+        if not stages.allows("run", now, "claimed") or locked.task.runs:
+            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(locked.task)))
+        locked.append({"e": "staged", "stage": "claimed", "how": "outside"}, sync=True)
+        sync.bring(locked)
+        return locked.task
 
 
 def queue(store: Store, task_id: str, place: Place, by: Event) -> None:
     """Have the item that was approved as next run now."""
-    with store.locked(task_id, by) as task:
-        sync.bring(task)
-        state = task.state
-        now = sync.wanted(state)
-        if now not in ("next", "delegated") or state.queued:
-            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(state)))
-        before = {"resume": {"run": state.runs[-1].id}} if state.runs else {}
-        task.append({"e": "accepted", **before}, sync=True)
+    with store.locked(task_id, by) as locked:
+        sync.bring(locked)
+        task = locked.task
+        now = sync.wanted(task)
+        if now not in ("next", "delegated") or task.queued:
+            raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(task)))
+        before = {"resume": {"run": task.runs[-1].id}} if task.runs else {}
+        locked.append({"e": "accepted", **before}, sync=True)
 
 
 # approving
@@ -176,12 +176,12 @@ def approve(
         same = places.patiently(f"{store.root}/{place.path}", lambda: _same(store, place))
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise changed(store, place, same)
-        (state,) = store.new_tasks([drafted], by, start=False)
-        state = sync.show(store, by, state.id)
+        (task,) = store.new_tasks([drafted], by, start=False)
+        task = sync.show(store, by, task.id)
     unrecorded.forget(store, place.key)
-    if state.status == "rejected":
-        raise Refused(state.summary, "Look again: overhand item list")
-    return state
+    if task.status == "rejected":
+        raise Refused(task.summary, "Look again: overhand item list")
+    return task
 
 
 def _same(store: Store, place: Place) -> list[Place]:
@@ -191,10 +191,10 @@ def _same(store: Store, place: Place) -> list[Place]:
 def changed(store: Store, place: Place, same: list[Place]) -> Refused:
     """Somebody was quicker, or the line says something else now."""
     now = [one for one in places.look(store.root, place.path) if one.key == place.key and one.task != place.task]
-    if now and (state := places.record(store, now[0])) is not None:
+    if now and (task := places.record(store, now[0])) is not None:
         return Refused(
-            f"{place.name} is approved already, as task {state.handle}.",
-            f"Look at it: overhand show {state.handle}",
+            f"{place.name} is approved already, as task {task.handle}.",
+            f"Look at it: overhand show {task.handle}",
         )
     if len(same) > 1:
         return Refused(
@@ -285,11 +285,11 @@ def read(root: str, place: Place) -> Handoff:
 def reconcile(store: Store, by: Event, states: Iterable[Task] | None = None) -> list[Task]:
     """Finish what somebody began and was killed in; the tasks (all, by default) that have an item."""
     found = store.states() if states is None else states
-    return [_finished(store, by, state) for state in found if state.item is not None]
+    return [_finished(store, by, task) for task in found if task.item is not None]
 
 
-def _finished(store: Store, by: Event, state: Task) -> Task:
+def _finished(store: Store, by: Event, task: Task) -> Task:
     try:
-        return sync.show(store, by, state.id) if sync.owes(state) else state
+        return sync.show(store, by, task.id) if sync.owes(task) else task
     except Busy:
-        return state  # its file is written all the time, or somebody else is at it
+        return task  # its file is written all the time, or somebody else is at it

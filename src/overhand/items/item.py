@@ -192,15 +192,15 @@ def record(store: Store, place: Place) -> Task | None:
     if not place.task or not model.is_task_id(place.task):
         return None
     try:
-        state = store.state(place.task)
+        task = store.state(place.task)
     except OverhandError:
         return None
-    return state if state.item is not None else None
+    return task if task.item is not None else None
 
 
-def original(store: Store, state: Task, place: Place) -> str | None:
+def original(store: Store, task: Task, place: Place) -> str | None:
     """Where the item of this id really is, if not here."""
-    shown = state.tag
+    shown = task.tag
     if shown is None or shown.path == place.path:
         return None
     there = any(one.task == place.task for one in look(store.root, shown.path))
@@ -224,7 +224,7 @@ class Past:
             return None
         there = {one.task for one in look(self.store.root, place.path)}
         states = self.store.states(one for one in self._named()[place.path] if one not in there)
-        return next((state for state in reversed(states) if _was(state, place)), None)
+        return next((task for task in reversed(states) if _was(task, place)), None)
 
     def names(self, path: str) -> bool:
         """Whether the log of some task names this file as the place of its item."""
@@ -270,13 +270,13 @@ def _paths(raw: bytes) -> set[str]:
     return {loads(path.decode("utf-8", "surrogateescape")) for path in found}
 
 
-def _was(state: Task, place: Place) -> bool:
+def _was(task: Task, place: Place) -> bool:
     """Whether this task was made of the item; what was withdrawn before it ran, or dismissed, may be noted anew."""
-    item, shown = state.item, state.tag
-    if item is None or item.kind != place.kind or sync.wanted(state) == sync.GONE:
+    item, shown = task.item, task.tag
+    if item is None or item.kind != place.kind or sync.wanted(task) == sync.GONE:
         return False
     is_plain = place.stage == "needs" and place.on_tags_line  # before the first run that withdraws the approval
-    if not state.runs and (state.status is not None or is_plain):
+    if not task.runs and (task.status is not None or is_plain):
         return False
     if place.on_tags_line:
         return (shown.path if shown else item.path) == place.path
@@ -287,9 +287,9 @@ def in_order(found: Iterable[Place], states: dict[str, Task], config: Config) ->
     """As they would be started: weight, the route's priority, when they were approved, path."""
 
     def rank(one: Place) -> tuple[object, ...]:
-        state = states.get(one.task)
+        task = states.get(one.task)
         route = config.route(one.kind)
-        approved = (state.queued_at or state.created or "") if state else "~"
+        approved = (task.queued_at or task.created or "") if task else "~"
         return one.priority, route.priority if route else 99.0, approved, one.path, one.line
 
     return sorted(found, key=rank)

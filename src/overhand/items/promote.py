@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _MOST = 1000  # files of one name
 
 
-def item_of(state: Task) -> Item:
+def item_of(task: Task) -> Item:
     """The item of a task that has one."""
-    if state.item is None:
-        raise LookupError(f"task {state.id} has no item")
-    return state.item
+    if task.item is None:
+        raise LookupError(f"task {task.id} has no item")
+    return task.item
 
 
 def names(path: str) -> Iterator[str]:
@@ -35,18 +35,18 @@ def names(path: str) -> Iterator[str]:
     yield from (f"{base}_{number}.md" for number in range(2, _MOST))
 
 
-def put(task: Locked) -> str:
+def put(locked: Locked) -> str:
     """Make the request's file, never over another one; where it is now, relative to the project."""
-    state, root = task.state, task.store.root
-    item = item_of(state)
-    mark = tags.comment(task.task_id).encode()
+    task, root = locked.task, locked.store.root
+    item = item_of(task)
+    mark = tags.comment(locked.task_id).encode()
     for path in names(item.path):
         target = f"{root}/{path}"
         if os.path.lexists(target):
             if mark in (read_file(target) or b""):
                 return path  # whoever made it was killed before it said so
             continue
-        if make(target, document(state)):
+        if make(target, document(task)):
             return path
     raise NotFound(f"There are too many files like {item.path}.", "Move some of them.")
 
@@ -74,14 +74,14 @@ def make(target: str, text: str) -> bool:
             os.unlink(spare)
 
 
-def document(state: Task) -> str:
+def document(task: Task) -> str:
     """The request as the record tells it."""
-    item = item_of(state)
-    tag = f"#{item.stage}-{item.kind} {tags.comment(state.id)}"
+    item = item_of(task)
+    tag = f"#{item.stage}-{item.kind} {tags.comment(task.id)}"
     return requests.render(
         requests.Request(
             kind=item.kind,
-            title=state.title,
+            title=task.title,
             what=item.line,
             context=f"Noted in `{item.origin}`.",
             requester=item.asked,
@@ -90,9 +90,9 @@ def document(state: Task) -> str:
     )
 
 
-def mention(task: Locked, path: str) -> None:
+def mention(locked: Locked, path: str) -> None:
     """Where the tag stood, an escaped one and the way to the request; in one edit."""
-    item = item_of(task.state)
+    item = item_of(locked.task)
     origin = item.origin
     link = os.path.relpath(path, os.path.dirname(origin) or ".")
     target = f"<{link}>" if set(link) & set(" ()") else link
@@ -111,7 +111,7 @@ def mention(task: Locked, path: str) -> None:
         (tag,) = found
         return tag.start, tag.span_end, b"`" + tag.name.encode() + b"` " + shown
 
-    edit(f"{task.store.root}/{origin}", change)
+    edit(f"{locked.store.root}/{origin}", change)
 
 
 def is_origin(raw: bytes, tag: tags.Tag, item: Item) -> bool:

@@ -14,20 +14,20 @@ BACKOFF = (5.0, 60.0)  # seconds before the second and the third attempt
 _DIED = ("lost", "killed")  # nobody of ours ended it, and it did not end by itself
 
 
-def events(state: Task, judged: Event, ended: Run, returned: Return | None) -> list[Event]:
+def events(task: Task, judged: Event, ended: Run, returned: Return | None) -> list[Event]:
     """What to record with the verdict: the next attempt, or why there is none."""
-    item, status = state.item, judged["status"]
+    item, status = task.item, judged["status"]
     if item is None or item.how == "outside" or status in ("completed", "cancelled"):
         return []
     why = reason(status, ended, returned)
     if not why:
-        return [_notice(state, f"judged {status} ({ended.cause}), which another attempt would not mend")]
+        return [_notice(task, f"judged {status} ({ended.cause}), which another attempt would not mend")]
     if ended.leftovers:
-        return [_notice(state, f"{why}, and processes of its run are left: {', '.join(map(str, ended.leftovers))}")]
-    if state.requeued + 1 >= ATTEMPTS:
-        return [_notice(state, f"{why}; that was attempt {ATTEMPTS} of {ATTEMPTS}")]
+        return [_notice(task, f"{why}, and processes of its run are left: {', '.join(map(str, ended.leftovers))}")]
+    if task.requeued + 1 >= ATTEMPTS:
+        return [_notice(task, f"{why}; that was attempt {ATTEMPTS} of {ATTEMPTS}")]
     if item.stage != "delegated":  # what a person wanted to have run now is theirs to ask for again
-        return [{"e": "staged", "stage": item.stage, "how": "recovery"}, _notice(state, why, item.stage)]
+        return [{"e": "staged", "stage": item.stage, "how": "recovery"}, _notice(task, why, item.stage)]
     return [{"e": "requeued", "run": ended.id, "why": why, "resume": {"run": ended.id, "why": why}}]
 
 
@@ -43,21 +43,21 @@ def reason(status: str, ended: Run, returned: Return | None) -> str:
     return "it says that this may pass" if told and all(one.recoverable for one in told) else ""
 
 
-def _notice(state: Task, why: str, stage: str = "needs") -> Event:
-    return {"e": "notice", "text": f"Its item is at #{stage}-{state.kind} again: {why}."}
+def _notice(task: Task, why: str, stage: str = "needs") -> Event:
+    return {"e": "notice", "text": f"Its item is at #{stage}-{task.kind} again: {why}."}
 
 
-def not_before(state: Task) -> float:
+def not_before(task: Task) -> float:
     """When the next attempt may start, in seconds since 1970; a restart does not shorten it."""
-    if not state.requeued or not state.queued_at:
+    if not task.requeued or not task.queued_at:
         return 0.0
-    return machine.epoch(state.queued_at) + BACKOFF[min(state.requeued, len(BACKOFF)) - 1]
+    return machine.epoch(task.queued_at) + BACKOFF[min(task.requeued, len(BACKOFF)) - 1]
 
 
-def told(state: Task) -> str:
+def told(task: Task) -> str:
     """Why it waits, for people."""
-    at = not_before(state)
+    at = not_before(task)
     stamp = machine.now()[:11] + "00:00:00Z"
     hours = int(at - machine.epoch(stamp)) % 86400
     when = f"{hours // 3600:02}:{hours // 60 % 60:02}:{hours % 60:02} UTC"
-    return f"attempt {state.requeued + 1} of {ATTEMPTS}, not before {when}"
+    return f"attempt {task.requeued + 1} of {ATTEMPTS}, not before {when}"

@@ -19,43 +19,43 @@ if TYPE_CHECKING:
 _VERIFIED = {"all": "VERIFIED", "some": "partly verified", "none": "UNVERIFIED"}
 
 
-def outcome(state: Task) -> str:
+def outcome(task: Task) -> str:
     """The run whose end the file must tell; the task itself, if it ended without one for a reason worth telling."""
-    for run in reversed(state.runs):
+    for run in reversed(task.runs):
         if run.has_ended and run.status not in (None, "repair", "limit"):
             return run.id
-    return state.id if state.status in ("rejected", "blocked", "completed") else ""
+    return task.id if task.status in ("rejected", "blocked", "completed") else ""
 
 
-def section(store: Store, state: Task, stage: str, path: str, raw: bytes) -> Patch | None:
+def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patch | None:
     """The part of the file that tells how the last run ended; nothing if there is nothing to tell yet."""
-    key = outcome(state)
+    key = outcome(task)
     if not key:
         return None
-    if stage == "done" and state.status == "completed":
-        told = f"completed, {_VERIFIED.get(state.verified, state.verified)}"
-        files, link = _result(store, state, path)
-        return appendix.response(raw, key, told, state.summary, files, link)
-    run = next((run for run in state.runs if run.id == key), None)
-    date = (run.ended if run else state.judged) or ""
+    if stage == "done" and task.status == "completed":
+        told = f"completed, {_VERIFIED.get(task.verified, task.verified)}"
+        files, link = _result(store, task, path)
+        return appendix.response(raw, key, told, task.summary, files, link)
+    run = next((run for run in task.runs if run.id == key), None)
+    date = (run.ended if run else task.judged) or ""
     return appendix.recovery(
-        raw, date.replace("T", " ")[:19], _reason(state, key), key, f"Put back to #{stage}-{state.kind}"
+        raw, date.replace("T", " ")[:19], _reason(task, key), key, f"Put back to #{stage}-{task.kind}"
     )
 
 
-def _reason(state: Task, key: str) -> str:
-    run = next((run for run in state.runs if run.id == key), None)
-    how = f"The run ended ({run.cause}), judged {run.status}" if run else f"It was not started ({state.status})"
-    said = " ".join(state.summary.split())[:300]
+def _reason(task: Task, key: str) -> str:
+    run = next((run for run in task.runs if run.id == key), None)
+    how = f"The run ended ({run.cause}), judged {run.status}" if run else f"It was not started ({task.status})"
+    said = " ".join(task.summary.split())[:300]
     if run and said.startswith(f"The run ended ({run.cause})"):
         return said  # without a return, the summary says just that
     return f"{how}. {said}" if said else f"{how}."
 
 
-def _result(store: Store, state: Task, path: str) -> tuple[list[FileNote], str]:
+def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
     """The deliverables, and the way from the item's file to the result."""
-    folder = store.folder(state.id)
-    if state.judged_run is None:
+    folder = store.folder(task.id)
+    if task.judged_run is None:
         return [], ""
     try:
         found = json.loads(read_file(f"{folder}/result.json") or b"{}")

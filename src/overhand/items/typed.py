@@ -49,9 +49,9 @@ def heed(
         until = None  # it was changed again just now
     _prune(store, path, {place.key for place in there if not place.task and _may_wait(config, place)})
     for place in there:
-        state = places.record(store, place)
-        if state is not None:
-            if places.original(store, state, place) is None:
+        task = places.record(store, place)
+        if task is not None:
+            if places.original(store, task, place) is None:
                 sync.show(store, by, place.task)
                 touched.append(place.task)
         elif not place.task and place.on_tags_line and place.stage == "delegated":
@@ -97,9 +97,9 @@ def typed(
     """A tag that says delegated without a record: a person's typing, unless a run may have written it."""
     earlier = past.task_of(place)
     if earlier is not None and _is_the_same(earlier, place):
-        state = sync.show(store, by, earlier.id)
-        if state.runs or state.status is None:
-            return state.id
+        task = sync.show(store, by, earlier.id)
+        if task.runs or task.status is None:
+            return task.id
         earlier = None  # with its id the approval was taken back: what stands here now was typed anew
     if place.key in unrecorded.waiting(store):
         return None
@@ -118,11 +118,11 @@ def typed(
     else:
         alive = unrecorded.alive_since(store, since, until, margin=_SOON)
     if route is None or alive:
-        who = ", ".join(f"task {state.handle}" for state, _ in alive[-3:])
+        who = ", ".join(f"task {task.handle}" for task, _ in alive[-3:])
         why = f"it may have been written by a run: {who}" if route else f"there is no route for {place.kind}"
         unrecorded.park(store, place.key, why)
-        for state, run in alive[-3:]:
-            _suspect(store, state, place, run.id, by)
+        for task, run in alive[-3:]:
+            _suspect(store, task, place, run.id, by)
         return None
     return _taken(store, config, place, by, "typed")
 
@@ -158,12 +158,12 @@ def _is_the_same(earlier: Task, place: Place) -> bool:
     return earlier.status is None or (place.whole != "" and item.whole == place.whole)
 
 
-def _suspect(store: Store, state: Task, place: Place, run_id: str, by: Event) -> None:
+def _suspect(store: Store, task: Task, place: Place, run_id: str, by: Event) -> None:
     """The log of a run that may have written the tag says so."""
     text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
-    with store.locked(state.id, by) as task:
-        if text not in task.state.notices:
-            task.append({"e": "parked", "run": run_id, "item": place.name}, {"e": "notice", "text": text})
+    with store.locked(task.id, by) as locked:
+        if text not in locked.task.notices:
+            locked.append({"e": "parked", "run": run_id, "item": place.name}, {"e": "notice", "text": text})
 
 
 def outside_claim(store: Store, config: Config, place: Place, by: Event) -> str:
@@ -182,8 +182,8 @@ def outside_claim(store: Store, config: Config, place: Place, by: Event) -> str:
     created: dict[str, Any] = {"title": title, "kind": place.kind, "priority": f"P{place.priority}", "item": item}
     created |= {"depth": 1, "path": ["user"], "seal": trust.seal(created)}
     text = handoffs.render(handoffs.filled(approve.read(store.root, place), place.kind))
-    (state,) = store.new_tasks([((route.agent if route else "") or "outside", text, created, b"")], by, start=False)
-    state = sync.show(store, by, state.id)
-    if state.status is not None:  # it cannot be told from another line: said once, not at every look
-        unrecorded.park(store, place.key, state.summary)
-    return state.id
+    (task,) = store.new_tasks([((route.agent if route else "") or "outside", text, created, b"")], by, start=False)
+    task = sync.show(store, by, task.id)
+    if task.status is not None:  # it cannot be told from another line: said once, not at every look
+        unrecorded.park(store, place.key, task.summary)
+    return task.id

@@ -93,14 +93,14 @@ def forget(store: Store, key: str) -> None:
 def alive_since(store: Store, at: float, until: float | None = None, margin: float = MARGIN) -> list[tuple[Task, Run]]:
     """Runs that may have written to the project since then; where it is known until when, later ones have not."""
     return [
-        (state, run)
-        for state in store.states()
-        for run in state.runs
+        (task, run)
+        for task in store.states()
+        for run in task.runs
         if (until is None or machine.epoch(run.created) <= until)
-        and (run.ended is None or machine.epoch(run.ended) >= at - margin or _left_somebody(store, state, run))
+        and (run.ended is None or machine.epoch(run.ended) >= at - margin or _left_somebody(store, task, run))
     ]
 
 
-def _left_somebody(store: Store, state: Task, run: Run) -> bool:
+def _left_somebody(store: Store, task: Task, run: Run) -> bool:
     """Whether a process of an ended run is still there: its shim waits for it, and holds the run's lock."""
-    return bool(run.leftovers) and lock.is_held(f"{store.run_folder(state.id, run.id)}/life")
+    return bool(run.leftovers) and lock.is_held(f"{store.run_folder(task.id, run.id)}/life")

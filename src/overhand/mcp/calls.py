@@ -126,10 +126,10 @@ def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
             given["max_parallel"] = str(given["max_parallel"])
         if given.pop("dry_run", False):
             return words.planned(planrun.dry(session, taken, **given))
-        state, plan, found = planrun.accept(session, taken, **given)
+        task, plan, found = planrun.accept(session, taken, **given)
         if not wait:
-            return words.begun(planrun.receipt(session, state, plan, found))
-        task_id = state.id
+            return words.begun(planrun.receipt(session, task, plan, found))
+        task_id = task.id
     else:
         task_id = planlook.find(session, str(again))
     over = planlook.wait_until(session, task_id, time.monotonic() + desk.limit)
@@ -182,13 +182,13 @@ def _result(_desk: Desk, session: Session, given: Given) -> Told:
 
 
 def _answer(_desk: Desk, session: Session, given: Given) -> Told:
-    state = session.store.state(session.store.resolve(given["id"]))
+    task = session.store.state(session.store.resolve(given["id"]))
     seq, text = given.pop("seq", None), given.pop("text")
-    meant = [q for q in state.open_questions if seq in (None, q.seq)]
+    meant = [q for q in task.open_questions if seq in (None, q.seq)]
     if any(q.via == "permission" for q in meant):
         raise NotAllowed(
             "What an agent wants to be permitted is for a person; it cannot be answered through MCP.",
-            f"Ask the person to type: overhand answer {state.name}",
+            f"Ask the person to type: overhand answer {task.name}",
         )
     said = [text] if seq is None else [str(seq), text]
     return words.answered(_verb("answer", session, text=said, **given))

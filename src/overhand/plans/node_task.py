@@ -63,7 +63,7 @@ def ground(
     store: Store,
     config: Config,
     plan: Plan,
-    state: Task,
+    task: Task,
     run_id: str,
     *,
     find: Callable[[str], Agent] | None = None,
@@ -75,27 +75,27 @@ def ground(
         store=store,
         config=config,
         plan=plan,
-        state=state,
-        who=caller_of(store, state, run_id),
+        state=task,
+        who=caller_of(store, task, run_id),
         find=_remembered(find or (lambda name: _trusted(store, config, name))),
-        budget=spending.default(store, config, state.id),
+        budget=spending.default(store, config, task.id),
         hint=hint or strategy.score(plan).level,
         context=told.context,
         edges=by_source(plan),
     )
 
 
-def caller_of(store: Store, state: Task, run_id: str) -> Caller:
+def caller_of(store: Store, task: Task, run_id: str) -> Caller:
     """The plan's run in the place of the plan's caller: with its depth and its path, not with the plan's own."""
-    path = state.path
-    above = path[:-1] if len(path) > 1 and path[-1] == state.agent else path
+    path = task.path
+    above = path[:-1] if len(path) > 1 and path[-1] == task.agent else path
     may = True
-    if state.parent is not None:
+    if task.parent is not None:
         try:
-            may = bool(store.state(state.parent.task).settings.get("can_delegate", True))
+            may = bool(store.state(task.parent.task).settings.get("can_delegate", True))
         except TaskNotFound:
             pass  # it was cleaned away; the plan itself was allowed
-    return Caller(state.id, run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=state.level)
+    return Caller(task.id, run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=task.level)
 
 
 def _remembered(find: Callable[[str], Agent]) -> Callable[[str], Agent]:

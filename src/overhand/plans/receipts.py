@@ -32,14 +32,14 @@ _WHY = {
 
 
 def result_of(
-    carried: Carrying, command: Command, state: Task, merged: Mapping[str, Any]
+    carried: Carrying, command: Command, task: Task, merged: Mapping[str, Any]
 ) -> tuple[dict[str, Any], bytes]:
     """The plan's result as JSON, in the names of every result, and its OUTPUT.md."""
     status, why = command.facts["status"], command.facts.get("why", "")
     rows = [_row(carried, known) for known in (carried.state.nodes[name] for name in carried.plan.nodes)]
     problems = [*merged.get("problems", ()), *(one.as_json() for one in _problems(carried))]
     summary = _summary(carried, status, why, merged)
-    store, run = carried.work.store, state.runs[-1]
+    store, run = carried.work.store, task.runs[-1]
     result = {
         "schema": "overhand.result/1",
         "task_id": carried.task_id,
@@ -55,10 +55,10 @@ def result_of(
         "for_primary": "",
         "files_modified": [],
         "errors": [],
-        "next_steps": "" if status == "completed" else f"overhand resume {state.handle}: verified nodes stay.",
+        "next_steps": "" if status == "completed" else f"overhand resume {task.handle}: verified nodes stay.",
         "problems": problems,
         "checks": [],
-        "usage": budget.with_nodes(budget.usage_of(state), [one.get("usage", {}) for one in carried.ends.values()]),
+        "usage": budget.with_nodes(budget.usage_of(task), [one.get("usage", {}) for one in carried.ends.values()]),
         "source": "plan",
         "output": store.relative(f"{store.folder(carried.task_id)}/OUTPUT.md"),
         "run_folder": store.relative(store.run_folder(carried.task_id, carried.run_id)),

@@ -55,12 +55,12 @@ _known: OrderedDict[tuple[str, str], Value] = OrderedDict()  # by file and its h
 _judged: dict[str, tuple[int, str]] = {}  # by folder: how long a log is that ends with a verdict, and its result's hash
 
 
-def read_plan(store: Store, state: Task) -> Plan:
+def read_plan(store: Store, task: Task) -> Plan:
     """The plan as it was accepted; one that was changed since is not run."""
-    raw = read_file(f"{store.folder(state.id)}/{PLAN_FILE}", _MOST)
-    if raw is None or hashlib.sha256(raw).hexdigest() != state.settings.get(PLAN):
+    raw = read_file(f"{store.folder(task.id)}/{PLAN_FILE}", _MOST)
+    if raw is None or hashlib.sha256(raw).hexdigest() != task.settings.get(PLAN):
         raise Refused(
-            f"{PLAN_FILE} of task {state.name} is not the plan that was accepted.",
+            f"{PLAN_FILE} of task {task.name} is not the plan that was accepted.",
             "Run the plan's file anew: overhand plan run FILE",
         )
     return formats.load(json.loads(raw))
@@ -212,10 +212,10 @@ def _shown(one: NodeResult) -> dict[str, Any]:
 def finish(carried: Carrying, command: Command) -> Task:
     """The plan's own OUTPUT.md, result.json and verdict, in the order of every result: documents, then the event."""
     work, task_id = carried.work, carried.task_id
-    folder, state = work.store.folder(task_id), work.store.state(task_id)
+    folder, task = work.store.folder(task_id), work.store.state(task_id)
     place = work.store.run_folder(task_id, carried.run_id)
     raw = read_file(f"{place}/{MERGED}", _MOST)
-    result, output = receipts.result_of(carried, command, state, json.loads(raw) if raw else {})
+    result, output = receipts.result_of(carried, command, task, json.loads(raw) if raw else {})
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
@@ -237,10 +237,10 @@ def finish(carried: Carrying, command: Command) -> Task:
 def close(carried: Carrying, cause: str, judged: dict[str, Any]) -> Task:
     """End and verdict in one write: a plan is never seen ended and not judged."""
     work = carried.work
-    with work.store.locked(carried.task_id, work.by) as task:
-        current = task.state.current_run
+    with work.store.locked(carried.task_id, work.by) as locked:
+        current = locked.task.current_run
         if current is not None and current.id == carried.run_id:
-            task.append({"e": "run.ended", "run": carried.run_id, "cause": cause, "exit": None}, judged, sync=True)
-        state = task.state
-    spending.settle(work, state)
-    return state
+            locked.append({"e": "run.ended", "run": carried.run_id, "cause": cause, "exit": None}, judged, sync=True)
+        task = locked.task
+    spending.settle(work, task)
+    return task

@@ -62,8 +62,8 @@ def make(
     _look_at_agents(root, who, plan, find or (lambda name: files.find(root, name, actor.config)))
     drafted = draft(actor.store, who, plan, source, given)
     _look_at_nodes(actor, plan, drafted, find)
-    (state,) = actor.store.new_tasks([drafted], actor.by, start=not given.get("no_start"))
-    return state
+    (task,) = actor.store.new_tasks([drafted], actor.by, start=not given.get("no_start"))
+    return task
 
 
 def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Agent]) -> None:
@@ -137,52 +137,52 @@ def _told(plan: Plan) -> str:
 
 def begin(work: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if somebody else began it or it is no longer wanted."""
-    state = work.store.state(task_id)
+    task = work.store.state(task_id)
     try:
-        trust.require_seal(state)
-        plan = results.read_plan(work.store, state)
-        spending.reserve(work, state)
+        trust.require_seal(task)
+        plan = results.read_plan(work.store, task)
+        spending.reserve(work, task)
     except Busy:
         raise  # somebody holds a log for a moment: it is tried again
     except OverhandError as error:
         run.reject(work, task_id, error)
         return None
-    with work.store.locked(task_id, work.by) as task:
-        run_id = run.claim(task, AGENT, plan.timeout or 0.0)
+    with work.store.locked(task_id, work.by) as locked:
+        run_id = run.claim(locked, AGENT, plan.timeout or 0.0)
         if run_id is not None:
-            move_in(task, run_id)
+            move_in(locked, run_id)
         return run_id
 
 
-def move_in(task: Locked, run_id: str) -> None:
+def move_in(locked: Locked, run_id: str) -> None:
     """The run's folder, and the event that it goes on; whoever takes it over after a kill does what is left of that."""
-    prepare.archive(task)
-    place = task.store.run_folder(task.task_id, run_id)
+    prepare.archive(locked)
+    place = locked.store.run_folder(locked.task_id, run_id)
     os.makedirs(place, exist_ok=True)
-    write_file(f"{place}/spec.json", dumps({"task": task.task_id, "run": run_id, "agent": {"name": PLAN}}))
-    task.append({"e": "run.started", "run": run_id})
+    write_file(f"{place}/spec.json", dumps({"task": locked.task_id, "run": run_id, "agent": {"name": PLAN}}))
+    locked.append({"e": "run.started", "run": run_id})
 
 
 def at_home(work: Actor, task_id: str, run_id: str) -> Task:
     """A plan's task, whose run has begun for good: a kill may have come before that."""
-    state = work.store.state(task_id)
-    if state.runs[-1].state == "starting":
-        with work.store.locked(task_id, work.by) as task:
-            if task.state.runs[-1].state == "starting":
-                move_in(task, run_id)
-            return task.state
-    return state
+    task = work.store.state(task_id)
+    if task.runs[-1].state == "starting":
+        with work.store.locked(task_id, work.by) as locked:
+            if locked.task.runs[-1].state == "starting":
+                move_in(locked, run_id)
+            return locked.task
+    return task
 
 
-def began(state: Task) -> float:
+def began(task: Task) -> float:
     """When the plan's run was created, in seconds since 1970: its time is counted from there."""
-    return machine.epoch(state.runs[-1].created)
+    return machine.epoch(task.runs[-1].created)
 
 
 def made(work: Actor, plan_id: str) -> list[Task]:
     """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
     states = [s for s in work.store.states() if s.node and s.parent and s.parent.task == plan_id]
-    return sorted(states, key=lambda state: (state.judged is None, state.judged or "", state.id))
+    return sorted(states, key=lambda task: (task.judged is None, task.judged or "", task.id))
 
 
 def found(children: Sequence[Task], plan: Plan) -> list[Event]:
@@ -196,40 +196,40 @@ def found(children: Sequence[Task], plan: Plan) -> list[Event]:
 
 def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
-    with work.store.locked(task_id, work.by) as task:
-        current = task.state.current_run
+    with work.store.locked(task_id, work.by) as locked:
+        current = locked.task.current_run
         if current is None or current.id != run_id:
             return []
-        status, cause = ("cancelled", "cancelled") if task.state.stop else ("failed", "error")
+        status, cause = ("cancelled", "cancelled") if locked.task.stop else ("failed", "error")
         judged = {"e": "judged", "run": run_id, "status": status, "summary": why[:500]}
-        task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None}, judged, sync=True)
-    left = [state.id for state in made(work, task_id)]
+        locked.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None}, judged, sync=True)
+    left = [task.id for task in made(work, task_id)]
     for child in left:
         stop(work, child, _GIVEN_UP, _GIVEN_UP)
     return left
 
 
 def ground(
-    work: Actor, plan: Plan, state: Task, run_id: str, find: Callable[[str], Agent] | None = None
+    work: Actor, plan: Plan, task: Task, run_id: str, find: Callable[[str], Agent] | None = None
 ) -> node_task.Ground:
     """What the nodes stand on."""
-    made = node_task.ground(work.store, _settings(work, state), plan, state, run_id, find=find, hint=score(plan).level)
-    return with_messages(work, made, state)
+    made = node_task.ground(work.store, _settings(work, task), plan, task, run_id, find=find, hint=score(plan).level)
+    return with_messages(work, made, task)
 
 
-def _settings(work: Actor, state: Task) -> Config:
+def _settings(work: Actor, task: Task) -> Config:
     """The plan's own settings count for as long as the project's can be read; what it began with goes on without."""
     try:
-        return work.config_of(state)
+        return work.config_of(task)
     except OverhandError:
         return work.config
 
 
-def with_messages(work: Actor, made: node_task.Ground, state: Task) -> node_task.Ground:
+def with_messages(work: Actor, made: node_task.Ground, task: Task) -> node_task.Ground:
     """What was sent to the plan is for all nodes that begin later."""
-    if not state.messages:
+    if not task.messages:
         return made
-    sent = "\n".join(f"- {messages.whole(work.store, state.id, one)}" for one in state.messages)
+    sent = "\n".join(f"- {messages.whole(work.store, task.id, one)}" for one in task.messages)
     before = made.context.partition(_SENT)[0].rstrip()
     return replace(made, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
 
@@ -259,11 +259,11 @@ def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:
     """Have the supervisor run these nodes: new tasks share their syncs, one before any of them starts."""
     found, fresh = again(carried, commands)
     made, refused = new(carried, fresh, start=True)
-    for command, state in made:
+    for command, task in made:
         if command.attempt > 1:  # the task of the attempts before is gone
-            go_on(carried, command, state.id)
-        carried.call(state.id)
-    return [*found, *refused, *(started(command, state.id) for command, state in made)]
+            go_on(carried, command, task.id)
+        carried.call(task.id)
+    return [*found, *refused, *(started(command, task.id) for command, task in made)]
 
 
 def started(command: Command, task_id: str) -> Event:
@@ -289,8 +289,8 @@ def new(
     states = store.new_tasks([one for _, one in drafts], carried.work.by, start=start, pieces=pieces) if drafts else []
     if pieces:
         journal.keep(store.own, store.workspaces, pieces)
-    made = [(command, state) for (command, _), state in zip(drafts, states, strict=True)]
-    carried.tasks.update({command.node: state.id for command, state in made})
+    made = [(command, task) for (command, _), task in zip(drafts, states, strict=True)]
+    carried.tasks.update({command.node: task.id for command, task in made})
     return made, refused
 
 
@@ -333,29 +333,29 @@ def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], 
 
 def go_on(carried: Carrying, command: Command, task_id: str) -> None:
     """The next attempt of a node, in the same task, told what was wrong with the last one."""
-    with carried.work.store.locked(task_id, carried.work.by) as task:
-        if command.id in task.state.causes:
+    with carried.work.store.locked(task_id, carried.work.by) as locked:
+        if command.id in locked.task.causes:
             return
-        if task.state.queued or task.state.current_run:  # a person was faster: that is this attempt
-            task.append({"e": "notice", "text": f"Attempt {command.attempt} of its plan.", "cause": command.id})
+        if locked.task.queued or locked.task.current_run:  # a person was faster: that is this attempt
+            locked.append({"e": "notice", "text": f"Attempt {command.attempt} of its plan.", "cause": command.id})
             return
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan"}
         if command.facts.get("why"):
             how["problem"] = str(command.facts["why"])[:1000]
-        if task.state.runs:
-            how["run"] = task.state.runs[-1].id
+        if locked.task.runs:
+            how["run"] = locked.task.runs[-1].id
         accepted = {"e": "accepted", "cause": command.id, "resume": how}
         if command.facts.get("agent"):
             accepted["agent"] = command.facts["agent"]
-        task.append(accepted, sync=True)
+        locked.append(accepted, sync=True)
 
 
 def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
     """A queued node is taken out, a live one is asked; its task after that."""
-    with work.store.locked(task_id, work.by) as task:
-        current = task.state.current_run
-        if current is not None and not task.state.stop:
-            task.append({"e": "stop", "why": how})
-        elif current is None and situation(task.state) != "ended":
-            task.append({"e": "judged", "run": None, "status": "cancelled", "summary": f"Stopped: {why}."})
-        return task.state
+    with work.store.locked(task_id, work.by) as locked:
+        current = locked.task.current_run
+        if current is not None and not locked.task.stop:
+            locked.append({"e": "stop", "why": how})
+        elif current is None and situation(locked.task) != "ended":
+            locked.append({"e": "judged", "run": None, "status": "cancelled", "summary": f"Stopped: {why}."})
+        return locked.task

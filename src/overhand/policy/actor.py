@@ -29,6 +29,6 @@ class Actor:
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
     children: Children | None = None  # what is known of who delegated whom, where much is stopped
 
-    def config_of(self, state: Task) -> Config:
+    def config_of(self, task: Task) -> Config:
         """The settings in force for this task."""
-        return configs.of_task(self.store.root, self.config, state.settings)
+        return configs.of_task(self.store.root, self.config, task.settings)

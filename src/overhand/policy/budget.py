@@ -165,10 +165,10 @@ def share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) ->
     return within(amount(min(tokens, left.tokens), min(asked.usd or left.usd * part, left.usd)), cap)
 
 
-def explicit(state: Task) -> Amount:
+def explicit(task: Task) -> Amount:
     """The task's own cap; a text from before budgets were read is none."""
     try:
-        return parse(state.budget) if state.budget else amount()
+        return parse(task.budget) if task.budget else amount()
     except ValueError:
         return amount()
 
@@ -178,9 +178,9 @@ def used(usage: Usage | None) -> Amount:
     return usage.amount if usage else amount()
 
 
-def own(state: Task) -> Amount:
+def own(task: Task) -> Amount:
     """What the task's own runs have used, as it is recorded."""
-    return add(*(used(run.usage) for run in state.runs))
+    return add(*(used(run.usage) for run in task.runs))
 
 
 def total(states: Iterable[Task]) -> Amount:
@@ -188,9 +188,9 @@ def total(states: Iterable[Task]) -> Amount:
     return add(*map(own, states))
 
 
-def holds(state: Task) -> dict[str, Amount]:
+def holds(task: Task) -> dict[str, Amount]:
     """What each child has of this task's budget: what it holds while it may run, what it used once it has ended."""
-    return {**state.settled, **state.reserved}
+    return {**task.settled, **task.reserved}
 
 
 # what agents report
@@ -249,13 +249,13 @@ _NOTHING: dict[str, Any] = {  # of most functions: nobody counts, and nothing li
 }  # fmt: skip
 
 
-def usage_of(state: Task) -> dict[str, Any]:
+def usage_of(task: Task) -> dict[str, Any]:
     """What a task has used so far, as JSON shows it."""
-    known = [(run.id, run.usage) for run in state.runs if run.usage]
-    if not known and not state.budget and not holds(state):
-        return {**_NOTHING, "children": {**vars(amount()), "held": []}, "limits": state.limits, "runs": []}
-    spent, cap = own(state), explicit(state)
-    children = add(*holds(state).values())
+    known = [(run.id, run.usage) for run in task.runs if run.usage]
+    if not known and not task.budget and not holds(task):
+        return {**_NOTHING, "children": {**vars(amount()), "held": []}, "limits": task.limits, "runs": []}
+    spent, cap = own(task), explicit(task)
+    children = add(*holds(task).values())
     return {
         "input": sum(usage.input for _, usage in known),
         "output": sum(usage.output for _, usage in known),
@@ -264,8 +264,8 @@ def usage_of(state: Task) -> dict[str, Any]:
         "estimated": any(usage.estimated for _, usage in known),
         "budget": {**vars(cap), "text": say(cap)} if cap.is_cap else None,
         "used_of_budget": round((spent + children).portion(cap), 4) if cap.is_cap else None,
-        "children": {**vars(children.rounded()), "held": sorted(state.reserved)},
-        "limits": state.limits,
+        "children": {**vars(children.rounded()), "held": sorted(task.reserved)},
+        "limits": task.limits,
         "runs": [{"id": run_id, **vars(usage), "tokens": used(usage).tokens} for run_id, usage in known],
     }
 
@@ -281,7 +281,7 @@ def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dic
     return {**usage, **sums, "usd": round(sums["usd"], 6), "estimated": about}
 
 
-def figures(state: Task) -> dict[str, Any]:
+def figures(task: Task) -> dict[str, Any]:
     """What its runs have used, without what is nothing."""
-    usage = usage_of(state)
+    usage = usage_of(task)
     return {name: usage[name] for name in OF_NODES if usage[name]}

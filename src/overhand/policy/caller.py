@@ -76,12 +76,12 @@ def caller(store: Store) -> Caller:
     """Who calls: found by context, by descent from a run's shim, or by the marker in an ancestor's environment."""
     for task_id, run_id in _signs(store):
         try:
-            state = store.state(task_id)
+            task = store.state(task_id)
         except OverhandError:
             continue
-        run = state.run(run_id)
+        run = task.run(run_id)
         if run is not None:
-            return _from_run(store, state, run)
+            return _from_run(store, task, run)
     return Caller()
 
 
@@ -132,18 +132,18 @@ def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
     """An orphan of a killed shim keeps its session; below an in-process function stands its process."""
     own = os.getsid(0)
     found = []
-    for state in store.at_work():
-        run = state.current_run
+    for task in store.at_work():
+        run = task.current_run
         if run is None or run.has_ended:
             continue
-        leader = processes.known_sessions(store.run_folder(state.id, run.id)).get(own)
+        leader = processes.known_sessions(store.run_folder(task.id, run.id)).get(own)
         orphan = leader is not None and processes.start_time(own) in (None, leader)
         if orphan or (run.attached and run.shim in chain[1:]):
-            found.append((state.depth, state.id, run.id))
+            found.append((task.depth, task.id, run.id))
     return [(task_id, run_id) for _, task_id, run_id in sorted(found, reverse=True)]
 
 
-def _from_run(store: Store, state: Task, run: Run) -> Caller:
+def _from_run(store: Store, task: Task, run: Run) -> Caller:
     import time
 
     from overhand.system import machine
@@ -151,16 +151,16 @@ def _from_run(store: Store, state: Task, run: Run) -> Caller:
     left = None
     if run.boot == machine.boot() and run.timeout:
         left = max(0.0, run.mono + run.timeout + run.waited - time.monotonic())
-    place = store.run_folder(state.id, run.id)
+    place = store.run_folder(task.id, run.id)
     return Caller(
-        task=state.id,
+        task=task.id,
         run=run.id,
-        depth=state.depth,
-        path=tuple(state.path),
+        depth=task.depth,
+        path=tuple(task.path),
         left=left,
         live=not run.has_ended and lock.is_held(f"{place}/life"),
-        can_delegate=bool(state.settings.get("can_delegate", True)),
-        level=state.level,
+        can_delegate=bool(task.settings.get("can_delegate", True)),
+        level=task.level,
     )
 
 

@@ -115,22 +115,22 @@ def seal(facts: Mapping[str, Any]) -> str:
 _WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
-def sealed(state: Task) -> bool:
+def sealed(task: Task) -> bool:
     """Whether this task was made by this user, through Overhand."""
-    facts = {"title": state.title, "settings": state.settings, "level": state.level, "contract": state.contract}
-    return state.seal == seal({**facts, "checks": [vars(check) for check in state.checks]})
+    facts = {"title": task.title, "settings": task.settings, "level": task.level, "contract": task.contract}
+    return task.seal == seal({**facts, "checks": [vars(check) for check in task.checks]})
 
 
-def foreign(state: Task) -> str:
+def foreign(task: Task) -> str:
     """What to say of a task that was not."""
-    return f"Task {state.id} was not made here by you: it came with the files."
+    return f"Task {task.id} was not made here by you: it came with the files."
 
 
-def require_seal(state: Task) -> None:
+def require_seal(task: Task) -> None:
     """Refuse to run what a task brought along."""
-    if not sealed(state):
-        again = f"overhand delegate --handoff .agent-workspaces/{state.id}/HANDOFF.md"
-        raise NotTrusted(f"{foreign(state)} Nothing was run.", f"Read it; if it is what you want: {again}")
+    if not sealed(task):
+        again = f"overhand delegate --handoff .agent-workspaces/{task.id}/HANDOFF.md"
+        raise NotTrusted(f"{foreign(task)} Nothing was run.", f"Read it; if it is what you want: {again}")
 
 
 def _key() -> bytes:

@@ -22,14 +22,14 @@ AGAIN = 30.0  # seconds within which an agent that was told to call again should
 QUIET = 5.0  # seconds without a sign of life after which a question in a file is taken to be waited for
 
 
-def asks(place: str, state: Task) -> bool:
+def asks(place: str, task: Task) -> bool:
     """Whether one of its processes waits in `ask`, or was told a moment ago to call again."""
     folder = f"{place}/waiting"
     if any(name.startswith("ask-") and lock.is_held(f"{folder}/{name}") for name in names_in(folder)):
         return True
     # only now: a call leaves its mark before it lets go of its lock
     marks = [name for name in names_in(folder) if name.startswith("again-")]
-    return any(_is_open(state, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
+    return any(_is_open(task, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
 
 
 def waits_on(place: str) -> bool:
@@ -44,49 +44,49 @@ def waits_for_task(place: str) -> bool:
     return any(name[0].isdigit() and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
 
 
-def has_file_question(state: Task, run: Run) -> bool:
+def has_file_question(task: Task, run: Run) -> bool:
     """Whether something it asked by writing a file is open: only its silence tells that it waits."""
-    return any(q.via == "file" and q.run == run.id for q in state.open_questions)
+    return any(q.via == "file" and q.run == run.id for q in task.open_questions)
 
 
 def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take up what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
-    state, unsettled = files.take(work.store, work.store.state(task_id), work.by)
-    files.ring_again(work.store, state)
-    run = state.current_run
+    task, unsettled = files.take(work.store, work.store.state(task_id), work.by)
+    files.ring_again(work.store, task)
+    run = task.current_run
     if run is None or run.has_ended:
         return unsettled
-    blocked = is_blocked(work, state, run, quiet=quiet, child_waits=child_waits)
+    blocked = is_blocked(work, task, run, quiet=quiet, child_waits=child_waits)
     if blocked != (run.waiting is not None):
-        with work.store.locked(task_id, work.by) as task:
-            now = task.state.run(run.id)
+        with work.store.locked(task_id, work.by) as locked:
+            now = locked.task.run(run.id)
             if now is not None and not now.has_ended and blocked != (now.waiting is not None):
-                task.append({"e": "run.waiting" if blocked else "run.going", "run": run.id})
+                locked.append({"e": "run.waiting" if blocked else "run.going", "run": run.id})
     return unsettled
 
 
-def is_blocked(work: Actor, state: Task, run: Run, *, quiet: bool, child_waits: bool) -> bool:
+def is_blocked(work: Actor, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> bool:
     """Known to be blocked, by any of the signs."""
-    place = work.store.run_folder(state.id, run.id)
-    if asks(place, state):
+    place = work.store.run_folder(task.id, run.id)
+    if asks(place, task):
         return True
     if child_waits and waits_for_task(place):
         return True
-    return quiet and has_file_question(state, run)
+    return quiet and has_file_question(task, run)
 
 
 def may_park(work: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
-    state = work.store.state(task_id)
-    run = state.current_run
-    if run is None or run.waiting is None or not state.open_questions:
+    task = work.store.state(task_id)
+    run = task.current_run
+    if run is None or run.waiting is None or not task.open_questions:
         return False
     place = work.store.run_folder(task_id, run.id)
-    return asks(place, state) or has_file_question(state, run)
+    return asks(place, task) or has_file_question(task, run)
 
 
-def _is_open(state: Task, number: str) -> bool:
-    return number.isdigit() and any(q.seq == int(number) for q in state.open_questions)
+def _is_open(task: Task, number: str) -> bool:
+    return number.isdigit() and any(q.seq == int(number) for q in task.open_questions)
 
 
 def _age(path: str) -> float:

@@ -37,68 +37,68 @@ class Found(NamedTuple):
     sha: str
 
 
-def take(store: Store, state: Task, by: Event, *, last: bool = False) -> tuple[Task, bool]:
+def take(store: Store, task: Task, by: Event, *, last: bool = False) -> tuple[Task, bool]:
     """Record what is new in `ipc/`; also says whether a file must be looked at again, since it is being written.
 
     With `last` its writers are gone: what is there now is all there will be.
     """
-    if not has_news(store, state):
-        return state, False
+    if not has_news(store, task):
+        return task, False
     given: list[Question] = []
-    with store.locked(state.id, by) as task:
-        ipc = record.folder(store, task.task_id)
-        news = list(_news(task.state, ipc))
+    with store.locked(task.id, by) as locked:
+        ipc = record.folder(store, locked.task_id)
+        news = list(_news(locked.task, ipc))
         unsettled = len(news) > _MOST and not last
         for stem, kind in news if last else news[:_MOST]:
-            known = _of_stem(task.state, stem)
+            known = _of_stem(locked.task, stem)
             if not last and _is_unfinished(ipc, stem, kind):
                 unsettled = True
             elif not _is_plain(stem):
-                _tell(task, ipc, f"{stem}.{kind}", "has a name that cannot be used. Name it like 001.question.")
+                _tell(locked, ipc, f"{stem}.{kind}", "has a name that cannot be used. Name it like 001.question.")
             elif kind == "question":
-                _take_question(task, ipc, stem, known)
-            elif known is not None and _take_answer(task, ipc, known):
+                _take_question(locked, ipc, stem, known)
+            elif known is not None and _take_answer(locked, ipc, known):
                 given.append(known)
-        state = task.state
+        task = locked.task
     for question in given:
         bell.ring(ipc, question.stem)
-    for question in _undelivered(state, ipc):
-        whole = record.whole_answer(store, state.id, question)
-        record.deliver(store, state.id, question, whole)
-    return state, unsettled
+    for question in _undelivered(task, ipc):
+        whole = record.whole_answer(store, task.id, question)
+        record.deliver(store, task.id, question, whole)
+    return task, unsettled
 
 
-def has_news(store: Store, state: Task) -> bool:
+def has_news(store: Store, task: Task) -> bool:
     """Whether there is a file that the record does not know, or an answer without its file."""
-    ipc = record.folder(store, state.id)
-    return any(True for _ in _news(state, ipc)) or bool(_undelivered(state, ipc))
+    ipc = record.folder(store, task.id)
+    return any(True for _ in _news(task, ipc)) or bool(_undelivered(task, ipc))
 
 
-def _news(state: Task, ipc: str) -> Iterator[tuple[str, str]]:
+def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
     """Files that the record does not know: questions, answers to open ones, and questions that were changed."""
-    by_stem = {question.stem: question for question in state.questions}
+    by_stem = {question.stem: question for question in task.questions}
     for stem, kind in record.files_in(ipc):
         known = by_stem.get(stem)
         is_question = kind == "question"
         is_new = (known is None or _is_other(ipc, known)) if is_question else (known is not None and known.is_open)
-        if is_new and _cause(ipc, f"{stem}.{kind}") not in state.causes:
+        if is_new and _cause(ipc, f"{stem}.{kind}") not in task.causes:
             yield stem, kind
 
 
-def _undelivered(state: Task, ipc: str) -> list[Question]:
+def _undelivered(task: Task, ipc: str) -> list[Question]:
     """Answers whose file is missing: a crash may have come between the record and the file."""
     return [
         question
-        for question in state.questions
+        for question in task.questions
         if not question.is_open and not os.path.lexists(f"{ipc}/{question.stem}.answer")
     ]
 
 
-def ring_again(store: Store, state: Task) -> None:
+def ring_again(store: Store, task: Task) -> None:
     """Whoever still waits for what was answered has missed the bell: who was to ring it may have been killed."""
-    ipc = record.folder(store, state.id)
+    ipc = record.folder(store, task.id)
     hung = bell.hung(ipc)
-    for question in state.questions if hung else ():
+    for question in task.questions if hung else ():
         if not question.is_open and any(name.startswith(f".{question.stem}-") for name in hung):
             bell.ring(ipc, question.stem)
 
@@ -117,8 +117,8 @@ def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:
     return bool(_read_question(raw, stem).problem) if kind == "question" else _read_answer(raw)[0] is None
 
 
-def _of_stem(state: Task, stem: str) -> Question | None:
-    return next((q for q in state.questions if q.stem == stem), None)
+def _of_stem(task: Task, stem: str) -> Question | None:
+    return next((q for q in task.questions if q.stem == stem), None)
 
 
 def _is_other(ipc: str, known: Question) -> bool:
@@ -130,40 +130,40 @@ def _sha(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _take_question(task: Locked, ipc: str, stem: str, known: Question | None) -> None:
+def _take_question(locked: Locked, ipc: str, stem: str, known: Question | None) -> None:
     name = f"{stem}.question"
     if known is not None:
         told = "was changed after it was asked; the first wording stands. Ask anew with a new number."
-        _tell(task, ipc, name, told)
+        _tell(locked, ipc, name, told)
         return
     found = _read_question(read_file(f"{ipc}/{name}"), stem)
     if found.text:
-        current = task.state.current_run
+        current = locked.task.current_run
         run = current.id if current else None
-        before = record.same(task.store, task.state, run, found.text, found.step, "file")
-        seq = _number(task.state, ipc, stem)
+        before = record.same(locked.store, locked.task, run, found.text, found.step, "file")
+        seq = _number(locked.task, ipc, stem)
         event = record.asked(seq, found.text, found.options, found.step, via="file", run=run)
-        task.append({**event, "stem": stem, "sha": found.sha})
+        locked.append({**event, "stem": stem, "sha": found.sha})
         if before is not None and not before.is_open:  # an earlier run asked the same and was answered
-            text = record.whole_answer(task.store, task.task_id, before)
-            task.append(record.answered(task.folder, seq, text, "again"))
+            text = record.whole_answer(locked.store, locked.task_id, before)
+            locked.append(record.answered(locked.folder, seq, text, "again"))
     if found.problem:
-        _tell(task, ipc, name, found.problem)
+        _tell(locked, ipc, name, found.problem)
 
 
-def _number(state: Task, ipc: str, stem: str) -> int:
+def _number(task: Task, ipc: str, stem: str) -> int:
     """The number in the file's name, if it is one and still free."""
-    if stem.isascii() and stem.isdigit() and 0 < int(stem) < 1_000_000 and state.question(int(stem)) is None:
+    if stem.isascii() and stem.isdigit() and 0 < int(stem) < 1_000_000 and task.question(int(stem)) is None:
         return int(stem)
-    return record.next_number(state, ipc)
+    return record.next_number(task, ipc)
 
 
-def _take_answer(task: Locked, ipc: str, known: Question) -> bool:
+def _take_answer(locked: Locked, ipc: str, known: Question) -> bool:
     """An answer that somebody wrote by hand; whether it was taken."""
     name = f"{known.stem}.answer"
     text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
     if known.via == "permission":  # whoever may write here may be the one who asks
-        handle = task.state.handle or task.task_id
+        handle = locked.task.handle or locked.task_id
         text, wrong = None, f"a permission is given by a person: overhand answer {handle}"
     if text is not None and known.closed:
         try:
@@ -171,11 +171,11 @@ def _take_answer(task: Locked, ipc: str, known: Question) -> bool:
         except BadInput as error:
             text, wrong = None, error.message
     if text is None:
-        _tell(task, ipc, name, f"cannot be taken as an answer: {wrong}")
+        _tell(locked, ipc, name, f"cannot be taken as an answer: {wrong}")
         return False
-    event = record.answered(task.folder, known.seq, text, "file")
-    due = record.is_due(task.store, task.state, known)
-    task.append(event, *([record.go_on(task.state, known)] if due else []), sync=due)
+    event = record.answered(locked.folder, known.seq, text, "file")
+    due = record.is_due(locked.store, locked.task, known)
+    locked.append(event, *([record.go_on(locked.task, known)] if due else []), sync=due)
     return True
 
 
@@ -248,7 +248,7 @@ def _shown(name: str) -> str:
     return name if name.isascii() and name.isprintable() else ascii(name)[1:-1]
 
 
-def _tell(task: Locked, ipc: str, name: str, what: str) -> None:
+def _tell(locked: Locked, ipc: str, name: str, what: str) -> None:
     cause = _cause(ipc, name)
-    if cause not in task.state.causes:
-        task.append({"e": "notice", "text": f"ipc/{_shown(name)} {what}"[:1000], "cause": cause})
+    if cause not in locked.task.causes:
+        locked.append({"e": "notice", "text": f"ipc/{_shown(name)} {what}"[:1000], "cause": cause})

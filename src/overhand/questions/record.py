@@ -59,26 +59,26 @@ def ask(
         raise BadInput("--closed needs options to choose from.", "Add --option A --option B.")
     if len(options) > _MOST:
         raise BadInput(f"{len(options)} options are too many to choose from.", f"Offer at most {_MOST}.")
-    with store.locked(task_id, by) as task:
-        current = task.state.current_run
+    with store.locked(task_id, by) as locked:
+        current = locked.task.current_run
         if run_id is not None and via != "return" and (current is None or current.id != run_id):
             raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
-        if cause and cause in task.state.causes:
-            return next(q for q in reversed(task.state.questions) if q.via == via)
-        known = same(store, task.state, run_id, text, step, via)
+        if cause and cause in locked.task.causes:
+            return next(q for q in reversed(locked.task.questions) if q.via == via)
+        known = same(store, locked.task, run_id, text, step, via)
         if known is not None and not (anew and not known.is_open):
             if known.run != run_id:
-                task.append({"e": "asked", "seq": known.seq, "run": run_id, "again": True})
+                locked.append({"e": "asked", "seq": known.seq, "run": run_id, "again": True})
             return known
-        return _record(task, run_id, text, options=options, closed=closed, step=step, via=via, cause=cause)
+        return _record(locked, run_id, text, options=options, closed=closed, step=step, via=via, cause=cause)
 
 
-def same(store: Store, state: Task, run_id: str | None, text: str, step: str, via: str) -> Question | None:
+def same(store: Store, task: Task, run_id: str | None, text: str, step: str, via: str) -> Question | None:
     """An open question of the same words, or one that was answered for an earlier run and not taken by this one."""
     short = shorten(text, _SHORT)
-    for known in reversed(state.questions):
+    for known in reversed(task.questions):
         if short.startswith(known.text.removesuffix("…")) and known.step == shorten(step, 200):
-            if text_of(store, state.id, known) != text:
+            if text_of(store, task.id, known) != text:
                 continue  # they only begin alike
             taken = known.run == run_id or via in ("pause", "return")  # else it would go on and on by itself
             return None if not known.is_open and taken else known
@@ -86,7 +86,7 @@ def same(store: Store, state: Task, run_id: str | None, text: str, step: str, vi
 
 
 def _record(
-    task: Locked,
+    locked: Locked,
     run_id: str | None,
     text: str,
     *,
@@ -96,17 +96,17 @@ def _record(
     via: str,
     cause: str,
 ) -> Question:
-    ipc = folder(task.store, task.task_id)
+    ipc = folder(locked.store, locked.task_id)
     os.makedirs(ipc, exist_ok=True)
-    seq = next_number(task.state, ipc)
+    seq = next_number(locked.task, ipc)
     write_file(f"{ipc}/{seq:03d}.question", question_text(seq, machine.now(), text, options, step))
     event = asked(seq, text, options, step, via=via, run=run_id)
     if closed:
         event["closed"] = True
     if cause:
         event["cause"] = cause
-    task.append(event)
-    return task.state.questions[-1]
+    locked.append(event)
+    return locked.task.questions[-1]
 
 
 def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:
@@ -141,9 +141,9 @@ def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: str, r
     return event
 
 
-def next_number(state: Task, ipc: str) -> int:
+def next_number(task: Task, ipc: str) -> int:
     """The next free number: they go on over resumes, and files that nobody recorded yet have theirs."""
-    taken = [q.seq for q in state.questions]
+    taken = [q.seq for q in task.questions]
     taken += [int(stem) for stem, _ in files_in(ipc) if stem.isascii() and stem.isdigit() and len(stem) < 7]
     return max(taken, default=0) + 1
 
@@ -221,12 +221,12 @@ def text_of(store: Store, task_id: str, question: Question) -> str:
     return whole if begins else question.text
 
 
-def has_unread(store: Store, state: Task) -> bool:
+def has_unread(store: Store, task: Task) -> bool:
     """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
-    found = files_in(folder(store, state.id))
+    found = files_in(folder(store, task.id))
     if not found:  # most never ask
         return False
-    known = {question.stem: question.answered for question in state.questions}
+    known = {question.stem: question.answered for question in task.questions}
     return any(
         stem not in known if kind == "question" else stem in known and known[stem] is None for stem, kind in found
     )
@@ -239,23 +239,23 @@ def answer(
     store: Store, task_id: str, by: Event, seq: int | None, text: str, *, via: str, resume: bool = True
 ) -> tuple[Question, Task, bool]:
     """Record the answer, once; returns the question, the task and whether its next run was queued thereby."""
-    with store.locked(task_id, by) as task:
-        question = choose(task.state, seq)
+    with store.locked(task_id, by) as locked:
+        question = choose(locked.task, seq)
         text = fitting(question, text)
-        event = answered(task.folder, question.seq, text, via)
-        going_on = [go_on(task.state, question)] if resume and is_due(store, task.state, question) else []
-        task.append(event, *going_on, sync=bool(going_on))
-        state = task.state
+        event = answered(locked.folder, question.seq, text, via)
+        going_on = [go_on(locked.task, question)] if resume and is_due(store, locked.task, question) else []
+        locked.append(event, *going_on, sync=bool(going_on))
+        task = locked.task
     deliver(store, task_id, question, text)
-    return question, state, bool(going_on)
+    return question, task, bool(going_on)
 
 
-def choose(state: Task, seq: int | None) -> Question:
+def choose(task: Task, seq: int | None) -> Question:
     """The open question that is meant."""
-    handle = state.name
-    still_open = state.open_questions
+    handle = task.name
+    still_open = task.open_questions
     if seq is not None:
-        question = state.question(seq)
+        question = task.question(seq)
         if question is None:
             numbers = ", ".join(str(q.seq) for q in still_open) or "none"
             raise NotFound(
@@ -271,7 +271,7 @@ def choose(state: Task, seq: int | None) -> Question:
         raise Refused(
             f"Task {handle} has no open question.",
             f"Let it go on with a word from you: overhand resume {handle} --answer TEXT"
-            if state.status not in (None, "completed")
+            if task.status not in (None, "completed")
             else f"See what it does: overhand show {handle}",
         )
     if len(still_open) > 1:
@@ -300,41 +300,41 @@ def fitting(question: Question, text: str) -> str:
     )
 
 
-def is_due(store: Store, state: Task, last: Question | None = None) -> bool:
+def is_due(store: Store, task: Task, last: Question | None = None) -> bool:
     """Whether the task goes on by itself: it ended short, nothing of it is left or open (after `last`)."""
-    left = [q for q in state.open_questions if q is not last]
-    ended = state.status in ("needs-input", "blocked", "partial", "failed")
-    asked = state.status == "needs-input" or last is not None or bool(state.questions)
-    detached = bool(state.runs) and not state.runs[-1].attached
-    at_rest = detached and not left and not state.queued and not state.stop
-    return ended and asked and at_rest and not has_leftovers(store, state)
+    left = [q for q in task.open_questions if q is not last]
+    ended = task.status in ("needs-input", "blocked", "partial", "failed")
+    asked = task.status == "needs-input" or last is not None or bool(task.questions)
+    detached = bool(task.runs) and not task.runs[-1].attached
+    at_rest = detached and not left and not task.queued and not task.stop
+    return ended and asked and at_rest and not has_leftovers(store, task)
 
 
-def has_leftovers(store: Store, state: Task) -> bool:
+def has_leftovers(store: Store, task: Task) -> bool:
     """Whether processes of its last run are still there: nothing is started beside them."""
-    last = state.last_run
+    last = task.last_run
     if last is None or not last.leftovers:
         return False
     from overhand.system import detached as handles
     from overhand.system import lock
 
     spare = frozenset(filter(None, [lock.holder(f"{store.own}/lock")]))
-    return bool(handles.leftovers(store.run_folder(state.id, last.id), f"OVERHAND_RUN={last.id}", spare))
+    return bool(handles.leftovers(store.run_folder(task.id, last.id), f"OVERHAND_RUN={last.id}", spare))
 
 
-def let_end(store: Store, state: Task, seconds: float = 2.0) -> None:
+def let_end(store: Store, task: Task, seconds: float = 2.0) -> None:
     """Give what is left of its last run a moment: a call that waited for the answer ends a little after its agent."""
     import time
 
     until = time.monotonic() + seconds
-    while has_leftovers(store, state) and time.monotonic() < until:
+    while has_leftovers(store, task) and time.monotonic() < until:
         time.sleep(0.02)
 
 
-def go_on(state: Task, question: Question | None = None) -> Event:
+def go_on(task: Task, question: Question | None = None) -> Event:
     """The event that queues the next run because the answer is there: the answer is the approval."""
     why = f"question {question.seq} was answered" if question else "it was answered"
-    return {"e": "accepted", "resume": {"run": state.runs[-1].id, "why": why}}
+    return {"e": "accepted", "resume": {"run": task.runs[-1].id, "why": why}}
 
 
 def answered(task_folder: str, seq: int, text: str, via: str) -> Event:

@@ -121,72 +121,72 @@ _CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "le
 
 def fold(task_id: str, events: Iterable[Event]) -> Task:
     """What the events of one task add up to; unknown events change nothing."""
-    state = Task(task_id)
+    task = Task(task_id)
     for event in events:
-        apply(state, event)
-    return state
+        apply(task, event)
+    return task
 
 
-def apply(state: Task, event: Event) -> None:
-    """Take one event into the state, in place."""
+def apply(task: Task, event: Event) -> None:
+    """Take one event into the task, in place."""
     name = event.get("e")
     if name in _FOLDS:
-        _FOLDS[name](state, event)
+        _FOLDS[name](task, event)
         if "cause" in event and name not in ("run.ended", "created"):  # an effect of output: carried out once
-            state.causes[event["cause"]] = str(name)
+            task.causes[event["cause"]] = str(name)
 
 
-def _created(state: Task, event: Event) -> None:
-    state.created = event.get("t")
-    vars(state).update({key: event[key] for key in _CREATED if key in event})
+def _created(task: Task, event: Event) -> None:
+    task.created = event.get("t")
+    vars(task).update({key: event[key] for key in _CREATED if key in event})
     if event.get("parent"):
-        state.parent = Parent(**event["parent"])
+        task.parent = Parent(**event["parent"])
     if event.get("checks"):
-        state.checks = [Check(**check) for check in event["checks"]]
+        task.checks = [Check(**check) for check in event["checks"]]
     if event.get("item"):
-        state.item = Item(**event["item"])
+        task.item = Item(**event["item"])
 
 
-def _accepted(state: Task, event: Event) -> None:
-    state.queued, state.queued_at = True, event.get("t")
-    state.status = state.judged = state.stop = None
-    state.seen = False
-    state.resume, state.staged = event.get("resume"), None
-    state.paused = event.get("limit")
+def _accepted(task: Task, event: Event) -> None:
+    task.queued, task.queued_at = True, event.get("t")
+    task.status = task.judged = task.stop = None
+    task.seen = False
+    task.resume, task.staged = event.get("resume"), None
+    task.paused = event.get("limit")
     if event.get("limit"):  # its provider's limit: nothing is spent, and what it was about stays
-        if state.runs and not state.runs[-1].is_judged:
-            state.runs[-1].status = "limit"
-            state.queued_at = state.runs[-1].queued_at  # it keeps its place
-        state.agent = event.get("agent") or state.agent
+        if task.runs and not task.runs[-1].is_judged:
+            task.runs[-1].status = "limit"
+            task.queued_at = task.runs[-1].queued_at  # it keeps its place
+        task.agent = event.get("agent") or task.agent
     elif event.get("repair"):
-        state.repairs += 1
-        state.runs[-1].status = "repair"
+        task.repairs += 1
+        task.runs[-1].status = "repair"
     else:
-        state.repairs = 0
-        state.requeued = state.requeued + 1 if event["e"] == "requeued" else 0
-        state.agent = event.get("agent") or state.agent
-        state.budget = event.get("budget") or state.budget
+        task.repairs = 0
+        task.requeued = task.requeued + 1 if event["e"] == "requeued" else 0
+        task.agent = event.get("agent") or task.agent
+        task.budget = event.get("budget") or task.budget
 
 
-def _run_created(state: Task, event: Event) -> None:
-    state.runs.append(_new_run(event, state.queued_at))
-    state.queued, state.queued_at = False, None
-    state.paused = None
-    if state.tag:
-        state.tag.claiming = True
-    for message in state.pending_messages:
+def _run_created(task: Task, event: Event) -> None:
+    task.runs.append(_new_run(event, task.queued_at))
+    task.queued, task.queued_at = False, None
+    task.paused = None
+    if task.tag:
+        task.tag.claiming = True
+    for message in task.pending_messages:
         if message.n in event.get("messages", ()):
             message.run = event["run"]
 
 
-def _run_started(state: Task, event: Event) -> None:
-    run = state.run(event.get("run"))
+def _run_started(task: Task, event: Event) -> None:
+    run = task.run(event.get("run"))
     if run and run.state == "starting":
         run.state, run.shim = "running", event.get("shim")
 
 
-def _notice(state: Task, event: Event) -> None:
-    state.notices = [*state.notices, str(event.get("text", ""))][-20:]
+def _notice(task: Task, event: Event) -> None:
+    task.notices = [*task.notices, str(event.get("text", ""))][-20:]
 
 
 def _new_run(event: Event, queued_at: str | None) -> Run:
@@ -200,14 +200,14 @@ def _new_run(event: Event, queued_at: str | None) -> Run:
     )  # fmt: skip
 
 
-def _end_run(state: Task, event: Event) -> None:
-    run = state.run(event.get("run"))
+def _end_run(task: Task, event: Event) -> None:
+    run = task.run(event.get("run"))
     if run is None or run.has_ended:
         return
     if event.get("never_began"):  # nothing ran: no attempt is spent and the task is queued again
-        state.runs.remove(run)
-        state.queued, state.queued_at = True, event.get("t")
-        for message in state.messages:
+        task.runs.remove(run)
+        task.queued, task.queued_at = True, event.get("t")
+        for message in task.messages:
             if message.run == run.id:
                 message.run = None  # nobody has read it
         return
@@ -217,22 +217,22 @@ def _end_run(state: Task, event: Event) -> None:
     run.cause, run.exit = event.get("cause"), event.get("exit")
 
 
-def _judge(state: Task, event: Event) -> None:
-    run = state.run(event.get("run"))
+def _judge(task: Task, event: Event) -> None:
+    run = task.run(event.get("run"))
     if run:
         run.status = event.get("status")
-    state.status, state.verified = event.get("status"), event.get("verified", "none")
-    state.summary, state.output = event.get("summary", ""), event.get("output")
-    state.judged, state.judged_run = event.get("t"), event.get("run")
-    state.queued, state.queued_at, state.stop = False, None, None
+    task.status, task.verified = event.get("status"), event.get("verified", "none")
+    task.summary, task.output = event.get("summary", ""), event.get("output")
+    task.judged, task.judged_run = event.get("t"), event.get("run")
+    task.queued, task.queued_at, task.stop = False, None, None
 
 
-def _asked(state: Task, event: Event) -> None:
-    known = state.question(event.get("seq"))
+def _asked(task: Task, event: Event) -> None:
+    known = task.question(event.get("seq"))
     if known is not None:  # asked again by a later run: the same record
         known.run = event.get("run")
         return
-    state.questions.append(Question(
+    task.questions.append(Question(
         seq=event["seq"], stem=event.get("stem") or f"{event['seq']:03d}",
         text=event.get("question", ""), options=event.get("options", []),
         closed=bool(event.get("closed")), step=event.get("step", ""), via=event.get("via", "file"),
@@ -241,28 +241,28 @@ def _asked(state: Task, event: Event) -> None:
     ))  # fmt: skip
 
 
-def _answered(state: Task, event: Event) -> None:
-    known = state.question(event.get("seq"))
+def _answered(task: Task, event: Event) -> None:
+    known = task.question(event.get("seq"))
     if known is not None and known.is_open:
         known.answered, known.answer = event.get("t", ""), event.get("answer")
         known.blob = event.get("blob")
 
 
-def _waiting(state: Task, event: Event) -> None:
-    run = state.run(event.get("run"))
+def _waiting(task: Task, event: Event) -> None:
+    run = task.run(event.get("run"))
     if run and not run.has_ended and run.waiting is None:
         run.waiting = event.get("mono", 0.0)
 
 
-def _going(state: Task, event: Event) -> None:
-    run = state.run(event.get("run"))
+def _going(task: Task, event: Event) -> None:
+    run = task.run(event.get("run"))
     if run and run.waiting is not None:
         run.waited += max(0.0, event.get("mono", 0.0) - run.waiting)
         run.waiting = None
 
 
-def _usage(state: Task, event: Event) -> None:
-    run = state.run(event.get("run"))
+def _usage(task: Task, event: Event) -> None:
+    run = task.run(event.get("run"))
     if run:
         run.usage = Usage(
             input=event.get("input", 0), output=event.get("output", 0), usd=event.get("usd", 0.0),
@@ -271,46 +271,46 @@ def _usage(state: Task, event: Event) -> None:
         )  # fmt: skip
 
 
-def _reserved(state: Task, event: Event) -> None:
-    state.reserved[event["child"]] = Amount(tokens=event.get("tokens", 0), usd=event.get("usd", 0.0))
+def _reserved(task: Task, event: Event) -> None:
+    task.reserved[event["child"]] = Amount(tokens=event.get("tokens", 0), usd=event.get("usd", 0.0))
 
 
-def _settled(state: Task, event: Event) -> None:
-    state.reserved.pop(event["child"], None)
-    state.settled[event["child"]] = Amount(tokens=event.get("tokens", 0), usd=event.get("usd", 0.0))
+def _settled(task: Task, event: Event) -> None:
+    task.reserved.pop(event["child"], None)
+    task.settled[event["child"]] = Amount(tokens=event.get("tokens", 0), usd=event.get("usd", 0.0))
 
 
-def _phase(state: Task, event: Event) -> None:
-    state.phase = event.get("phase")
-    state.phases.append(event)
+def _phase(task: Task, event: Event) -> None:
+    task.phase = event.get("phase")
+    task.phases.append(event)
 
 
-def _tagged(state: Task, event: Event) -> None:
-    repairs = [*(state.tag.repairs if state.tag else ()), *([event["t"]] if event.get("repair") else ())]
-    state.tag = ShownTag(
+def _tagged(task: Task, event: Event) -> None:
+    repairs = [*(task.tag.repairs if task.tag else ()), *([event["t"]] if event.get("repair") else ())]
+    task.tag = ShownTag(
         stage=event.get("stage", ""), path=event.get("path", ""), run=event.get("run", ""),
         claiming=event.get("stage") == "claimed", repairs=repairs[-10:],
     )  # fmt: skip
 
 
-def _staged(state: Task, event: Event) -> None:
-    state.staged = event
-    state.queued, state.queued_at = False, None
+def _staged(task: Task, event: Event) -> None:
+    task.staged = event
+    task.queued, task.queued_at = False, None
 
 
-def _message(state: Task, event: Event) -> None:
-    state.messages.append(Message(
-        n=len(state.messages) + 1, text=event.get("text", ""), blob=event.get("blob"),
+def _message(task: Task, event: Event) -> None:
+    task.messages.append(Message(
+        n=len(task.messages) + 1, text=event.get("text", ""), blob=event.get("blob"),
         sent=event.get("t", ""), run=event.get("run"),
     ))  # fmt: skip
 
 
-def _stop(state: Task, event: Event) -> None:
-    state.stop = event.get("why") or "stopped"
+def _stop(task: Task, event: Event) -> None:
+    task.stop = event.get("why") or "stopped"
 
 
-def _seen(state: Task, _event: Event) -> None:
-    state.seen = True
+def _seen(task: Task, _event: Event) -> None:
+    task.seen = True
 
 
 _FOLDS: dict[object, Callable[[Task, Event], None]] = {
@@ -327,27 +327,27 @@ _FOLDS: dict[object, Callable[[Task, Event], None]] = {
 }  # fmt: skip
 
 
-def headline(state: Task) -> str:
+def headline(task: Task) -> str:
     """The one grouping people see."""
-    status = state.status
+    status = task.status
     if status in ("needs-input", "blocked"):
         return "needs you"
-    if status not in ("completed", "cancelled", "rejected") and not state.queued and state.open_questions:
+    if status not in ("completed", "cancelled", "rejected") and not task.queued and task.open_questions:
         return "needs you"
     if status == "completed":
-        return "done" if state.seen else "ready"
+        return "done" if task.seen else "ready"
     if status is not None:
         return "stopped"
-    if state.queued and state.paused and "to" not in state.paused:
+    if task.queued and task.paused and "to" not in task.paused:
         return "working"  # it waits for its provider
-    if is_for_a_person(state):
+    if is_for_a_person(task):
         return "needs you"
-    return "working" if state.current_run and not state.queued else "queued"
+    return "working" if task.current_run and not task.queued else "queued"
 
 
-def is_for_a_person(state: Task) -> bool:
+def is_for_a_person(task: Task) -> bool:
     """Whether it is an approved item that a person is to open: its route says so."""
-    item, shown = state.item, state.tag
+    item, shown = task.item, task.tag
     if item is None or shown is None or item.mode != "interactive" or shown.stage != "delegated":
         return False
-    return state.status is None and not state.queued and not state.staged and state.current_run is None
+    return task.status is None and not task.queued and not task.staged and task.current_run is None

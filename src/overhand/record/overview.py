@@ -97,19 +97,19 @@ class Overview:
         """Fold what could not be told at a glance; some of it turns out to be at rest all the same."""
         self.states, self.logs = {}, {}
         for name, (mark, written) in open_.items():
-            state = self._folded.get(mark) or self._fold(name)
-            self._folded[mark] = state
-            group = model.headline(state)
-            if group in self.resting and is_at_rest(state) and name not in self._broken:
-                self.resting[group].append((state.handle or 0, name, mark))
-                known[mark] = f"{_LETTERS[group]}{state.handle or 0}"
+            task = self._folded.get(mark) or self._fold(name)
+            self._folded[mark] = task
+            group = model.headline(task)
+            if group in self.resting and is_at_rest(task) and name not in self._broken:
+                self.resting[group].append((task.handle or 0, name, mark))
+                known[mark] = f"{_LETTERS[group]}{task.handle or 0}"
             else:
-                self.states[name], self.logs[name] = state, written
+                self.states[name], self.logs[name] = task, written
         for name in bare:  # a folder with nothing but a HANDOFF.md is a task too
             if os.path.exists(f"{self.store.workspaces}/{name}/HANDOFF.md"):
                 self.states[name] = self._fold(name)
         marks = {mark for mark, _ in open_.values()} | {row[2] for rows in self.resting.values() for row in rows[-500:]}
-        self._folded = {mark: state for mark, state in self._folded.items() if mark in marks}
+        self._folded = {mark: task for mark, task in self._folded.items() if mark in marks}
 
     def _fold(self, name: str) -> Task:
         """What the log says; one that makes no sense must not hide the others."""
@@ -138,8 +138,8 @@ class Overview:
     def counts(self) -> dict[str, int]:
         """How many tasks there are in each group."""
         found = {group: len(self.resting.get(group, ())) for group in model.HEADLINES}
-        for state in self.states.values():
-            found[model.headline(state)] += 1
+        for task in self.states.values():
+            found[model.headline(task)] += 1
         return found
 
     # the cache: a line that names its format, then mark and value of each log in turn
@@ -203,16 +203,16 @@ def _read(path: str, place: int) -> bytes:
 
 def _broken(name: str, error: Exception) -> Task:
     """A task whose log cannot be read, as something to look at."""
-    state = Task(name)
+    task = Task(name)
     said = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
-    state.title, state.agent, state.status = name, name.partition("-")[0], "failed"
-    state.summary = f"Its log cannot be read: {said}"
-    return state
+    task.title, task.agent, task.status = name, name.partition("-")[0], "failed"
+    task.summary = f"Its log cannot be read: {said}"
+    return task
 
 
-def is_at_rest(state: Task) -> bool:
+def is_at_rest(task: Task) -> bool:
     """Judged, and held by no run: only a verb moves it again."""
-    return state.status is not None and not state.queued and state.current_run is None
+    return task.status is not None and not task.queued and task.current_run is None
 
 
 # events that decide where a task stands; any other may follow a verdict and changes nothing of this

@@ -136,15 +136,15 @@ class Store:
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
         return self._complete(model.fold(task_id, events))
 
-    def _complete(self, state: Task) -> Task:
+    def _complete(self, task: Task) -> Task:
         """A hand-written folder has no `created` event: its title is in its HANDOFF.md."""
-        if state.created is None:
+        if task.created is None:
             from overhand.documents import handoff
 
-            raw = read_file(f"{self.folder(state.id)}/HANDOFF.md") or b""
-            state.title = handoff.parse(raw.decode("utf-8", "replace")).title or state.id
-            state.agent = state.agent or state.id.split("-")[0]
-        return state
+            raw = read_file(f"{self.folder(task.id)}/HANDOFF.md") or b""
+            task.title = handoff.parse(raw.decode("utf-8", "replace")).title or task.id
+            task.agent = task.agent or task.id.split("-")[0]
+        return task
 
     def states(self, task_ids: Iterable[str] | None = None) -> list[Task]:
         """All tasks, or these, oldest first; what is gone is left out."""
@@ -156,7 +156,7 @@ class Store:
                 states.append(self._complete(model.fold(task_id, events)))
             elif os.path.exists(f"{folder}/HANDOFF.md"):
                 states.append(self.state(task_id))
-        states.sort(key=lambda state: (state.handle or 0, state.id))
+        states.sort(key=lambda task: (task.handle or 0, task.id))
         return states
 
     def at_work(self, since: float = float("inf")) -> list[Task]:
@@ -185,14 +185,14 @@ class Store:
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
-        named = [(model.slug(state.title), state) for state in self.states()]
-        found = [state for name, state in named if wanted and name == wanted] or [
-            state for name, state in named if wanted and wanted in name
+        named = [(model.slug(task.title), task) for task in self.states()]
+        found = [task for name, task in named if wanted and name == wanted] or [
+            task for name, task in named if wanted and wanted in name
         ]
         if not found:
             raise TaskNotFound(f"No task is called {part!r}.", "See them all: overhand list")
         if len(found) > 1:
-            some = ", ".join(f"{state.handle} ({state.title[:40]})" for state in found[-5:])
+            some = ", ".join(f"{task.handle} ({task.title[:40]})" for task in found[-5:])
             last = found[-1].name
             raise BadInput(
                 f"{part!r} fits {len(found)} tasks: {some}.", f"Use the number, for example: overhand show {last}"
@@ -206,7 +206,7 @@ class Store:
             with open(f"{self.own}/handles", encoding="utf-8", errors="replace") as file:
                 lines = [line.split() for line in file.read().splitlines()]
         except OSError:
-            return {state.handle: state.id for state in self.states() if state.handle}
+            return {task.handle: task.id for task in self.states() if task.handle}
         return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
 
     def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
@@ -275,15 +275,15 @@ class Store:
             "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
         }
         stamp = log.stamp(by)
-        state = model.fold(task_id, [{**created, **stamp}])
+        task = model.fold(task_id, [{**created, **stamp}])
         data = log.lines_of([created, {"e": "accepted"}] if start else [created], stamp)
         log.create(folder, data, sync=pieces is None)
-        state.size = len(data)
+        task.size = len(data)
         if pieces is not None:
             pieces.append((task_id, 0, data))
         if start:
-            model.apply(state, {"e": "accepted", **stamp})
-        return state
+            model.apply(task, {"e": "accepted", **stamp})
+        return task
 
     def _new_folder(self, agent: str) -> str:
         if not self._ensured:
@@ -305,15 +305,15 @@ class Store:
 
     def adopt_folder(self, task_id: str, created: Event, by: Event) -> None:
         """Record a hand-written folder as a task, once."""
-        with self.locked(task_id, by) as task:
-            if task.state.created is None:
+        with self.locked(task_id, by) as locked:
+            if locked.task.created is None:
                 (number,) = self._take_handles([task_id])
-                task.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
+                locked.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
 
     def locked(self, task_id: str, by: Event, patience: float = PATIENCE, known: Task | None = None) -> Locked:
-        """Hold a task's lock: the state inside is the truth until it is released.
+        """Hold a task's lock: the task inside is the truth until it is released.
 
-        A state that is known already is taken for it if nothing was appended since.
+        One that is known already is taken for it if nothing was appended since.
         """
         return Locked(self, task_id, by, patience, known)
 
@@ -356,7 +356,7 @@ class Locked:
         self.folder = store.folder(task_id)
         self._log = log.Log(self.folder, f"Task {task_id}", patience)
         self.wrote = b""  # what we appended
-        self.state: Task  # what the log says, once the lock is held
+        self.task: Task  # what the log says, once the lock is held
 
     def __enter__(self) -> Locked:
         try:
@@ -367,24 +367,24 @@ class Locked:
             raise
         try:
             if self._known is not None and self._known.size == self._log.size:
-                self.state = self._known
+                self.task = self._known
                 self._log.is_whole = True  # as we left it
             else:
-                self.state = model.fold(self.task_id, self._log.read())
+                self.task = model.fold(self.task_id, self._log.read())
         except BaseException:
             self._log.__exit__(None, None, None)
             raise
         return self
 
     def append(self, *events: Event, sync: bool = False) -> None:
-        """Record events and take them into `state`."""
+        """Record events and take them into `task`."""
         stamp = log.stamp(self.by)
         data = log.lines_of(events, stamp)
         self._log.append(data, sync=sync)
         self.wrote += data
         for event in events:
-            model.apply(self.state, {**event, **stamp})
-        self.state.size = self._log.size
+            model.apply(self.task, {**event, **stamp})
+        self.task.size = self._log.size
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -37,21 +37,21 @@ def create(
     cause: str = "",
 ) -> str:
     """Save where a task stands and record it; the same cause makes one checkpoint, however often it is carried out."""
-    state = store.state(task_id)
-    if cause and (made := _of_cause(state, cause)):
-        _point(f"{store.folder(task_id)}/checkpoints", str(state.checkpoints[-1]["id"]))
+    task = store.state(task_id)
+    if cause and (made := _of_cause(task, cause)):
+        _point(f"{store.folder(task_id)}/checkpoints", str(task.checkpoints[-1]["id"]))
         return made
-    checkpoint_id = _take_id(store, state, name)
-    saved = snapshot(store, state, run, checkpoint_id, reason)
+    checkpoint_id = _take_id(store, task, name)
+    saved = snapshot(store, task, run, checkpoint_id, reason)
     folder = f"{store.folder(task_id)}/checkpoints"
     _make(folder)
     write_file(f"{folder}/{checkpoint_id}.json", documents.render(saved))
-    write_file(f"{folder}/{checkpoint_id}.md", document(store, state, saved, handoff, reason))
-    with store.locked(task_id, by) as task:
-        if cause and (made := _of_cause(task.state, cause)):
+    write_file(f"{folder}/{checkpoint_id}.md", document(store, task, saved, handoff, reason))
+    with store.locked(task_id, by) as locked:
+        if cause and (made := _of_cause(locked.task, cause)):
             return made  # somebody was faster; ours stays as a file that nothing speaks of
         event: Event = {"e": "checkpoint", "id": checkpoint_id, "run": run, "reason": reason[:500], "why": why}
-        task.append({**event, "cause": cause} if cause else event)
+        locked.append({**event, "cause": cause} if cause else event)
         _point(folder, checkpoint_id)
     return checkpoint_id
 
@@ -72,19 +72,19 @@ def _make(folder: str) -> None:
         raise storage_failed(error, "Cannot save the checkpoint") from error
 
 
-def _of_cause(state: Task, cause: str) -> str | None:
-    return next((str(event["id"]) for event in state.checkpoints if event.get("cause") == cause), None)
+def _of_cause(task: Task, cause: str) -> str | None:
+    return next((str(event["id"]) for event in task.checkpoints if event.get("cause") == cause), None)
 
 
-def _take_id(store: Store, state: Task, name: str) -> str:
+def _take_id(store: Store, task: Task, name: str) -> str:
     """An id that no other checkpoint of the project has: taken by making a file of its name."""
     wanted = f"ckpt_{name.removeprefix('ckpt_')}" if name else ""
     if wanted and not model.is_checkpoint_id(wanted):
         raise BadInput(f"{name!r} cannot name a checkpoint.", "Use letters, digits, _ and -, such as auth_phase2.")
-    base = f"ckpt_{model.slug(state.title)[:40].strip('-') or 'task'}_{state.handle or 0}".replace("-", "_")
+    base = f"ckpt_{model.slug(task.title)[:40].strip('-') or 'task'}_{task.handle or 0}".replace("-", "_")
     base = "".join(c for c in base if c.isascii())
     _make(f"{store.own}/checkpoints")
-    number = len(state.checkpoints) + 1
+    number = len(task.checkpoints) + 1
     while True:
         checkpoint_id = wanted or f"{base}_{number}"
         try:
@@ -97,21 +97,21 @@ def _take_id(store: Store, state: Task, name: str) -> str:
             continue
         except OSError as error:
             raise storage_failed(error, "Cannot name the checkpoint") from error
-        os.write(fd, f"{state.id}\n".encode())
+        os.write(fd, f"{task.id}\n".encode())
         os.close(fd)
         return checkpoint_id
 
 
-def snapshot(store: Store, state: Task, run: str | None, checkpoint_id: str, reason: str) -> Checkpoint:
+def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reason: str) -> Checkpoint:
     """Where the task stands now."""
-    history = [str(event["phase"]) for event in state.phases]
-    next_step = steps.progress_of(handover.plan_of(store, state.id))[2]
+    history = [str(event["phase"]) for event in task.phases]
+    next_step = steps.progress_of(handover.plan_of(store, task.id))[2]
     now = worktree.snapshot(store.root)
-    before = _tree_of(store, state, run)
-    handle = state.name
+    before = _tree_of(store, task, run)
+    handle = task.name
     return documents.Checkpoint(
         checkpoint_id=checkpoint_id,
-        task_id=state.id,
+        task_id=task.id,
         created_at=machine.now(),
         run_id=run or "",
         control_commands_issued=tuple(
@@ -121,12 +121,12 @@ def snapshot(store: Store, state: Task, run: str | None, checkpoint_id: str, rea
                 str(event.get("reason", "")),
                 "complete" if event.get("ok") else "refused",
             )
-            for event in state.controls
+            for event in task.controls
         ),
-        delegation_chain=tuple(_delegations(store, state)),
-        workflow_state=state.phase or state.run_state or "",
-        token_budget=_spent(state),
-        iteration=phases.iteration(history) if history else max(1, len(state.runs)),
+        delegation_chain=tuple(_delegations(store, task)),
+        workflow_state=task.phase or task.run_state or "",
+        token_budget=_spent(task),
+        iteration=phases.iteration(history) if history else max(1, len(task.runs)),
         next_action=next_step or reason or "Go on with the task.",
         resume_instructions=f"overhand resume {handle} --from {checkpoint_id}",
         commit=now["head"] if now else "",
@@ -134,31 +134,31 @@ def snapshot(store: Store, state: Task, run: str | None, checkpoint_id: str, rea
     )
 
 
-def _spent(state: Task) -> documents.Budget | None:
-    used, limit = budget.own(state).tokens, budget.explicit(state).tokens
+def _spent(task: Task) -> documents.Budget | None:
+    used, limit = budget.own(task).tokens, budget.explicit(task).tokens
     return documents.Budget(used, limit or None) if used else None
 
 
-def _delegations(store: Store, state: Task) -> list[documents.Delegation]:
-    runs = {run.id for run in state.runs}
+def _delegations(store: Store, task: Task) -> list[documents.Delegation]:
+    runs = {run.id for run in task.runs}
     children = [s for s in store.states() if s.parent and s.parent.run in runs]
     return [
-        documents.Delegation(state.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
+        documents.Delegation(task.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
         for s in children
     ]
 
 
-def _tree_of(store: Store, state: Task, run: str | None) -> dict[str, Any] | None:
+def _tree_of(store: Store, task: Task, run: str | None) -> dict[str, Any] | None:
     """The tree as it was when the run began."""
-    if run is None and state.runs:
-        run = state.runs[-1].id
-    raw = read_file(f"{store.run_folder(state.id, run)}/tree.json") if run else None
+    if run is None and task.runs:
+        run = task.runs[-1].id
+    raw = read_file(f"{store.run_folder(task.id, run)}/tree.json") if run else None
     return json.loads(raw) if raw else None
 
 
-def document(store: Store, state: Task, saved: Checkpoint, handoff: str, reason: str) -> str:
+def document(store: Store, task: Task, saved: Checkpoint, handoff: str, reason: str) -> str:
     """Its Markdown: the whole document, or only its quick handoff."""
-    plan = handover.plan_of(store, state.id)
+    plan = handover.plan_of(store, task.id)
     whole = documents.full_of(saved)
     made = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
@@ -171,7 +171,7 @@ def document(store: Store, state: Task, saved: Checkpoint, handoff: str, reason:
             quick=quick,
             completed=tuple(made) or whole.completed,
             remaining=tuple(left) or whole.remaining,
-            mental_model=_notes(store, state.id) or whole.mental_model,
+            mental_model=_notes(store, task.id) or whole.mental_model,
         )
     )
 
@@ -189,14 +189,14 @@ def _notes(store: Store, task_id: str) -> str:
     return raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
 
 
-def find(state: Task, name: str) -> str:
+def find(task: Task, name: str) -> str:
     """The checkpoint of this task that is meant: its id, or `latest`."""
-    known = [str(event["id"]) for event in state.checkpoints]
+    known = [str(event["id"]) for event in task.checkpoints]
     if name in ("", "latest") and known:
         return known[-1]
     if name in known:
         return name
-    handle = state.name
+    handle = task.name
     some = ", ".join(known[-5:]) or "none"
     raise NotFound(
         f"Task {handle} has no checkpoint {name or 'yet'} (there are: {some}).",

@@ -100,21 +100,21 @@ def hear(work: Actor, task_id: str, hearing: Hearing, *, last: bool = False) -> 
     return bool(commands)
 
 
-def drain(work: Actor, state: Task) -> Task:
+def drain(work: Actor, task: Task) -> Task:
     """Hear the whole stream of the run that has ended, before it is judged."""
-    ended = state.runs[-1]
+    ended = task.runs[-1]
     if ended.control:
-        place = work.store.run_folder(state.id, ended.id)
-        hear(work, state.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
-        return work.store.state(state.id)
-    return state
+        place = work.store.run_folder(task.id, ended.id)
+        hear(work, task.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
+        return work.store.state(task.id)
+    return task
 
 
 def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
-    state = work.store.state(task_id)
-    given = [event for event in state.controls if event.get("run") == run_id]
+    task = work.store.state(task_id)
+    given = [event for event in task.controls if event.get("run") == run_id]
     if any(event.get("at") == cause for event in given):
         return
     event: Event = {"e": "control", "command": command.word, "arg": _plain(command.target, 120), "run": run_id}
@@ -126,7 +126,7 @@ def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     try:
         if (problem := command.refused) is not None:
             raise OverhandError(problem.message, problem.fix)
-        event |= {"ok": True, **_DO[command.word](work, state, run_id, command, cause)}
+        event |= {"ok": True, **_DO[command.word](work, task, run_id, command, cause)}
     except Busy:
         raise  # another process is at this task: soon again
     except OverhandError as error:
@@ -143,61 +143,61 @@ def _plain(text: str, most: int) -> str:
 
 
 def _note(work: Actor, task_id: str, event: Event) -> None:
-    with work.store.locked(task_id, work.by) as task:
-        if any(known.get("at") == event["at"] for known in task.state.controls):
+    with work.store.locked(task_id, work.by) as locked:
+        if any(known.get("at") == event["at"] for known in locked.task.controls):
             return
-        task.append(event)
+        locked.append(event)
         if not event["ok"]:
             word = event["command"] or "A CONTROL line"
-            task.append({"e": "notice", "text": f"{word} was not carried out: {event['error']}"})
+            locked.append({"e": "notice", "text": f"{word} was not carried out: {event['error']}"})
         elif event["command"] == "ESCALATE":
-            task.append({"e": "notice", "text": f"It calls for a person: {event['reason'] or 'no reason given'}"})
+            locked.append({"e": "notice", "text": f"It calls for a person: {event['reason'] or 'no reason given'}"})
             if "error" in event:
-                task.append({"e": "notice", "text": event["error"]})
+                locked.append({"e": "notice", "text": event["error"]})
 
 
-def _pause(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
+def _pause(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
-    if record.has_unread(work.store, state):  # perhaps this very question, from before a crash: then it is the same
-        files.take(work.store, state, work.by)
-    asked = record.ask(work.store, state.id, run_id, work.by, text, via="pause", cause=cause)
+    if record.has_unread(work.store, task):  # perhaps this very question, from before a crash: then it is the same
+        files.take(work.store, task, work.by)
+    asked = record.ask(work.store, task.id, run_id, work.by, text, via="pause", cause=cause)
     return {"seq": asked.seq}
 
 
-def _checkpoint(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
+def _checkpoint(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
     reason = command.reason or command.paragraph
-    made = checkpoints.create(work.store, state.id, work.by, run=run_id, reason=reason, why="control", cause=cause)
+    made = checkpoints.create(work.store, task.id, work.by, run=run_id, reason=reason, why="control", cause=cause)
     return {"checkpoint": made}
 
 
-def _escalate(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
+def _escalate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
     """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
 
     A checkpoint that cannot be saved keeps nobody from calling for a person.
     """
     try:
-        return _checkpoint(work, state, run_id, command, cause)
+        return _checkpoint(work, task, run_id, command, cause)
     except Busy:
         raise
     except (OverhandError, OSError) as error:
         return {"error": _plain(f"Nothing was saved: {error}", 500)}
 
 
-def _resume(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
-    found = checkpoints.find(state, command.target)
-    text = checkpoints.text_of(work.store, state.id, found)
-    seq = hand_over(work, state.id, run_id, f"CONTROL: RESUME {found}", text, cause)
+def _resume(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
+    found = checkpoints.find(task, command.target)
+    text = checkpoints.text_of(work.store, task.id, found)
+    seq = hand_over(work, task.id, run_id, f"CONTROL: RESUME {found}", text, cause)
     return {"checkpoint": found, "seq": seq}
 
 
-def _delegate(work: Actor, state: Task, run_id: str, command: Command, cause: str) -> Event:
+def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
     """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
     if (made := child_of(work.store, cause)) is not None:
         return {"child": made.id}
-    if escalation(state, run_id):
+    if escalation(task, run_id):
         raise Refused("The run had called for a person already.", "Delegate in its next run.")
     words, title = _words(command)
-    env = {**work.env, **prompt.environment(work.store, state, run_id), "OVERHAND_CAUSE": cause}
+    env = {**work.env, **prompt.environment(work.store, task, run_id), "OVERHAND_CAUSE": cause}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "overhand", "delegate", "--json", *words, "--", title],
         cwd=work.store.root,
@@ -260,29 +260,29 @@ _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUM
 
 def hand_over(work: Actor, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
     """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
-    with work.store.locked(task_id, work.by) as task:
-        if cause in task.state.causes:
-            return next((q.seq for q in reversed(task.state.questions) if q.text == title[:500]), 0)
-        events = given(work.store, task.state, run_id, title, text, cause, via="control")
-        task.append(*events)
-        question = task.state.questions[-1]
+    with work.store.locked(task_id, work.by) as locked:
+        if cause in locked.task.causes:
+            return next((q.seq for q in reversed(locked.task.questions) if q.text == title[:500]), 0)
+        events = given(work.store, locked.task, run_id, title, text, cause, via="control")
+        locked.append(*events)
+        question = locked.task.questions[-1]
     record.deliver(work.store, task_id, question, text)
     return int(question.seq)
 
 
-def given(store: Store, state: Task, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+def given(store: Store, task: Task, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
     """Something handed to a run: asked and answered in one breath."""
-    seq = record.next_number(state, record.folder(store, state.id))
+    seq = record.next_number(task, record.folder(store, task.id))
     asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
-    return [{**asked, "cause": cause}, record.answered(store.folder(state.id), seq, text, via)]
+    return [{**asked, "cause": cause}, record.answered(store.folder(task.id), seq, text, via)]
 
 
-def pending(state: Task, run_id: str) -> list[str]:
+def pending(task: Task, run_id: str) -> list[str]:
     """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
-    if not state.controls:
+    if not task.controls:
         return []
-    given = {event["child"] for event in state.controls if event.get("run") == run_id and event.get("child")}
-    return sorted(child for child in given if f"child:{child}" not in state.causes)
+    given = {event["child"] for event in task.controls if event.get("run") == run_id and event.get("child")}
+    return sorted(child for child in given if f"child:{child}" not in task.causes)
 
 
 def owes_report(store: Store, child: Task) -> bool:
@@ -309,20 +309,20 @@ def report_to_parent(work: Actor, child: Task) -> str | None:
     text = f"{child.agent}: {child.status}. {child.summary}"
     text += f"\nIts OUTPUT.md: {output}" if child.output else ""
     title = f"CONTROL: DELEGATE {child.agent}: {child.title}"
-    with work.store.locked(parent_id, work.by) as task:
-        if cause in task.state.causes:
+    with work.store.locked(parent_id, work.by) as locked:
+        if cause in locked.task.causes:
             return None
-        results = given(work.store, task.state, above.run, title, text, cause, via="child")
-        going_on = _next_run(work.store, task.state, above.run, results)
-        task.append(*results, *going_on)
-        question = task.state.questions[-1]
+        results = given(work.store, locked.task, above.run, title, text, cause, via="child")
+        going_on = _next_run(work.store, locked.task, above.run, results)
+        locked.append(*results, *going_on)
+        question = locked.task.questions[-1]
     record.deliver(work.store, parent_id, question, text)
     return parent_id if any(event["e"] == "accepted" for event in going_on) else None
 
 
-def _next_run(store: Store, state: Task, run_id: str, given: list[Event]) -> list[Event]:
+def _next_run(store: Store, task: Task, run_id: str, given: list[Event]) -> list[Event]:
     """What the last of its results starts, if the run ended to wait for them."""
-    after = deepcopy(state)
+    after = deepcopy(task)
     for event in given:
         model.apply(after, event)
     newest = bool(after.runs) and after.runs[-1].id == run_id
@@ -331,18 +331,18 @@ def _next_run(store: Store, state: Task, run_id: str, given: list[Event]) -> lis
     return onwards(store, after, run_id)
 
 
-def onwards(store: Store, state: Task, run_id: str) -> list[Event]:
+def onwards(store: Store, task: Task, run_id: str) -> list[Event]:
     """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
-    if not record.is_due(store, state):
+    if not record.is_due(store, task):
         return []
-    rounds = {event.get("run") for event in state.controls if event.get("child")}
-    by_itself = all(q.via in ("child", "control") for q in state.questions if q.run == run_id)
+    rounds = {event.get("run") for event in task.controls if event.get("child")}
+    by_itself = all(q.via in ("child", "control") for q in task.questions if q.run == run_id)
     if by_itself and len(rounds) >= _ROUNDS:
         return [{"e": "notice", "text": f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides."}]
-    return [record.go_on(state)]
+    return [record.go_on(task)]
 
 
-def escalation(state: Task, run_id: str) -> str:
+def escalation(task: Task, run_id: str) -> str:
     """Why this run called for a person; nothing if it did not."""
-    called = state.escalation(run_id) if state.controls else None
+    called = task.escalation(run_id) if task.controls else None
     return str(called.get("reason") or "no reason given") if called is not None else ""

@@ -45,10 +45,10 @@ class Returned:
 
 
 def collect(
-    state: Task, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
+    task: Task, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
 ) -> Returned:
     """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
-    return as_it_stands(place, spec, given, heard, _take_top_level(state, task_folder, place))
+    return as_it_stands(place, spec, given, heard, _take_top_level(task, task_folder, place))
 
 
 def as_it_stands(
@@ -82,12 +82,12 @@ def as_it_stands(
     return Returned(first.source, value, first.output, tuple(problems), whole, first.raw, facts, unverified)
 
 
-def _take_top_level(state: Task, task_folder: str, place: str) -> list[Problem]:
+def _take_top_level(task: Task, task_folder: str, place: str) -> list[Problem]:
     """An OUTPUT.md in the task's own folder is this run's if every earlier run is known to be dead."""
     top = f"{task_folder}/OUTPUT.md"
     if not is_there(top):
         return []
-    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run.id}") for run in state.runs[:-1])
+    earlier_dead = all(_is_dead(run, f"{task_folder}/runs/{run.id}") for run in task.runs[:-1])
     if earlier_dead and not os.path.lexists(f"{place}/OUTPUT.md"):
         os.rename(top, f"{place}/OUTPUT.md")
         return []

@@ -49,52 +49,52 @@ def finish(work: Actor, task_id: str, *, patient: bool = False, told: Callable[[
         ours.append(judged)
         told(judged)
 
-    state = _finish(work, task_id, patient, tell)
-    if not ours and unjudged(state) is None:
-        told(state)
-    spending.settle(work, state)
-    if sync.owes(state):
+    task = _finish(work, task_id, patient, tell)
+    if not ours and unjudged(task) is None:
+        told(task)
+    spending.settle(work, task)
+    if sync.owes(task):
         try:
             return sync.show(work.store, work.by, task_id)
         except Busy:
-            return state  # somebody writes to the item's file all the time: a supervisor tries it again
-    return state
+            return task  # somebody writes to the item's file all the time: a supervisor tries it again
+    return task
 
 
 def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
-    state = work.store.state(task_id)
-    ended = unjudged(state)
+    task = work.store.state(task_id)
+    ended = unjudged(task)
     if ended is None:
-        return state
-    state = control.drain(work, files.take(work.store, state, work.by, last=True)[0])
+        return task
+    task = control.drain(work, files.take(work.store, task, work.by, last=True)[0])
     place = work.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
-        state = work.store.state(task_id)
-        if not mine or unjudged(state) is None:
-            return state
-        state = spending.close_run(work, state, ended)
+        task = work.store.state(task_id)
+        if not mine or unjudged(task) is None:
+            return task
+        task = spending.close_run(work, task, ended)
         spec = _json(f"{place}/spec.json") or {}
         handoff = handoffs.parse(str(spec.get("handoff", "")))
-        case = gather(work, state, ended, place, spec, handoff)
+        case = gather(work, task, ended, place, spec, handoff)
         if prepare.is_unwanted(work.store, task_id):
             case = case.cancelled()
         verdict = judge(case.found)
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
-        if _wants_repair(state, verdict, spec) and not record.has_leftovers(work.store, state):
+        if _wants_repair(task, verdict, spec) and not record.has_leftovers(work.store, task):
             return _send_back(work, task_id, ended.id, place, verdict)
-        if verdict.status == "needs-input" == verdict.claimed and not _asked_by(state, ended):
+        if verdict.status == "needs-input" == verdict.claimed and not _asked_by(task, ended):
             case = _ask_for_it(case, verdict)
         _, event = result.put_documents(case, verdict)
-        if _waited(state, ended):
-            record.let_end(work.store, state)
-        with work.store.locked(task_id, work.by) as task:
-            if unjudged(task.state) is not None:
-                onwards = _going_on(work.store, task.state, event, ended)
-                onwards = onwards or recovery.events(task.state, event, ended, case.returned.value)
-                task.append(event, *onwards, sync=work.sync_results)
-                told(task.state)
-            return task.state
+        if _waited(task, ended):
+            record.let_end(work.store, task)
+        with work.store.locked(task_id, work.by) as locked:
+            if unjudged(locked.task) is not None:
+                onwards = _going_on(work.store, locked.task, event, ended)
+                onwards = onwards or recovery.events(locked.task, event, ended, case.returned.value)
+                locked.append(event, *onwards, sync=work.sync_results)
+                told(locked.task)
+            return locked.task
 
 
 def _ask_for_it(case: Case, verdict: Verdict) -> Case:
@@ -107,54 +107,54 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     return replace(case, state=case.work.store.state(task_id))
 
 
-def _asked_by(state: Task, ended: Run) -> bool:
+def _asked_by(task: Task, ended: Run) -> bool:
     """Whether something is open already, or this very return was asked before a crash."""
-    return any(q.is_open or (q.via == "return" and q.run == ended.id) for q in state.questions)
+    return any(q.is_open or (q.via == "return" and q.run == ended.id) for q in task.questions)
 
 
-def _going_on(store: Store, state: Task, judged: Event, ended: Run) -> list[Event]:
+def _going_on(store: Store, task: Task, judged: Event, ended: Run) -> list[Event]:
     """What the run waited for may have been answered while it was being ended: then it goes on at once.
 
     Both events are one write; a crash between them would leave an answered task that nobody goes on with.
     """
-    if record.has_leftovers(store, state):
+    if record.has_leftovers(store, task):
         return []  # nothing is started beside them
-    if _was_sent_something(state, judged, ended):
+    if _was_sent_something(task, judged, ended):
         return [{"e": "accepted", "resume": {"run": ended.id, "why": "a message"}}]
-    if not _waited(state, ended):
-        return spending.hand_over(state, ended, judged["status"])
-    if control.escalation(state, ended.id) or (judged["claimed"] and not _came_late(state, ended)):
+    if not _waited(task, ended):
+        return spending.hand_over(task, ended, judged["status"])
+    if control.escalation(task, ended.id) or (judged["claimed"] and not _came_late(task, ended)):
         return []  # it wants a person; or it had its answer in time and said how far it got with it
-    after = deepcopy(state)
+    after = deepcopy(task)
     model.apply(after, judged)
     return control.onwards(store, after, ended.id)
 
 
-def _was_sent_something(state: Task, judged: Event, ended: Run) -> bool:
+def _was_sent_something(task: Task, judged: Event, ended: Run) -> bool:
     """Whether a message came while it was at work; a task that is stopped, spent or waits for an answer keeps it."""
-    if not state.pending_messages or state.open_questions or ended.attached:
+    if not task.pending_messages or task.open_questions or ended.attached:
         return False
     return judged["status"] != "cancelled" and ended.cause != "budget"
 
 
-def _waited(state: Task, ended: Run) -> bool:
+def _waited(task: Task, ended: Run) -> bool:
     """Whether it ended because, or while, it waited for an answer that has come since, or that ends its turn."""
-    if not state.questions:
+    if not task.questions:
         return ended.cause == "answer-timeout"
-    turns = any(q.run == ended.id and q.via in ("pause", "child") for q in state.questions)
-    return turns or _came_late(state, ended)
+    turns = any(q.run == ended.id and q.via in ("pause", "child") for q in task.questions)
+    return turns or _came_late(task, ended)
 
 
-def _came_late(state: Task, ended: Run) -> bool:
+def _came_late(task: Task, ended: Run) -> bool:
     """Whether it was ended for want of an answer, or one came after its end; what it asked to read again is none."""
     return ended.cause == "answer-timeout" or any(
-        q.run == ended.id and q.via != "control" and (q.answered or "") >= (ended.ended or "") for q in state.questions
+        q.run == ended.id and q.via != "control" and (q.answered or "") >= (ended.ended or "") for q in task.questions
     )
 
 
-def unjudged(state: Task) -> Run | None:
+def unjudged(task: Task) -> Run | None:
     """The run that has ended and waits for its verdict."""
-    current = state.current_run
+    current = task.current_run
     return current if current and current.has_ended else None
 
 
@@ -176,7 +176,7 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
 
 def gather(
     work: Actor,
-    state: Task,
+    task: Task,
     ended: Run,
     place: str,
     spec: dict[str, Any],
@@ -184,18 +184,18 @@ def gather(
     given: object = None,
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
-    folder = work.store.folder(state.id)
+    folder = work.store.folder(task.id)
     heard = sessions.heard(place, ended.driver)
-    returned = evidence.collect(state, folder, place, spec, given, heard)
+    returned = evidence.collect(task, folder, place, spec, given, heard)
     root = work.store.root
     promised = handoffs.promises_files(handoff)
     baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
-    changed, alone = _changes(work, state, ended, place) if spec.get("tree", True) else (None, True)
-    wants_checks = ended.cause != "cancelled" and bool(state.checks)
+    changed, alone = _changes(work, task, ended, place) if spec.get("tree", True) else (None, True)
+    wants_checks = ended.cause != "cancelled" and bool(task.checks)
     problems = list(returned.problems)
-    if wants_checks and not trust.sealed(state):
+    if wants_checks and not trust.sealed(task):
         wants_checks = False
-        problems.append(Problem("check-not-run", f"{trust.foreign(state)} Its checks were not run.", of="substance"))
+        problems.append(Problem("check-not-run", f"{trust.foreign(task)} Its checks were not run.", of="substance"))
     found = Evidence(
         returned=returned.value,
         source=returned.source,
@@ -206,7 +206,7 @@ def gather(
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
-        checks=tuple(checks_after(work, state, f"{place}/checks")) if wants_checks else (),
+        checks=tuple(checks_after(work, task, f"{place}/checks")) if wants_checks else (),
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folder) if handoff.plan else (),
@@ -214,13 +214,13 @@ def gather(
         final=heard.end if heard else None,
         final_why=heard.why if heard else "",
         denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
-        open_questions=len(state.open_questions),
-        paused=_waited(state, ended),
-        escalated=control.escalation(state, ended.id),
-        delegated=len(control.pending(state, ended.id)),
+        open_questions=len(task.open_questions),
+        paused=_waited(task, ended),
+        escalated=control.escalation(task, ended.id),
+        delegated=len(control.pending(task, ended.id)),
         changed=tuple(changed or ()) if alone else (),
-        read_only=state.level == "read",
-        strict=state.strict,
+        read_only=task.level == "read",
+        strict=task.strict,
     )
     look_at = {
         "changed": changed,
@@ -228,23 +228,23 @@ def gather(
         "sensitive": worktree.sensitive(changed or ()),
         "leftovers": ended.leftovers,
     }
-    return Case(work, state, ended, place, returned, found, look_at)
+    return Case(work, task, ended, place, returned, found, look_at)
 
 
-def checks_after(work: Actor, state: Task, folder: str) -> list[CheckFact]:
+def checks_after(work: Actor, task: Task, folder: str) -> list[CheckFact]:
     """The checks on the result, beside what they said on the base."""
-    base = f"{work.store.folder(state.id)}/checks/before"
-    before = prepare.run_checks(work, state, base) if os.path.isdir(base) else []
-    return prepare.run_checks(work, state, folder, before)
+    base = f"{work.store.folder(task.id)}/checks/before"
+    before = prepare.run_checks(work, task, base) if os.path.isdir(base) else []
+    return prepare.run_checks(work, task, folder, before)
 
 
-def _changes(work: Actor, state: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
+def _changes(work: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
     """Files that changed since the run began, or the one that it repairs, and whether nobody else was at work then."""
     first = ended
-    for earlier in reversed([run_ for run_ in state.runs if run_.id != ended.id]):
+    for earlier in reversed([run_ for run_ in task.runs if run_.id != ended.id]):
         if earlier.status != "repair":
             break
-        first, place = earlier, work.store.run_folder(state.id, earlier.id)
+        first, place = earlier, work.store.run_folder(task.id, earlier.id)
     before = _json(f"{place}/tree.json")
     if before is None:
         return None, True
@@ -252,17 +252,17 @@ def _changes(work: Actor, state: Task, ended: Run, place: str) -> tuple[list[str
     if not changed:
         return changed, True  # whoever else was at work: there is nothing that it could be taken for
     began = machine.epoch(first.created)
-    others = [s for s in work.store.at_work(began - _COARSE) if s.id != state.id]
+    others = [s for s in work.store.at_work(began - _COARSE) if s.id != task.id]
     alone = not any(_was_live_since(other, began, ended.ended) for other in others)
     return changed, alone
 
 
-def _was_live_since(state: Task, began: float, ended: str | None) -> bool:
+def _was_live_since(task: Task, began: float, ended: str | None) -> bool:
     """Whether one of its runs overlapped the time from `began` to `ended`."""
     until = machine.epoch(ended) or float("inf")
     return any(
         machine.epoch(run_.created) < until and (run_.ended is None or machine.epoch(run_.ended) > began)
-        for run_ in state.runs
+        for run_ in task.runs
     )
 
 
@@ -296,10 +296,10 @@ def _wait_for_provider(case: Case) -> Task:
         event = {**event, "agent": other, quota.LIMIT: {**event[quota.LIMIT], "to": other}}
     paused = quota.say(case.ended.driver, quota.Pause(event[quota.LIMIT]["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
-    with work.store.locked(task_id, work.by) as task:
-        if unjudged(task.state):
-            task.append(event, {"e": "notice", "text": f"{paused}. {then}"})
-        return task.state
+    with work.store.locked(task_id, work.by) as locked:
+        if unjudged(locked.task):
+            locked.append(event, {"e": "notice", "text": f"{paused}. {then}"})
+        return locked.task
 
 
 def _by_hand(run: Run) -> bool:
@@ -307,13 +307,13 @@ def _by_hand(run: Run) -> bool:
     return run.attached and translator(run.driver) is not None
 
 
-def _wants_repair(state: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
-    current = state.current_run
+def _wants_repair(task: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
+    current = task.current_run
     if not (verdict.errors and current and current.cause in ("exit", "killed")):
         return False
     if _by_hand(current):
         return False
-    if state.repairs >= MAX_REPAIRS or not can_be_mended(verdict, spec):
+    if task.repairs >= MAX_REPAIRS or not can_be_mended(verdict, spec):
         return False
     return bool(spec.get("agent", {}).get("reruns"))
 
@@ -330,10 +330,10 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
 
 def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> Task:
     write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
-    with work.store.locked(task_id, work.by) as task:
-        if unjudged(task.state):
-            task.append({"e": "accepted", "repair": run_id})
-        return task.state
+    with work.store.locked(task_id, work.by) as locked:
+        if unjudged(locked.task):
+            locked.append({"e": "accepted", "repair": run_id})
+        return locked.task
 
 
 def _json(path: str) -> Any:

@@ -113,16 +113,16 @@ def marked(plan: list[Item]) -> tuple[str, ...]:
 # leaving
 
 
-def leave(store: Store, state: Task, ended: Run, verdict: Verdict) -> str:
+def leave(store: Store, task: Task, ended: Run, verdict: Verdict) -> str:
     """Write the run's handoff.md and return the text of CONTEXT.md; what the agent wrote itself comes first."""
-    found = Handover(state, ended, verdict, plan_of(store, state.id))
-    place = store.run_folder(state.id, ended.id)
+    found = Handover(task, ended, verdict, plan_of(store, task.id))
+    place = store.run_folder(task.id, ended.id)
     handoff = _own_handoff(f"{place}/handoff.md")
     if handoff is None:
         made = found.quick()
         write_file(f"{place}/handoff.md", _signed(quick.render_quick(made)))
         handoff = quick.quick_text(made)
-    for folder in (place, store.folder(state.id)):
+    for folder in (place, store.folder(task.id)):
         kept = read_file(f"{folder}/CONTEXT.md")
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
             return decode(kept)[0]
@@ -165,21 +165,21 @@ def tail_of(path: str, size: int = 1500) -> str:
 # going on
 
 
-def write_previous(store: Store, state: Task) -> None:
+def write_previous(store: Store, task: Task) -> None:
     """Put what the next run must know into HANDOFF.md, and open the steps again that were stuck; once or again."""
-    if state.resume is None or not state.runs:
+    if task.resume is None or not task.runs:
         return
-    path = f"{store.folder(state.id)}/HANDOFF.md"
-    body = previous(store, state)
+    path = f"{store.folder(task.id)}/HANDOFF.md"
+    body = previous(store, task)
     edit(path, lambda raw: _section(raw, body))
     edit(path, _reopened)
 
 
-def previous(store: Store, state: Task) -> str:
+def previous(store: Store, task: Task) -> str:
     """What is known from earlier runs, for the next worker."""
-    how = state.resume or {}
-    last = next((run for run in state.runs if run.id == how.get("run")), state.runs[-1])
-    place = store.run_folder(state.id, last.id)
+    how = task.resume or {}
+    last = next((run for run in task.runs if run.id == how.get("run")), task.runs[-1])
+    place = store.run_folder(task.id, last.id)
     ended = f"Run {last.id} by {last.agent} ended ({last.cause})"
     how_it_went = "at its provider's limit" if last.status == "limit" else f"judged {last.status}"
     parts = [f"{ended}, {how_it_went}. Steps marked `[x]` are done; go on with the first that is not."]
@@ -187,23 +187,23 @@ def previous(store: Store, state: Task) -> str:
         parts.append(f"**What was wrong with it:** {how['problem']}")
     if how.get("note"):
         parts.append(f"**From the person:** {how['note']}")
-    if sent := [f"- {messages.whole(store, state.id, one)}" for one in state.messages if one.run]:
+    if sent := [f"- {messages.whole(store, task.id, one)}" for one in task.messages if one.run]:
         parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
     if answers := [
-        f"- Question {q.seq}: {record.text_of(store, state.id, q)}\n"
-        f"  **Answer:** {record.whole_answer(store, state.id, q)}"
-        for q in state.questions
+        f"- Question {q.seq}: {record.text_of(store, task.id, q)}\n"
+        f"  **Answer:** {record.whole_answer(store, task.id, q)}"
+        for q in task.questions
         if not q.is_open
     ]:
         parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
     if how.get("from"):
-        parts.append(_checkpoint(store, state, str(how["from"])))
+        parts.append(_checkpoint(store, task, str(how["from"])))
     parts.append(_left_behind(place, store.relative(place)))
     return "\n\n".join(part for part in parts if part)
 
 
-def _checkpoint(store: Store, state: Task, name: str) -> str:
-    raw = read_file(f"{store.folder(state.id)}/checkpoints/{name}.md")
+def _checkpoint(store: Store, task: Task, name: str) -> str:
+    raw = read_file(f"{store.folder(task.id)}/checkpoints/{name}.md")
     if raw is None:
         return ""
     return f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST)
@@ -272,7 +272,7 @@ def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
     return None if new == raw else (0, len(raw), new)
 
 
-def is_resumable(state: Task) -> bool:
+def is_resumable(task: Task) -> bool:
     """Whether a task ended short and nobody is at it."""
-    short = state.status in ("partial", "blocked", "needs-input", "failed", "cancelled")
-    return short and not state.queued and state.current_run is None and bool(state.runs)
+    short = task.status in ("partial", "blocked", "needs-input", "failed", "cancelled")
+    return short and not task.queued and task.current_run is None and bool(task.runs)

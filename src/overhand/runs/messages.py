@@ -35,24 +35,24 @@ def whole(store: Store, task_id: str, message: Message) -> str:
     return message.text
 
 
-def of_run(store: Store, state: Task, run_id: str) -> list[str]:
+def of_run(store: Store, task: Task, run_id: str) -> list[str]:
     """What this run is given with its prompt."""
-    return [whole(store, state.id, one) for one in state.messages if one.run == run_id]
+    return [whole(store, task.id, one) for one in task.messages if one.run == run_id]
 
 
-def shown(store: Store, state: Task) -> list[dict[str, Any]]:
+def shown(store: Store, task: Task) -> list[dict[str, Any]]:
     """Each message and how far it came: queued, delivered (a run has it), read (that run has said something since)."""
     return [
-        {"n": one.n, "text": one.text, "sent": one.sent, "run": one.run, "state": _came(store, state, one)}
-        for one in state.messages
+        {"n": one.n, "text": one.text, "sent": one.sent, "run": one.run, "state": _came(store, task, one)}
+        for one in task.messages
     ]
 
 
-def _came(store: Store, state: Task, message: Message) -> str:
+def _came(store: Store, task: Task, message: Message) -> str:
     if message.run is None:
         return "queued"
-    run = next((run for run in state.runs if run.id == message.run), None)
+    run = next((run for run in task.runs if run.id == message.run), None)
     if run is None or run.created < message.sent:  # it was at work already: nobody can say
         return "delivered"
-    heard = sessions.heard(store.run_folder(state.id, run.id), run.driver)
+    heard = sessions.heard(store.run_folder(task.id, run.id), run.driver)
     return "read" if heard is not None and (heard.text or heard.tools) else "delivered"

@@ -38,17 +38,17 @@ class Prepared:
     allowance: Amount | None = None  # what it may use
 
 
-def prepare(work: Actor, state: Task) -> Prepared:
+def prepare(work: Actor, task: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
-    trust.require_seal(state)
-    agent = files.find(work.store.root, state.agent, work.config_of(state))
+    trust.require_seal(task)
+    agent = files.find(work.store.root, task.agent, work.config_of(task))
     trust.require(work.store.root, agent.trusted_with)
-    handover.write_previous(work.store, state)
-    text, handoff = read_handoff(work.store, state.id)
-    take_baseline(work.store, state, handoff)
-    if state.checks and not state.runs:
-        folder = f"{work.store.folder(state.id)}/checks/before"
-        run_checks(work, state, folder)
+    handover.write_previous(work.store, task)
+    text, handoff = read_handoff(work.store, task.id)
+    take_baseline(work.store, task, handoff)
+    if task.checks and not task.runs:
+        folder = f"{work.store.folder(task.id)}/checks/before"
+        run_checks(work, task, folder)
     return Prepared(agent, handoff, text, worktree.snapshot(work.store.root))
 
 
@@ -61,25 +61,25 @@ def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
     return text, handoffs.parse(text)
 
 
-def take_baseline(store: Store, state: Task, handoff: Handoff) -> None:
+def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
     """Fingerprints of what is promised, before the task's first run; a resume compares with the same ones."""
     if not handoffs.promises_files(handoff):
         return
-    path = f"{store.folder(state.id)}/baseline.json"
+    path = f"{store.folder(task.id)}/baseline.json"
     if not os.path.exists(path):
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
-def run_checks(work: Actor, state: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
+def run_checks(work: Actor, task: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
     """The task's checks in the tree, with the evidence in `folder`."""
     return checks.run_all(
-        state.checks,
+        task.checks,
         folder,
         tree=work.store.root,
         env=work.env,
-        timeout=work.config_of(state).check_timeout,
+        timeout=work.config_of(task).check_timeout,
         before=before or [],
-        wanted=lambda: not is_unwanted(work.store, state.id),
+        wanted=lambda: not is_unwanted(work.store, task.id),
     )
 
 
@@ -89,60 +89,60 @@ def is_unwanted(store: Store, task_id: str) -> bool:
     return now.stop is not None or now.status == "cancelled"
 
 
-def lay_out(work: Actor, task: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+def lay_out(work: Actor, locked: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
-    state, store = task.state, work.store
-    place = store.run_folder(task.task_id, run_id)
+    task, store = locked.task, work.store
+    place = store.run_folder(locked.task_id, run_id)
     try:
-        os.mkdir(f"{task.folder}/runs")
+        os.mkdir(f"{locked.folder}/runs")
     except FileExistsError:
         pass  # it has run before
     os.mkdir(place)
-    problems = _problems_to_repair(store, state)
-    native = sessions.to_go_on_with(store, state, prepared.agent)
+    problems = _problems_to_repair(store, task)
+    native = sessions.to_go_on_with(store, task, prepared.agent)
     job = Job(
         prompt=prompt.compose(
             prepared.agent,
             prepared.text,
-            state,
+            task,
             place,
             problems,
             prepared.allowance,
-            again=bool(native) and bool(state.runs[:-1]),
-            messages=messages.of_run(store, state, run_id),
+            again=bool(native) and bool(task.runs[:-1]),
+            messages=messages.of_run(store, task, run_id),
         ),
-        workspace=task.folder,
-        handoff=f"{task.folder}/HANDOFF.md",
+        workspace=locked.folder,
+        handoff=f"{locked.folder}/HANDOFF.md",
         output=f"{place}/OUTPUT.md",
         project=store.root,
         place=place,
         run=run_id,
-        level=min(state.level, prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
-        model=state.model or str(prepared.agent.options.get("model", "")),
+        level=min(task.level, prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
+        model=task.model or str(prepared.agent.options.get("model", "")),
         session=native,
         mcp=own_server(prepared.agent),
         allow=tuple(map(str, prepared.agent.options.get("allow", ()))),
         deny=tuple(map(str, prepared.agent.options.get("deny", ()))),
-        inputs=prompt.inputs_of(store, state),
+        inputs=prompt.inputs_of(store, task),
     )
     write_new(f"{place}/prompt.md", job.prompt)
-    write_new(f"{place}/context.json", dumps(prompt.context(state, run_id)))
+    write_new(f"{place}/context.json", dumps(prompt.context(task, run_id)))
     if prepared.tree is not None:
-        own = [state.tag.path] if state.tag else []
+        own = [task.tag.path] if task.tag else []
         write_new(f"{place}/tree.json", dumps(worktree.with_own(store.root, prepared.tree, own)))
-    contract = state.contract
+    contract = task.contract
     if contract and contract.endswith(".json"):
-        write_new(f"{place}/contract.json", read_file(f"{task.folder}/contract.json") or b"{}")
-    spec = _spec(work, task, run_id, prepared, job)
+        write_new(f"{place}/contract.json", read_file(f"{locked.folder}/contract.json") or b"{}")
+    spec = _spec(work, locked, run_id, prepared, job)
     write_new(f"{place}/spec.json", dumps(spec))
     return job, spec
 
 
-def _spec(work: Actor, task: Locked, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
+def _spec(work: Actor, locked: Locked, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
     """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
-    state, limits = task.state, work.config_of(task.state)
+    task, limits = locked.task, work.config_of(locked.task)
     return {
-        "task": task.task_id,
+        "task": locked.task_id,
         "run": run_id,
         "agent": {
             "name": prepared.agent.name,
@@ -153,11 +153,11 @@ def _spec(work: Actor, task: Locked, run_id: str, prepared: Prepared, job: Job) 
             "reruns": prepared.agent.reruns,
             "compacts": prepared.agent.compacts,
         },
-        "contract": state.contract,
+        "contract": task.contract,
         "tree": prepared.tree is not None,
         "level": job.level,
         **{key: list(given) for key, given in (("allow", job.allow), ("deny", job.deny)) if given},
-        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + state.timeout, 3)},
+        "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + task.timeout, 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
         "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
@@ -166,26 +166,26 @@ def _spec(work: Actor, task: Locked, run_id: str, prepared: Prepared, job: Job) 
     }
 
 
-def _problems_to_repair(store: Store, state: Task) -> list[dict[str, Any]]:
+def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
     """What was wrong with the last return, if this run is to mend it."""
-    repaired = [run for run in state.runs if run.status == "repair"]
+    repaired = [run for run in task.runs if run.status == "repair"]
     if not repaired:
         return []
-    raw = read_file(f"{store.run_folder(state.id, repaired[-1].id)}/problems.json")
+    raw = read_file(f"{store.run_folder(task.id, repaired[-1].id)}/problems.json")
     return list(json.loads(raw)) if raw else []
 
 
-def archive(task: Locked, earlier: list[Run] | None = None) -> None:
+def archive(locked: Locked, earlier: list[Run] | None = None) -> None:
     """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
-    runs = task.state.runs[:-1] if earlier is None else earlier
-    target = f"{task.folder}/runs/{runs[-1].id}" if runs else task.folder
+    runs = locked.task.runs[:-1] if earlier is None else earlier
+    target = f"{locked.folder}/runs/{runs[-1].id}" if runs else locked.folder
     for name, kept_as in (
         ("result.json", "judged.json"),  # first: whoever finds it here finds what it vouches for
         ("OUTPUT.md", "OUTPUT.md"),
         ("CONTEXT.md", "CONTEXT.md"),
         ("ipc/.done", "done"),
     ):
-        path = f"{task.folder}/{name}"
+        path = f"{locked.folder}/{name}"
         if not os.path.lexists(path):
             continue
         if runs and not os.path.lexists(f"{target}/{kept_as}"):

@@ -27,7 +27,7 @@ _LEVELS = {
 def compose(
     agent: Agent,
     handoff: str,
-    state: Task,
+    task: Task,
     place: str,
     problems: list[dict[str, Any]],
     allowance: Amount | None = None,
@@ -36,12 +36,12 @@ def compose(
     messages: Sequence[str] = (),
 ) -> str:
     """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
-    ground = _ground(agent, state, place, "## Plan" in handoff)
+    ground = _ground(agent, task, place, "## Plan" in handoff)
     if allowance is not None:
         ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
     told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
     sent = [f"## A message from the person\n\n{text}" for text in messages]
-    parts = [*told, *sent, how_to_return(state, place)]
+    parts = [*told, *sent, how_to_return(task, place)]
     if problems:
         parts.append(_to_repair(problems))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -56,8 +56,8 @@ def _go_on(handoff: str) -> str:
     )
 
 
-def _ground(agent: Agent, state: Task, place: str, has_plan: bool) -> str:
-    lines = ["## Ground rules", f"- {_LEVELS[state.level]}"]
+def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
+    lines = ["## Ground rules", f"- {_LEVELS[task.level]}"]
     lines.append(
         '- If you cannot go on without an answer: `overhand ask "question" --option a --option b` waits and prints it. '
         "Exit code 124 means not yet: call again as it says. Without that command write "
@@ -66,9 +66,9 @@ def _ground(agent: Agent, state: Task, place: str, has_plan: bool) -> str:
     )
     if agent.real and (ours := programs.find("overhand")):  # a login shell may have a PATH of its own
         lines.append(f"- `overhand` is `{ours}`: write that where your shell does not find the name.")
-    if state.node:
+    if task.node:
         folder = place.rpartition("/runs/")[0]
-        lines.append(f"- This is node `{state.node}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
+        lines.append(f"- This is node `{task.node}` of a plan. Its inputs are in `{folder}/{INPUTS}`, as JSON.")
     if has_plan:
         lines.append(
             "- Mark the steps of the Plan as you go: `overhand step N doing`, `done`, `blocked` or `error`, "
@@ -80,11 +80,11 @@ def _ground(agent: Agent, state: Task, place: str, has_plan: bool) -> str:
             "`CONTROL: CHECKPOINT`, `CONTROL: ESCALATE`, `CONTROL: RESUME [ckpt_id]`, `CONTROL: DELEGATE agent`, "
             "each with `REASON: …` on the same or the next line."
         )
-    if state.depth < 3:
+    if task.depth < 3:
         lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
-    if state.checks:
+    if task.checks:
         lines.append(
-            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c.command}`" for c in state.checks)
+            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c.command}`" for c in task.checks)
         )
     if agent.real and agent.options.get("mcp", True):
         lines.append(
@@ -95,9 +95,9 @@ def _ground(agent: Agent, state: Task, place: str, has_plan: bool) -> str:
     return "\n".join(lines)
 
 
-def how_to_return(state: Task, place: str) -> str:
+def how_to_return(task: Task, place: str) -> str:
     """The instruction that every prompt ends with."""
-    contract = (state.contract or "").replace("_", " ")
+    contract = (task.contract or "").replace("_", " ")
     block = ""
     if contract and not contract.endswith(".json"):
         block = (
@@ -114,7 +114,7 @@ Your last act is to write this file, and nothing counts without it:
 
 **Status:** completed
 **Duration:** how long it took
-**Agent:** {state.agent}
+**Agent:** {task.agent}
 
 ## Summary
 One to three sentences: what is true now.
@@ -149,27 +149,27 @@ def _to_repair(problems: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def inputs_of(store: Store, state: Task) -> str:
+def inputs_of(store: Store, task: Task) -> str:
     """The file with the inputs of a plan's node; nothing for any other task."""
-    return f"{store.folder(state.id)}/{INPUTS}" if state.node else ""
+    return f"{store.folder(task.id)}/{INPUTS}" if task.node else ""
 
 
-def context(state: Task, run_id: str) -> dict[str, Any]:
+def context(task: Task, run_id: str) -> dict[str, Any]:
     """The delegation context of a run."""
     return {
         "session_id": run_id,
-        "delegation_depth": state.depth,
-        "delegation_path": state.path,
-        "timeout": state.timeout,
-        "task_context": {"task_id": state.id, "description": state.title, "kind": state.kind},
+        "delegation_depth": task.depth,
+        "delegation_path": task.path,
+        "timeout": task.timeout,
+        "task_context": {"task_id": task.id, "description": task.title, "kind": task.kind},
     }
 
 
-def environment(store: Store, state: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
+def environment(store: Store, task: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
     """What an agent finds in its environment."""
-    folder, place = store.folder(state.id), store.run_folder(state.id, run_id)
+    folder, place = store.folder(task.id), store.run_folder(task.id, run_id)
     env = {
-        "OVERHAND_TASK": state.id,
+        "OVERHAND_TASK": task.id,
         MARKER: run_id,
         "OVERHAND_WORKSPACE": folder,
         "OVERHAND_HANDOFF": f"{folder}/HANDOFF.md",
@@ -178,14 +178,14 @@ def environment(store: Store, state: Task, run_id: str, allowance: Amount | None
         "OVERHAND_DATA": f"{place}/data.json",
         "OVERHAND_CONTEXT": f"{place}/context.json",
         "OVERHAND_USAGE": f"{place}/usage.jsonl",
-        "OVERHAND_DEPTH": str(state.depth),
+        "OVERHAND_DEPTH": str(task.depth),
         "OVERHAND_PROJECT": store.root,
         "PWD": store.root,
     }
-    if inputs := inputs_of(store, state):
+    if inputs := inputs_of(store, task):
         env["OVERHAND_INPUTS"] = inputs
-    if state.model:
-        env["OVERHAND_MODEL"] = state.model
+    if task.model:
+        env["OVERHAND_MODEL"] = task.model
     if allowance is not None and allowance.tokens:
         env["OVERHAND_BUDGET_TOKENS"] = str(allowance.tokens)
     if allowance is not None and allowance.usd:

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from overhand.record.task import Run, Task
 
 
-def report(store: Store, state: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
+def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
     """One run, as JSON."""
-    place = store.run_folder(state.id, ended.id)
+    place = store.run_folder(task.id, ended.id)
     handoff = read_file(f"{place}/handoff.md")
     words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
-    made = [str(e["id"]) for e in state.checkpoints if e.get("run") == ended.id]
-    moved = [e for e in state.phases if e.get("t", "") >= ended.created]
+    made = [str(e["id"]) for e in task.checkpoints if e.get("run") == ended.id]
+    moved = [e for e in task.phases if e.get("t", "") >= ended.created]
     return {
         "schema": "overhand.report/1",
-        "task_id": state.id,
-        "handle": state.handle,
+        "task_id": task.id,
+        "handle": task.handle,
         "run_id": ended.id,
         "agent": ended.agent,
         "cause": ended.cause,
@@ -34,7 +34,7 @@ def report(store: Store, state: Task, ended: Run, result: dict[str, Any]) -> dic
                 "reason": e.get("reason", ""),
                 "done": e.get("ok"),
             }
-            for e in state.controls
+            for e in task.controls
             if e.get("run") == ended.id
         ],
         "deliverables": result["deliverables"],
@@ -55,11 +55,11 @@ def _check(check: dict[str, Any]) -> dict[str, Any]:
     return shown if check.get("kind", "command") == "command" else {**shown, "what": check["command"]}
 
 
-def kept(store: Store, state: Task, ended: Run) -> dict[str, Any] | None:
+def kept(store: Store, task: Task, ended: Run) -> dict[str, Any] | None:
     """The report that was written down, once the task has gone on and its result is no longer to be had."""
-    if state.status is not None:
+    if task.status is not None:
         return None
-    raw = read_file(f"{store.run_folder(state.id, ended.id)}/report.json")
+    raw = read_file(f"{store.run_folder(task.id, ended.id)}/report.json")
     try:
         found = json.loads(raw) if raw is not None else None
     except ValueError:

@@ -45,23 +45,23 @@ class Case:
 
 def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
     """Write the documents; returns the result and the event that vouches for them."""
-    work, state, ended = case.work, case.state, case.ended
-    folder = work.store.folder(state.id)
+    work, task, ended = case.work, case.state, case.ended
+    folder = work.store.folder(task.id)
     result = result_of(case, verdict)
-    output = _promote(folder, case.place, state, case.returned, verdict)
+    output = _promote(folder, case.place, task, case.returned, verdict)
     if output is not None:
         result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        put_file(f"{folder}/CONTEXT.md", handover.leave(work.store, state, ended, verdict))
+        put_file(f"{folder}/CONTEXT.md", handover.leave(work.store, task, ended, verdict))
         result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
     if not ended.attached:  # a function's report is made when somebody asks for it
-        told = report.report(work.store, state, ended, result)
+        told = report.report(work.store, task, ended, result)
         put_file(f"{case.place}/report.json", dumps(told) + "\n")
         put_file(f"{case.place}/report.md", "\n".join(report.text(told)) + "\n")
     if verdict.status == "completed" and result["decisions"]:
-        collect_decisions(work, state, result["decisions"])
+        collect_decisions(work, task, result["decisions"])
     return result, {
         "e": "judged",
         "run": ended.id,
@@ -77,11 +77,11 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
 
 def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
     """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
-    state, ended, found, returned = case.state, case.ended, case.found, case.returned
+    task, ended, found, returned = case.state, case.ended, case.found, case.returned
     output, value = returned.output, returned.value
     return {
         "schema": "overhand.result/1",
-        "task_id": state.id,
+        "task_id": task.id,
         "run_id": ended.id,
         "status": verdict.status,
         "claimed": verdict.claimed,
@@ -99,12 +99,12 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "problems": [p.as_json() for p in verdict.problems],
         "checks": checks_as_json(found.checks, found.facts, case.work.store.root),
         **({"unverified": list(found.unverified)} if found.unverified else {}),
-        "usage": budget.usage_of(state),
+        "usage": budget.usage_of(task),
         "source": returned.source,
         "output": None,
         "run_folder": case.work.store.relative(case.place),
         "look_at": case.look_at,
-        "repairs": state.repairs,
+        "repairs": task.repairs,
     }
 
 
@@ -147,13 +147,13 @@ def _check(check: CheckFact, root: str) -> dict[str, Any]:
     }
 
 
-def _promote(folder: str, place: str, state: Task, returned: Returned, verdict: Verdict) -> bytes | None:
+def _promote(folder: str, place: str, task: Task, returned: Returned, verdict: Verdict) -> bytes | None:
     """The accepted return becomes the task's OUTPUT.md; a phantom never does, it stays in the run's folder."""
     if returned.value is None or verdict.claimed is None:
         return None
     raw = returned.raw
     if raw is None:
-        output = returns.to_output(returned.value, state.title, state.agent)
+        output = returns.to_output(returned.value, task.title, task.agent)
         raw = outputs.render(output).encode("utf-8", "replace")
         put_file(f"{place}/OUTPUT.md", raw)
         if verdict.status == verdict.claimed and second_name(f"{place}/OUTPUT.md", f"{folder}/OUTPUT.md"):
@@ -177,18 +177,18 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
     return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
 
 
-def collect_decisions(work: Actor, state: Task, decisions: list[dict[str, str]]) -> None:
+def collect_decisions(work: Actor, task: Task, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
-    place = work.config_of(state).decisions
+    place = work.config_of(task).decisions
     path = os.path.join(work.store.root, place)
     if worktree.inside(work.store.root, place) is None:
         raise OverhandError(f"decisions = {place!r} is outside the project.")
-    link = os.path.relpath(work.store.folder(state.id), os.path.dirname(path))
+    link = os.path.relpath(work.store.folder(task.id), os.path.dirname(path))
     with lock.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)
         text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
         known = set(text.splitlines())
-        lines = [f"- **{d['what']}**: {d['why']} ([{state.id}]({link}/OUTPUT.md))" for d in decisions]
+        lines = [f"- **{d['what']}**: {d['why']} ([{task.id}]({link}/OUTPUT.md))" for d in decisions]
         new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
         if new:
             write_file(

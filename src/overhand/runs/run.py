@@ -24,20 +24,20 @@ MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
 
 
-def claim(task: Locked, agent: Agent, timeout: float) -> str | None:
+def claim(locked: Locked, agent: Agent, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
 
     The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
     """
-    sync.bring(task)
-    if not task.state.queued or task.state.stop or task.state.current_run:
+    sync.bring(locked)
+    if not locked.task.queued or locked.task.stop or locked.task.current_run:
         return None
     run_id = new_run_id()
     event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
-    if waiting := [message.n for message in task.state.pending_messages]:
+    if waiting := [message.n for message in locked.task.pending_messages]:
         event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
-    task.append(event)
-    return run_id if sync.take(task, run_id) else None
+    locked.append(event)
+    return run_id if sync.take(locked, run_id) else None
 
 
 def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> Event:
@@ -56,11 +56,11 @@ def created(run_id: str, agent: str, driver_name: str, timeout: float, *, contro
 
 def start(work: Actor, task_id: str) -> bool:
     """Start a queued task's next run, detached; False if somebody else did or it is no longer wanted."""
-    state = work.store.state(task_id)
+    task = work.store.state(task_id)
     try:
-        prepared = prepare.prepare(work, state)
+        prepared = prepare.prepare(work, task)
         builder = find_driver(prepared.agent.driver)
-        prepared = replace(prepared, allowance=spending.reserve(work, state))
+        prepared = replace(prepared, allowance=spending.reserve(work, task))
     except Busy:
         raise  # somebody holds a log for a moment: it is tried again
     except OverhandError as error:
@@ -69,16 +69,16 @@ def start(work: Actor, task_id: str) -> bool:
     except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
         reject(work, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
         return False
-    with work.store.locked(task_id, work.by) as task:
-        run_id = claim(task, prepared.agent, state.timeout)
+    with work.store.locked(task_id, work.by) as locked:
+        run_id = claim(locked, prepared.agent, task.timeout)
         if run_id is None:
             return False
-        prepare.archive(task)
+        prepare.archive(locked)
         place = work.store.run_folder(task_id, run_id)
         try:
-            if not os.path.isdir(f"{task.folder}/ipc"):
-                os.mkdir(f"{task.folder}/ipc")
-            job, _ = prepare.lay_out(work, task, run_id, prepared)
+            if not os.path.isdir(f"{locked.folder}/ipc"):
+                os.mkdir(f"{locked.folder}/ipc")
+            job, _ = prepare.lay_out(work, locked, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             for _, name, text in launch.files:
                 write_new(f"{place}/{name}", text)
@@ -88,16 +88,16 @@ def start(work: Actor, task_id: str) -> bool:
                 cwd=work.store.root,
                 env={
                     **checks.clean_environment(work.env),
-                    **prompt.environment(work.store, task.state, run_id, prepared.allowance),
+                    **prompt.environment(work.store, locked.task, run_id, prepared.allowance),
                     **launch.env,
                     **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
                 },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
             )
         except Exception as error:  # noqa: BLE001 -- the run is recorded already: it ends with the reason
-            _never_started(task, run_id, place, _told(error))
+            _never_started(locked, run_id, place, _told(error))
             return False
-        task.append({"e": "run.started", "run": run_id, "shim": shim})
+        locked.append({"e": "run.started", "run": run_id, "shim": shim})
     return True
 
 
@@ -109,55 +109,55 @@ def _told(error: Exception) -> OverhandError:
     return OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
 
 
-def _never_started(task: Locked, run_id: str, place: str, error: OverhandError) -> None:
+def _never_started(locked: Locked, run_id: str, place: str, error: OverhandError) -> None:
     """Nothing was spawned: the run ends with the reason; it must not be taken for one that may be started again."""
     try:
         os.makedirs(place, exist_ok=True)
         write_file(f"{place}/stderr", f"{error.message}\n{error.hint}\n")
     except (OSError, Refused):
         pass  # the reason is in the event as well
-    task.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
+    locked.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
 
 
 def settle(work: Actor, task_id: str, *, cause: str | None = None) -> Task:
     """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
-    with work.store.locked(task_id, work.by) as task:
-        run = task.state.current_run
+    with work.store.locked(task_id, work.by) as locked:
+        run = locked.task.current_run
         if run is None or run.has_ended or run.machine not in ("", machine.machine()):
-            return task.state
+            return locked.task
         if run.is_plan_run:
-            return task.state  # it lives until it is judged
+            return locked.task  # it lives until it is judged
         place = work.store.run_folder(task_id, run.id)
         found = detached.probe(place)
         if found.what == "alive":
             if run.state == "starting" and (shim := detached.shim_pid(place)):
-                task.append({"e": "run.started", "run": run.id, "shim": shim})
-            return task.state
+                locked.append({"e": "run.started", "run": run.id, "shim": shim})
+            return locked.task
         if found.what == "unbegun" and run.attached:
             found = detached.Probe("lost")  # a function began before it was recorded
         if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
             found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
         if found.what == "unbegun":
-            task.append({"e": "run.ended", "run": run.id, "never_began": True})
-            return task.state
-        ended = ending(task.state, run, place, found, cause, work.spare)
-        if _goes_on(task, run, ended):
+            locked.append({"e": "run.ended", "run": run.id, "never_began": True})
+            return locked.task
+        ended = ending(locked.task, run, place, found, cause, work.spare)
+        if _goes_on(locked, run, ended):
             ended = {"e": "run.ended", "run": run.id, "never_began": True, "why": "its job goes on"}
-        task.append(ended)
-        return task.state
+        locked.append(ended)
+        return locked.task
 
 
-def _goes_on(task: Locked, run: Run, ended: Event) -> bool:
+def _goes_on(locked: Locked, run: Run, ended: Event) -> bool:
     """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
     if ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
         return False
     driver = lookup(run.driver)
-    return driver is not None and driver.open_job is not None and driver.open_job(task.folder) is not None
+    return driver is not None and driver.open_job is not None and driver.open_job(locked.folder) is not None
 
 
-def ending(state: Task, run: Run, place: str, found: detached.Probe, cause: str | None, spare: frozenset[int]) -> Event:
+def ending(task: Task, run: Run, place: str, found: detached.Probe, cause: str | None, spare: frozenset[int]) -> Event:
     """The event that ends a run: how, with which code, and who was left behind."""
-    requested = "cancelled" if state.stop else None
+    requested = "cancelled" if task.stop else None
     why = cause or stop_cause(place) or requested
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
@@ -170,11 +170,11 @@ def ending(state: Task, run: Run, place: str, found: detached.Probe, cause: str 
     return event
 
 
-def living_members(store: Store, state: Task, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
+def living_members(store: Store, task: Task, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
     """Processes of ended runs that are still there, by run; a shim itself may stay for a supervisor below it."""
     found = {}
-    for one in state.runs:
-        place = store.run_folder(state.id, one.id)
+    for one in task.runs:
+        place = store.run_folder(task.id, one.id)
         if not one.attached and one.has_ended and same_pid_world(one):
             pids = detached.leftovers(place, f"{MARKER}={one.id}", spare)
             if pids:
@@ -182,25 +182,25 @@ def living_members(store: Store, state: Task, spare: frozenset[int] = frozenset(
     return found
 
 
-def stop_children(work: Actor, state: Task) -> list[str]:
+def stop_children(work: Actor, task: Task) -> list[str]:
     """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
-    ended = state.last_run
-    if ended is None or not ended.has_ended or not _takes_children_along(work.store, state, ended):
+    ended = task.last_run
+    if ended is None or not ended.has_ended or not _takes_children_along(work.store, task, ended):
         return []
     asked = []
     for child in open_states(work.store.states((work.children or Children(work.store)).of(ended.id))):
         if not child.stop:
-            with work.store.locked(child.id, work.by) as task:
-                if task.state.queued or task.state.current_run:
-                    task.append({"e": "stop", "why": "its parent ended"})
+            with work.store.locked(child.id, work.by) as locked:
+                if locked.task.queued or locked.task.current_run:
+                    locked.append({"e": "stop", "why": "its parent ended"})
                     asked.append(child.id)
     return asked
 
 
-def _takes_children_along(store: Store, state: Task, ended: Run) -> bool:
+def _takes_children_along(store: Store, task: Task, ended: Run) -> bool:
     """Whether somebody ended this run, or it called for a person; one that merely ended leaves its children at work."""
-    why = stop_cause(store.run_folder(state.id, ended.id))
-    called = state.escalation(ended.id) is not None
+    why = stop_cause(store.run_folder(task.id, ended.id))
+    called = task.escalation(ended.id) is not None
     return called or ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
 
 
@@ -217,10 +217,10 @@ def same_pid_world(run: Run) -> bool:
 
 def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
     """End a live run's processes, then record its end."""
-    state = work.store.state(task_id)
-    run = state.current_run
+    task = work.store.state(task_id)
+    run = task.current_run
     if run is None or run.has_ended:
-        return state
+        return task
     place = work.store.run_folder(task_id, run.id)
     if run.attached:
         return _disown(work, task_id, run.id, cause)
@@ -229,29 +229,29 @@ def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
     if not os.path.exists(f"{place}/stopped"):
         write_file(f"{place}/stopped", f"{cause}\n")
     left = detached.stop(place, f"{MARKER}={run.id}", grace=grace, spare=work.spare)
-    state = settle(work, task_id, cause=cause)
+    task = settle(work, task_id, cause=cause)
     if left:
-        with work.store.locked(task_id, work.by) as task:
-            task.append({"e": "notice", "text": f"Processes could not be ended: {', '.join(map(str, left))}"})
-    return state
+        with work.store.locked(task_id, work.by) as locked:
+            locked.append({"e": "notice", "text": f"Processes could not be ended: {', '.join(map(str, left))}"})
+    return task
 
 
 def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> Task:
     """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
-    with work.store.locked(task_id, work.by) as task:
-        run = task.state.run(run_id)
+    with work.store.locked(task_id, work.by) as locked:
+        run = locked.task.run(run_id)
         if run and not run.has_ended:
-            task.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None})
-        return task.state
+            locked.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None})
+        return locked.task
 
 
 def reject(work: Actor, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
-    with work.store.locked(task_id, work.by) as task:
-        waiting = task.state.status is None and not task.state.runs  # a function is not queued before it begins
-        if task.state.queued or waiting:
+    with work.store.locked(task_id, work.by) as locked:
+        waiting = locked.task.status is None and not locked.task.runs  # a function is not queued before it begins
+        if locked.task.queued or waiting:
             summary = f"{error.message} {error.hint}".strip()
-            task.append(
+            locked.append(
                 {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]},
                 sync=True,
             )
@@ -259,8 +259,8 @@ def reject(work: Actor, task_id: str, error: OverhandError) -> None:
 
 def cancel_queued(work: Actor, task_id: str, why: str, status: str = "cancelled") -> bool:
     """Take a task that has no run yet out of the queue."""
-    with work.store.locked(task_id, work.by) as task:
-        if not task.state.queued:
+    with work.store.locked(task_id, work.by) as locked:
+        if not locked.task.queued:
             return False
-        task.append({"e": "judged", "run": None, "status": status, "summary": why}, sync=True)
+        locked.append({"e": "judged", "run": None, "status": status, "summary": why}, sync=True)
         return True

@@ -45,54 +45,54 @@ def reported(place: str, *, last: bool = False) -> Usage | None:
     return budget.tally(raw, last=last) if raw else None
 
 
-def own(store: Store, state: Task) -> Amount:
+def own(store: Store, task: Task) -> Amount:
     """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
     spent = budget.amount()
-    for run in state.runs:
+    for run in task.runs:
         usage = run.usage
         if not run.is_judged:
-            usage = reported(store.run_folder(state.id, run.id)) or usage
+            usage = reported(store.run_folder(task.id, run.id)) or usage
         spent = spent + budget.used(usage)
     return spent
 
 
-def committed(store: Store, state: Task, without: str = "") -> Amount:
+def committed(store: Store, task: Task, without: str = "") -> Amount:
     """What of a task's budget is spoken for: its own use, and what children hold, or have used if that is more."""
-    below = _below(store, state)
-    held = [budget.larger(below[child], amount) for child, amount in budget.holds(state).items() if child != without]
-    return budget.add(own(store, state), *held)
+    below = _below(store, task)
+    held = [budget.larger(below[child], amount) for child, amount in budget.holds(task).items() if child != without]
+    return budget.add(own(store, task), *held)
 
 
-def tree(store: Store, state: Task) -> Amount:
+def tree(store: Store, task: Task) -> Amount:
     """What a task and everything that draws on its budget have really used by now."""
-    return budget.add(own(store, state), *_below(store, state).values())
+    return budget.add(own(store, task), *_below(store, task).values())
 
 
-def _below(store: Store, state: Task) -> dict[str, Amount]:
+def _below(store: Store, task: Task) -> dict[str, Amount]:
     """What each child has really used of this task's budget."""
-    found = dict(state.settled)
-    for child in state.reserved:
+    found = dict(task.settled)
+    for child in task.reserved:
         try:
             found[child] = tree(store, store.state(child))
         except TaskNotFound:
-            found[child] = state.reserved[child]
+            found[child] = task.reserved[child]
     return found
 
 
-def capped_above(store: Store, state: Task) -> list[Task]:
+def capped_above(store: Store, task: Task) -> list[Task]:
     """The ancestors that have a budget, the nearest first."""
     found = []
-    while state.parent:
-        above = state.parent.task
+    while task.parent:
+        above = task.parent.task
         if _uncapped.get(place := store.folder(above)) == (size := store.log_size(above)):
             break
         try:
-            state = store.state(above)
+            task = store.state(above)
         except OverhandError:
             break  # it was cleaned away: nobody has a budget there any more
-        if budget.explicit(state).is_cap:
-            found.append(state)
-        elif not state.parent:
+        if budget.explicit(task).is_cap:
+            found.append(task)
+        elif not task.parent:
             _uncapped[place] = size
     return found
 
@@ -100,25 +100,25 @@ def capped_above(store: Store, state: Task) -> list[Task]:
 # holding and settling
 
 
-def reserve(work: Actor, state: Task) -> Amount | None:
+def reserve(work: Actor, task: Task) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
-    cap, above = budget.explicit(state), capped_above(work.store, state)
+    cap, above = budget.explicit(task), capped_above(work.store, task)
     if not above and not cap.is_cap:
         return None
-    spent = committed(work.store, state)
-    require_some_left(work.store, state)
+    spent = committed(work.store, task)
+    require_some_left(work.store, task)
     for owner in above:  # a hold that is open already does not tell what others have used beyond theirs
         _require_unspent(work.store, owner)
     if above:
-        cap = budget.tighter(cap, hold(work, state, above))
+        cap = budget.tighter(cap, hold(work, task, above))
     return cap - spent if cap.is_cap else None
 
 
-def require_some_left(store: Store, state: Task) -> None:
+def require_some_left(store: Store, task: Task) -> None:
     """Refuse where a task has used up its own budget."""
-    cap = budget.explicit(state)
-    if cap.is_cap and budget.level(spent := committed(store, state), cap) >= budget.STOP:
-        raise _used_up(state, spent, cap)
+    cap = budget.explicit(task)
+    if cap.is_cap and budget.level(spent := committed(store, task), cap) >= budget.STOP:
+        raise _used_up(task, spent, cap)
 
 
 def _require_unspent(store: Store, owner: Task) -> None:
@@ -137,49 +137,49 @@ def hold(work: Actor, child: Task, above: list[Task], room: int = budget.STOP) -
     cap = budget.explicit(nearest)
     if further:
         cap = budget.tighter(cap, hold(work, nearest, further, budget.CHECKPOINT))
-    with work.store.locked(nearest.id, work.by) as task:
-        mine = _hold(work, task, child.id, cap, room)
+    with work.store.locked(nearest.id, work.by) as locked:
+        mine = _hold(work, locked, child.id, cap, room)
     if further and nearest.id not in work.store.state(further[0].id).reserved:
         hold(work, nearest, further)  # it was settled meanwhile; now that it holds something for us it stays open
     return mine
 
 
-def _hold(work: Actor, task: Locked, child_id: str, cap: Amount, room: int) -> Amount:
+def _hold(work: Actor, locked: Locked, child_id: str, cap: Amount, room: int) -> Amount:
     """The same, under the ancestor's lock, of a budget that is `cap` there."""
     store = work.store
-    _mend(store, task, but=child_id)
+    _mend(store, locked, but=child_id)
     child = store.state(child_id)
-    used, mine = committed(store, child), task.state.reserved.get(child_id)
+    used, mine = committed(store, child), locked.task.reserved.get(child_id)
     if mine is not None and budget.level(used, mine) < room:
         return mine
-    spent = committed(store, task.state, without=child_id) + used
+    spent = committed(store, locked.task, without=child_id) + used
     if budget.level(spent, cap) >= budget.STOP:
         if mine is not None:
             return mine
-        raise _used_up(task.state, spent, cap)
+        raise _used_up(locked.task, spent, cap)
     asked = budget.explicit(child) - used
     if budget.level(used, budget.explicit(child)) >= budget.STOP:
         return mine or budget.within(used, cap)  # it has what it asked for, and has used it
     granted = budget.share(cap, spent, asked, work.config.budget.share)
     new = budget.larger(budget.within(used + granted, cap).rounded(), mine or budget.amount())
     if new != mine:
-        task.append({"e": "reserved", "child": child_id, **vars(new)})
+        locked.append({"e": "reserved", "child": child_id, **vars(new)})
     return new
 
 
-def _used_up(state: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
+def _used_up(task: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
     """Too little is left to start."""
-    handle = state.name
-    holders = len(state.reserved)
+    handle = task.name
+    holders = len(task.reserved)
     held = f", with what {holders} of its children hold" if holders else ""
-    at_work = state.queued or state.current_run is not None
+    at_work = task.queued or task.current_run is not None
     return BudgetExceeded(
         f"Task {handle} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
         "too little is left to start.",
         "Do this part in the run itself, or wait until others below it have ended."
-        if at_work and state.runs
+        if at_work and task.runs
         else f"Give it more: overhand resume {handle} --budget AMOUNT",
-        task=state.id,
+        task=task.id,
         budget=vars(cap),
         spent=vars(spent.rounded()),
     )
@@ -191,43 +191,43 @@ def say(spent: Amount, cap: Amount) -> str:
     return ", ".join(filter(None, (tokens, budget.say_usd(spent.usd) if cap.usd else "")))
 
 
-def settle(work: Actor, state: Task) -> None:
+def settle(work: Actor, task: Task) -> None:
     """A task may have come to rest: what it used takes the place of what it held, and so on upwards."""
     try:
-        for above in capped_above(work.store, state):
-            if state.id not in above.reserved:
+        for above in capped_above(work.store, task):
+            if task.id not in above.reserved:
                 return
-            with work.store.locked(above.id, work.by) as task:
-                _mend(work.store, task)
-                state = task.state
+            with work.store.locked(above.id, work.by) as locked:
+                _mend(work.store, locked)
+                task = locked.task
     except OverhandError:
         return  # somebody holds it: whoever reserves there next mends it
 
 
 def mend(work: Actor, states: list[Task]) -> None:
     """Settle whatever a crash kept from being settled, from the leaves upwards."""
-    for state in sorted(states, key=lambda state: -state.depth):
+    for task in sorted(states, key=lambda task: -task.depth):
         try:
-            if state.reserved:
-                with work.store.locked(state.id, work.by) as task:
-                    _mend(work.store, task)
+            if task.reserved:
+                with work.store.locked(task.id, work.by) as locked:
+                    _mend(work.store, locked)
         except OverhandError:
             continue  # somebody holds it: whoever reserves there next mends it
 
 
-def _mend(store: Store, task: Locked, but: str = "") -> None:
+def _mend(store: Store, locked: Locked, but: str = "") -> None:
     """Settle every child that is at rest; once, because a hold is needed for that, and we have the lock."""
-    for child, held in list(task.state.reserved.items()):
+    for child, held in list(locked.task.reserved.items()):
         if child == but:
             continue
         try:
-            state = store.state(child)
+            task = store.state(child)
         except TaskNotFound:
-            task.append({"e": "settled", "child": child, **vars(held)})  # it was cleaned away: nobody knows better
+            locked.append({"e": "settled", "child": child, **vars(held)})  # it was cleaned away: nobody knows better
             continue
-        if not state.queued and not state.reserved and state.current_run is None:
-            used = committed(store, state).rounded()
-            task.append({"e": "settled", "child": child, **vars(used)})
+        if not task.queued and not task.reserved and task.current_run is None:
+            used = committed(store, task).rounded()
+            locked.append({"e": "settled", "child": child, **vars(used)})
 
 
 def default(store: Store, config: Config, parent: str | None) -> str | None:
@@ -242,15 +242,15 @@ def default(store: Store, config: Config, parent: str | None) -> str | None:
 # one run
 
 
-def close_run(work: Actor, state: Task, ended: Run) -> Task:
+def close_run(work: Actor, task: Task, ended: Run) -> Task:
     """Record what an ended run used: its reports, else an estimate."""
-    usage = final(work.store.run_folder(state.id, ended.id), ended) if not real(ended) else None
-    usage = usage or _native(work.store, state, ended)
+    usage = final(work.store.run_folder(task.id, ended.id), ended) if not real(ended) else None
+    usage = usage or _native(work.store, task, ended)
     if usage is None or usage == ended.usage:
-        return state
-    with work.store.locked(state.id, work.by) as task:
-        task.append(event(ended.id, usage))
-        return task.state
+        return task
+    with work.store.locked(task.id, work.by) as locked:
+        locked.append(event(ended.id, usage))
+        return locked.task
 
 
 def real(run: Run) -> bool:
@@ -258,18 +258,18 @@ def real(run: Run) -> bool:
     return translator(run.driver) is not None
 
 
-def _native(store: Store, state: Task, ended: Run) -> Usage | None:
+def _native(store: Store, task: Task, ended: Run) -> Usage | None:
     """What a coding agent's own stream says it used; some count the whole session, so earlier runs are taken off."""
     if not real(ended):
         return None
-    place = store.run_folder(state.id, ended.id)
+    place = store.run_folder(task.id, ended.id)
     said = sessions.heard(place, ended.driver)
     if said is None and ended.attached:
         return None  # a person had it on a terminal: nobody knows
     if said is None or not said.usage:
         return reported(place, last=True) or budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
     used = dict(said.usage)
-    if before := _before(store, state, ended):
+    if before := _before(store, task, ended):
         for key in find_driver(ended.driver).session_totals(used, before):
             used[key] = max(0, used[key] - before.get(key, 0))
     return Usage(
@@ -283,11 +283,11 @@ def _native(store: Store, state: Task, ended: Run) -> Usage | None:
     )
 
 
-def _before(store: Store, state: Task, ended: Run) -> dict[str, Any]:
+def _before(store: Store, task: Task, ended: Run) -> dict[str, Any]:
     """What the newest earlier run in the same session said."""
-    for run in reversed([r for r in state.runs if r.id != ended.id and r.driver == ended.driver]):
-        earlier = sessions.heard(store.run_folder(state.id, run.id), run.driver)
-        if earlier and earlier.usage and sessions.native(store, state, run) == sessions.native(store, state, ended):
+    for run in reversed([r for r in task.runs if r.id != ended.id and r.driver == ended.driver]):
+        earlier = sessions.heard(store.run_folder(task.id, run.id), run.driver)
+        if earlier and earlier.usage and sessions.native(store, task, run) == sessions.native(store, task, ended):
             return earlier.usage
     return {}
 
@@ -310,19 +310,19 @@ def full(run_id: str) -> str:
     return f"{budget.STOP} % of the context window in {run_id}"
 
 
-def handovers(state: Task) -> int:
+def handovers(task: Task) -> int:
     """How often a run of this task ended because its context window was full."""
-    return sum(key.startswith(full("")) for key in state.limits)
+    return sum(key.startswith(full("")) for key in task.limits)
 
 
-def hand_over(state: Task, ended: Run, status: str) -> list[Event]:
+def hand_over(task: Task, ended: Run, status: str) -> list[Event]:
     """A run that was ended because its window was full goes on in a new one, from its last checkpoint."""
-    if ended.cause != "budget" or full(ended.id) not in state.limits or status not in ("partial", "failed"):
+    if ended.cause != "budget" or full(ended.id) not in task.limits or status not in ("partial", "failed"):
         return []
-    if state.stop or handovers(state) > MOST_HANDOVERS:
+    if task.stop or handovers(task) > MOST_HANDOVERS:
         return []
     how = {"run": ended.id, "why": "context window is full"}
-    saved = [str(one["id"]) for one in state.checkpoints if one.get("run") == ended.id]
+    saved = [str(one["id"]) for one in task.checkpoints if one.get("run") == ended.id]
     return [{"e": "accepted", "resume": {**how, "from": saved[-1]} if saved else how}]
 
 
@@ -374,8 +374,8 @@ def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
             latest[one["run"]] = amount
             if str(one.get("t", "")) < today:
                 before[one["run"]] = amount
-    state = model.fold(task_id, events)
-    live = {run.id for run in state.runs if not run.is_judged}
+    task = model.fold(task_id, events)
+    live = {run.id for run in task.runs if not run.is_judged}
     nothing = budget.amount()
     spent = [amount - before.get(run, nothing) for run, amount in latest.items() if run not in live]
     return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}

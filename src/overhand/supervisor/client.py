@@ -49,13 +49,13 @@ def running(store: Store) -> int | None:
 def may_start(store: Store) -> bool:
     """Not from another pid namespace than the live runs are in: a supervisor in a sandbox would die with it."""
     here = machine.pid_namespace()
-    for state in store.states():
-        run = state.current_run
+    for task in store.states():
+        run = task.current_run
         if run and run.pidns not in ("", here) and run.boot == machine.boot():
             from overhand.system import detached  # nearly never needed
 
             try:
-                if detached.lives(store.run_folder(state.id, run.id)):
+                if detached.lives(store.run_folder(task.id, run.id)):
                     return False
             except OverhandError:
                 continue

@@ -26,9 +26,9 @@ _SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked
 _HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
 
 
-def watch(boss: Supervisor, state: Task) -> None:
+def watch(boss: Supervisor, task: Task) -> None:
     """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
-    task_id, current = state.id, state.current_run
+    task_id, current = task.id, task.current_run
     if current is None:
         return
     place = boss.store.run_folder(task_id, current.id)
@@ -36,14 +36,14 @@ def watch(boss: Supervisor, state: Task) -> None:
         boss.watches.drop(task_id)
         boss.jobs.start(task_id, lambda: boss.close(task_id))
         return
-    limits = meter.limits(boss, state)
+    limits = meter.limits(boss, task)
     # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
     boss.watches.keep(task_id, current, place, limits if limits is not boss.config else None)
-    if state.stop:
-        grace = 0.0 if state.stop == "now" else limits.stop_grace
+    if task.stop:
+        grace = 0.0 if task.stop == "now" else limits.stop_grace
         boss.jobs.start(task_id, lambda: boss.end(task_id, "cancelled", grace), waits=True)
         return
-    if control.escalation(state, current.id):
+    if control.escalation(task, current.id):
         boss.jobs.start(task_id, partial(boss.end, task_id, "exit", limits.stop_grace), waits=True)
         return
     known = boss.watches.live[task_id]
@@ -54,10 +54,10 @@ def watch(boss: Supervisor, state: Task) -> None:
     if current.state == "starting" and known.pidfd is not None:  # who started it was killed before it said so
         boss.jobs.start(task_id, partial(run.settle, boss.work(task_id), task_id))
         return
-    stir_parent(boss, state)
-    known.asked = parking.has_file_question(state, current)
+    stir_parent(boss, task)
+    known.asked = parking.has_file_question(task, current)
     known.park_at = float("inf")
-    if known.waiting is not None and limits.answer_wait and state.open_questions:
+    if known.waiting is not None and limits.answer_wait and task.open_questions:
         known.park_at = known.waiting + limits.answer_wait
     meter.look(boss, task_id, known)
 
@@ -119,16 +119,16 @@ def children(boss: Supervisor, run_id: str) -> list[Task]:
     return [s for s in at_work if s.parent and s.parent.run == run_id]
 
 
-def stir_parent(boss: Supervisor, state: Task) -> None:
+def stir_parent(boss: Supervisor, task: Task) -> None:
     """Whoever waits for this task may be blocked by it now, or no longer be."""
-    parent = boss.watches.live.get(state.parent.task) if state.parent else None
+    parent = boss.watches.live.get(task.parent.task) if task.parent else None
     if parent is not None:
         parent.stirred = True
 
 
-def works(boss: Supervisor, state: Task) -> bool:
+def works(boss: Supervisor, task: Task) -> bool:
     """Whether a child is doing something, so that its parent does not wait for a person."""
-    known = boss.watches.live.get(state.id)
+    known = boss.watches.live.get(task.id)
     return known is None or known.waiting is None
 
 
@@ -186,16 +186,16 @@ def examine(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
 def notice(boss: Supervisor, task_id: str, text: str) -> None:
     """Leave a line for the person."""
     try:
-        with boss.store.locked(task_id, boss.work(task_id).by, patience=0.5) as task:
-            task.append({"e": "notice", "text": text})
+        with boss.store.locked(task_id, boss.work(task_id).by, patience=0.5) as locked:
+            locked.append({"e": "notice", "text": text})
     except OverhandError as error:
         boss.say(f"{task_id}: {text} ({error})")
 
 
 def open_window(boss: Supervisor, task_id: str) -> None:
     """A window for a run of an item, if the settings ask for one; whatever becomes of it, the run goes on."""
-    state = boss.store.state(task_id)
-    if state.item is None or not meter.limits(boss, state).watch_in_tmux:
+    task = boss.store.state(task_id)
+    if task.item is None or not meter.limits(boss, task).watch_in_tmux:
         return
     env = boss.work(task_id).env  # it is forgotten with the run, which may be over before a thread comes to this
 
@@ -203,7 +203,7 @@ def open_window(boss: Supervisor, task_id: str) -> None:
         from overhand.supervisor.tmux import watch_in_tmux
 
         try:
-            watch_in_tmux(boss.store.root, state, env)
+            watch_in_tmux(boss.store.root, task, env)
         except OverhandError as error:
             boss.say(f"{task_id}: {error.message}")
 

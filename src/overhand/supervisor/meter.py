@@ -57,19 +57,19 @@ class Counted:
 
 def count(work: Actor, task_id: str, *, note: bool = True, day: Day | None = None) -> Counted:
     """Compare what a live run and everything around it have used with every limit, and act on what is new."""
-    state = work.store.state(task_id)
-    current = state.current_run
+    task = work.store.state(task_id)
+    current = task.current_run
     if current is None or current.has_ended:
         return Counted()
     place = work.store.run_folder(task_id, current.id)
     usage = spending.reported(place)
-    found: list[Reached] = [*_spent(work, state, day), *(_context(state, current, place, usage) if usage else ())]
+    found: list[Reached] = [*_spent(work, task, day), *(_context(task, current, place, usage) if usage else ())]
     new = [one for one in found if one.key not in one.owner.limits]
     if usage is not None and (new or note):
         _note(work, task_id, current, usage)
     counted = Counted()
     for one in new:
-        if _act(work, one) and one.owner is not state:
+        if _act(work, one) and one.owner is not task:
             counted.again.append(one.owner.id)
             counted.again += one.owner.reserved if one.level >= budget.STOP else ()
     counted.stop = next((one.key for one in found if one.level >= budget.STOP), "")
@@ -77,49 +77,49 @@ def count(work: Actor, task_id: str, *, note: bool = True, day: Day | None = Non
 
 
 def _note(work: Actor, task_id: str, current: Run, usage: Usage) -> None:
-    with work.store.locked(task_id, work.by) as task:
-        now = task.state.run(current.id)
+    with work.store.locked(task_id, work.by) as locked:
+        now = locked.task.run(current.id)
         if now is not None and not now.has_ended and now.usage != usage:
-            task.append(spending.event(current.id, usage))
+            locked.append(spending.event(current.id, usage))
 
 
-def _spent(work: Actor, state: Task, day: Day | None) -> list[Reached]:
+def _spent(work: Actor, task: Task, day: Day | None) -> list[Reached]:
     """Levels of every budget that this task draws on."""
     store, found = work.store, []
-    above = spending.capped_above(store, state)
-    for owner in (state, *above):
+    above = spending.capped_above(store, task)
+    for owner in (task, *above):
         cap = budget.explicit(owner)
         if level := budget.level(spending.tree(store, owner), cap):
-            whose = "" if owner is state else f", of task {owner.name}"
+            whose = "" if owner is task else f", of task {owner.name}"
             key = f"{level} % of {budget.say(cap)}"
             found.append(Reached(key, level, owner))
             if whose and level >= budget.STOP:
-                found.append(Reached(key + whose, level, state))
-    if above and (level := _share(work, state, above)) >= budget.CHECKPOINT:
+                found.append(Reached(key + whose, level, task))
+    if above and (level := _share(work, task, above)) >= budget.CHECKPOINT:
         name = above[0].name
-        found.append(Reached(f"{level} % of what task {name} had left for it", level, state))
+        found.append(Reached(f"{level} % of what task {name} had left for it", level, task))
     cap = work.config.budget.day
     if cap.is_cap and (level := budget.level((day or spending.Day()).spent(store), cap)):
-        found.append(Reached(f"{level} % of {budget.say(cap)} a day", level, state))
+        found.append(Reached(f"{level} % of {budget.say(cap)} a day", level, task))
     return found
 
 
-def _share(work: Actor, state: Task, above: list[Task]) -> int:
+def _share(work: Actor, task: Task, above: list[Task]) -> int:
     """The level of what it holds of the nearest budget above, after asking for more."""
 
     def level(held: Amount | None) -> int:
-        return budget.level(spending.tree(work.store, state), held) if held is not None else 0
+        return budget.level(spending.tree(work.store, task), held) if held is not None else 0
 
-    found = level(above[0].reserved.get(state.id))
-    return level(spending.hold(work, state, above, budget.CHECKPOINT)) if found >= budget.CHECKPOINT else found
+    found = level(above[0].reserved.get(task.id))
+    return level(spending.hold(work, task, above, budget.CHECKPOINT)) if found >= budget.CHECKPOINT else found
 
 
-def _context(state: Task, current: Run, place: str, usage: Usage) -> list[Reached]:
+def _context(task: Task, current: Run, place: str, usage: Usage) -> list[Reached]:
     """The level of the model's window; of one that looks after its context itself, a person is only told."""
     level = budget.context_level(usage)
     if level > budget.WARN and (current.attached or _compacts(place)):
         level = budget.WARN
-    return [Reached(f"{level} % of the context window in {current.id}", level, state)] if level else []
+    return [Reached(f"{level} % of the context window in {current.id}", level, task)] if level else []
 
 
 def _compacts(place: str) -> bool:
@@ -133,14 +133,14 @@ def _compacts(place: str) -> bool:
 def _act(work: Actor, one: Reached) -> bool:
     """Record a level, once, and make the checkpoint that belongs to it; whether it was us."""
     owner = one.owner.id
-    with work.store.locked(owner, work.by) as task:
-        if one.key in task.state.limits:
+    with work.store.locked(owner, work.by) as locked:
+        if one.key in locked.task.limits:
             return False
-        task.append({"e": "limit", "key": one.key})
-        if one.key.startswith(spending.full("")) and spending.handovers(task.state) > spending.MOST_HANDOVERS:
+        locked.append({"e": "limit", "key": one.key})
+        if one.key.startswith(spending.full("")) and spending.handovers(locked.task) > spending.MOST_HANDOVERS:
             text = f"Its context window was full {spending.MOST_HANDOVERS + 1} times: it is not handed over once more."
-            task.append({"e": "notice", "text": text})
-        current = task.state.current_run
+            locked.append({"e": "notice", "text": text})
+        current = locked.task.current_run
     full = one.key.startswith(spending.full(""))
     if current is not None and (one.level == budget.CHECKPOINT or full):
         _save(work, owner, current.id, one.key)
@@ -153,8 +153,8 @@ def _save(work: Actor, task_id: str, run_id: str, key: str) -> None:
         cause = f"{run_id}/limit@{key}"
         checkpoints.create(work.store, task_id, work.by, run=run_id, reason=key, why="budget", cause=cause)
     except OverhandError as error:
-        with work.store.locked(task_id, work.by) as task:
-            task.append({"e": "notice", "text": f"No checkpoint could be made at {key}: {error.message}"[:1000]})
+        with work.store.locked(task_id, work.by) as locked:
+            locked.append({"e": "notice", "text": f"No checkpoint could be made at {key}: {error.message}"[:1000]})
 
 
 def in_process(work: Actor, task_id: str) -> Callable[[], None]:
@@ -206,8 +206,8 @@ def look(boss: Supervisor, task_id: str, known: Watch) -> bool:
 
 def _is_limited(boss: Supervisor, task_id: str) -> bool:
     """Whether something may be used up although this run reports nothing."""
-    state = boss.slots.get(task_id)
-    return state is None or bool(state.budget or state.parent or boss.config.budget.day.is_cap)
+    task = boss.slots.get(task_id)
+    return task is None or bool(task.budget or task.parent or boss.config.budget.day.is_cap)
 
 
 def _again(boss: Supervisor, task_ids: Iterable[str]) -> None:
@@ -217,10 +217,10 @@ def _again(boss: Supervisor, task_ids: Iterable[str]) -> None:
             boss.called.append(task_id)
 
 
-def ended(boss: Supervisor, state: Task) -> None:
+def ended(boss: Supervisor, task: Task) -> None:
     """What a task used in the end may be more than it told before: those whose budget it draws on are counted again."""
-    if state.parent:
-        _again(boss, [above.id for above in spending.capped_above(boss.store, state)])
+    if task.parent:
+        _again(boss, [above.id for above in spending.capped_above(boss.store, task)])
 
 
 def is_held(boss: Supervisor) -> bool:
@@ -243,29 +243,29 @@ def _hold_back(store: Store, why: str | None) -> None:
         os.unlink(path)
 
 
-def limits(boss: Supervisor, state: Task) -> Config:
+def limits(boss: Supervisor, task: Task) -> Config:
     """The settings in force for a task; its own ones count for as long as they can be read."""
     try:
-        return configs.of_task(boss.store.root, boss.config, state.settings)
+        return configs.of_task(boss.store.root, boss.config, task.settings)
     except OverhandError as error:
         boss.say(str(error))
         return boss.config
 
 
 def is_paused(
-    boss: Supervisor, state: Task, paused: Mapping[str, quota.Pause], known: dict[str, tuple[str, str | None]]
+    boss: Supervisor, task: Task, paused: Mapping[str, quota.Pause], known: dict[str, tuple[str, str | None]]
 ) -> bool:
     """Whether the task's program is paused at its provider's limit; where another agent is to take over, it does."""
-    agent = state.agent
+    agent = task.agent
     if agent not in known:  # agent files are read once, however many tasks wait
-        own = limits(boss, state)
-        known[agent] = quota.driver_of(boss.store.root, state, own), quota.stand_in(boss.store, state, own)
+        own = limits(boss, task)
+        known[agent] = quota.driver_of(boss.store.root, task, own), quota.stand_in(boss.store, task, own)
     driver, other = known[agent]
     found = paused.get(driver)
     if found is None:
         return False
     if other:
-        task_id = state.id
+        task_id = task.id
         boss.jobs.start(task_id, partial(quota.hand_over, boss.work(task_id), task_id, agent, other))
     boss.resumes = min(boss.resumes, found.until)
     return True

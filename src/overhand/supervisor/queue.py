@@ -22,66 +22,64 @@ def in_order(states: Iterable[Task]) -> list[Task]:
     return sorted(states, key=_place)
 
 
-def _place(state: Task) -> tuple[str, float, str, str, int]:
-    item = state.item or Item()
-    return state.priority, float(item.rank), state.queued_at or "", item.path, state.handle or 0
+def _place(task: Task) -> tuple[str, float, str, str, int]:
+    item = task.item or Item()
+    return task.priority, float(item.rank), task.queued_at or "", item.path, task.handle or 0
 
 
-def fits(state: Task, holding: dict[str, Task], config: Config) -> bool:
+def fits(task: Task, holding: dict[str, Task], config: Config) -> bool:
     """Whether one more run of this agent and kind may start now; one that is P0 keeps all others from starting."""
-    urgent = state.priority == "P0"
+    urgent = task.priority == "P0"
     if not urgent and any(s.priority == "P0" for s in holding.values()):
         return False
-    if holding and (state.settings.get("exclusive") or any(s.settings.get("exclusive") for s in holding.values())):
+    if holding and (task.settings.get("exclusive") or any(s.settings.get("exclusive") for s in holding.values())):
         return False
-    if writes_here(state) and any(writes_here(s) for s in holding.values()):
+    if writes_here(task) and any(writes_here(s) for s in holding.values()):
         return False
     if config.max_parallel and len(holding) >= config.max_parallel + urgent:
         return False
-    cap = config.per_agent.get(state.agent, 0)
-    if cap and sum(s.agent == state.agent for s in holding.values()) >= cap:
+    cap = config.per_agent.get(task.agent, 0)
+    if cap and sum(s.agent == task.agent for s in holding.values()) >= cap:
         return False
-    cap = config.per_kind.get(state.kind or "", 0)
-    return not (cap and sum(s.kind == state.kind for s in holding.values()) >= cap)
+    cap = config.per_kind.get(task.kind or "", 0)
+    return not (cap and sum(s.kind == task.kind for s in holding.values()) >= cap)
 
 
-def writes_here(state: Task) -> bool:
+def writes_here(task: Task) -> bool:
     """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
-    return bool(state.settings.get("real")) and state.level != "read"
+    return bool(task.settings.get("real")) and task.level != "read"
 
 
-def leaves_its_place(state: Task, slots: Mapping[str, Task]) -> bool:
+def leaves_its_place(task: Task, slots: Mapping[str, Task]) -> bool:
     """Whether the next run may start while this one, which has ended, is being judged.
 
     Not where its checks are run in the tree, and not where it was alone: then what changed there is its own work, and
     a run that began before the verdict would be taken for it.
     """
-    ended = state.runs and state.runs[-1].has_ended
+    ended = task.runs and task.runs[-1].has_ended
     others = len(slots) > 1
-    return bool(
-        ended and others and not state.checks and not state.settings.get("exclusive") and not writes_here(state)
-    )
+    return bool(ended and others and not task.checks and not task.settings.get("exclusive") and not writes_here(task))
 
 
-def waits_for(store: Store, state: Task) -> str | None:
+def waits_for(store: Store, task: Task) -> str | None:
     """`--after`: None once that task is judged completed; why this one never can start, or "" while it may yet."""
-    if not state.after:
+    if not task.after:
         return None
     try:
-        status = store.state(state.after).status
+        status = store.state(task.after).status
     except OverhandError:
         status = "failed"
     if status == "completed":
         return None
-    return "" if status is None else f"It was to start after {state.after}, which was judged {status}."
+    return "" if status is None else f"It was to start after {task.after}, which was judged {status}."
 
 
-def waits_for_child(store: Store, state: Task) -> bool:
+def waits_for_child(store: Store, task: Task) -> bool:
     """Whether the run is blocked, or one of its processes waits for a task it delegated: it holds no slot then."""
-    current = state.current_run
+    current = task.current_run
     if current is None or current.waiting is not None:
         return current is not None
-    folder = f"{store.run_folder(state.id, current.id)}/waiting"
+    folder = f"{store.run_folder(task.id, current.id)}/waiting"
     try:
         names = os.listdir(folder)
     except OSError:

@@ -78,12 +78,12 @@ class Dispatch:
         if self.on:
             switch.note(self.boss.store, what, **more)
 
-    def judged(self, state: Task) -> None:
+    def judged(self, task: Task) -> None:
         """What came of a run, and what follows."""
-        if state.item is not None:
-            run = state.last_run
+        if task.item is not None:
+            run = task.last_run
             why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
-            self.note("ended", task=state.id, why=why, stage=sync.wanted(state), attempt=state.requeued + 1)
+            self.note("ended", task=task.id, why=why, stage=sync.wanted(task), attempt=task.requeued + 1)
 
     # on and off
 
@@ -296,13 +296,13 @@ class Dispatch:
             except (OverhandError, OSError) as error:
                 self.note("error", path=path, why=str(error))
         for task_id in dict.fromkeys(tasks):
-            state = store.state(task_id)
-            shown = state.tag
+            task = store.state(task_id)
+            shown = task.tag
             path = shown.path if shown else ""
             if shown and shown.repairs and shown.repairs[-1] >= began:
                 self.note("repaired", task=task_id, path=path, stage=shown.stage)
-            if state.queued and not state.runs:
-                self.note("queued", task=task_id, path=path, why=state.item.how if state.item else None)
+            if task.queued and not task.runs:
+                self.note("queued", task=task_id, path=path, why=task.item.how if task.item else None)
         for key, told in unrecorded.waiting(store).items():
             if key not in waiting:
                 self.note("waits", item=key.rpartition("#")[0], why=told.get("why", ""))
@@ -313,10 +313,10 @@ class Dispatch:
         store, brought = self.boss.store, []
         for task_id in tasks:
             try:
-                state = store.state(task_id)
+                task = store.state(task_id)
             except OverhandError:
                 continue  # the id of a task that is not recorded here
-            if state.item is not None and (state.status is None or sync.owes(state)):
+            if task.item is not None and (task.status is None or sync.owes(task)):
                 sync.show(store, _BY, task_id)
                 brought.append(task_id)
         return brought
@@ -362,7 +362,7 @@ class Dispatch:
             "complete": index is not None and index.tree.is_whole,
             "scanned": self.scanned if index is not None else None,
             "pending": sorted(path for path in self.changed if path),
-            "queue": [state.id for state in in_order(boss.queue.values())],
+            "queue": [task.id for task in in_order(boss.queue.values())],
             "running": sorted(boss.slots),
         }
         return dumps(told).encode("utf-8", "surrogateescape")

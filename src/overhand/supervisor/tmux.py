@@ -19,23 +19,23 @@ _PATIENCE = 20
 _AGAIN = 4
 
 
-def name_of(state: Task) -> str:
+def name_of(task: Task) -> str:
     """`agent-{kind}-{epoch}`: the kind of work (else `task`) and when its last run, or the task, was made."""
     from overhand.system import machine
 
-    current = state.current_run or state.last_run
-    began = current.id.split("_")[1] if current else str(int(machine.epoch(state.created)))
-    return f"agent-{state.kind or 'task'}-{began}"
+    current = task.current_run or task.last_run
+    began = current.id.split("_")[1] if current else str(int(machine.epoch(task.created)))
+    return f"agent-{task.kind or 'task'}-{began}"
 
 
-def watch_in_tmux(root: str, state: Task, env: Mapping[str, str] | None = None) -> str:
+def watch_in_tmux(root: str, task: Task, env: Mapping[str, str] | None = None) -> str:
     """Open a window of the session `dispatch` that follows the task's log; returns `session:window`.
 
     Raises ToolMissing where there is no tmux, and OverhandError where it does not work; a run never depends on it.
     """
     outside = {name: value for name, value in (env or os.environ).items() if not name.startswith("OVERHAND_")}
-    name = name_of(state)
-    watched = str(state.handle if state.handle is not None else state.id)
+    name = name_of(task)
+    watched = str(task.handle if task.handle is not None else task.id)
     look = [sys.executable, "-P", "-m", "overhand", "log", "--follow", "--out", "--project", root, watched]
     made = _open(outside, name, root, look)
     for _ in range(_AGAIN):

@@ -166,12 +166,12 @@ def trial(session: Session, name: str) -> Answer:
     shown: dict[str, Any] = {"schema": "overhand.agents/1", "test": name, "driver": agent.driver, "task_id": None}
     began = time.monotonic()
     try:
-        state = _try(session, Request(title=TASK, agent=name, read_only=True, timeout=f"{_PATIENCE:.0f}s"))
+        task = _try(session, Request(title=TASK, agent=name, read_only=True, timeout=f"{_PATIENCE:.0f}s"))
     except ToolMissing as error:
         told = {"outcome": "not installed", "message": error.message, "next": error.hint}
         return Answer({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
-    outcome, message, todo = _words(session, agent, state)
-    shown.update(task_id=state.id, handle=state.handle, outcome=outcome, message=message, next=todo)
+    outcome, message, todo = _words(session, agent, task)
+    shown.update(task_id=task.id, handle=task.handle, outcome=outcome, message=message, next=todo)
     shown["seconds"] = round(time.monotonic() - began, 1)
     return Answer(shown, 0 if outcome == "works" else 1)
 
@@ -187,30 +187,30 @@ def _try(session: Session, request: Any) -> Task:
     from overhand.verbs.look import at_rest, lately
     from overhand.verbs.reconcile import refresh
 
-    state, agent, _ = accept(session, request)
-    task_id = state.id
+    task, agent, _ = accept(session, request)
+    task_id = task.id
     client.hand_over(session.store, [task_id])
     until = wait.deadline(_PATIENCE + 20)
     began = time.monotonic()
     with wait.bell(session.store, [task_id]) as bell:
-        while not at_rest(state := refresh(session, session.store.state(task_id))):
-            if time.monotonic() >= until or (state.queued and quota.pause_of(session.store, agent.driver)):
+        while not at_rest(task := refresh(session, session.store.state(task_id))):
+            if time.monotonic() >= until or (task.queued and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
                 client.hand_over(session.store, [task_id])
                 break
-            doing = lately(session, state)
+            doing = lately(session, task)
             session.progress(f"{agent.name} is at work, {time.monotonic() - began:.0f}s · {doing or 'it begins'}")
             bell.wait(min(1.0, until - time.monotonic()))
-    return state
+    return task
 
 
-def _words(session: Session, agent: Agent, state: Task) -> tuple[str, str, str]:
+def _words(session: Session, agent: Agent, task: Task) -> tuple[str, str, str]:
     """What happened, in words, and what to do next."""
     from overhand.agents import find_driver, quota, sessions
     from overhand.verbs.look import read_result
 
-    look = f"overhand show {state.handle}"
-    if state.status == "completed":
+    look = f"overhand show {task.handle}"
+    if task.status == "completed":
         return (
             "works",
             "It answered and returned as it was told.",
@@ -218,17 +218,17 @@ def _words(session: Session, agent: Agent, state: Task) -> tuple[str, str, str]:
         )
     if pause := quota.pause_of(session.store, agent.driver):
         return "limit reached", f"{quota.say(agent.driver, pause)}.", "It goes on by itself then."
-    run = state.last_run
-    heard = sessions.heard(session.store.run_folder(state.id, run.id), run.driver) if run else None
+    run = task.last_run
+    heard = sessions.heard(session.store.run_folder(task.id, run.id), run.driver) if run else None
     why = heard.why if heard else ""
     if heard is not None and heard.end == "auth":
         login = find_driver(agent.driver).login
         return "not logged in", why or "Its key is not accepted.", f"log in: {login.hint() if login else look}"
     if heard is not None and heard.end in ("api-error", "rate-limit", "refused", "budget"):
         return "model error", why or "The model's service answered with an error.", look
-    if state.status == "rejected":
-        return "refused", state.summary, look
-    if state.status is None or (run and run.cause == "timeout"):
+    if task.status == "rejected":
+        return "refused", task.summary, look
+    if task.status is None or (run and run.cause == "timeout"):
         return "no answer", f"It did not return within {_PATIENCE:.0f} seconds.", look
-    problems = [p["message"] for p in read_result(session, state).get("problems", ()) if p["level"] == "error"]
-    return "does not work", " ".join(problems) or state.summary, look
+    problems = [p["message"] for p in read_result(session, task).get("problems", ()) if p["level"] == "error"]
+    return "does not work", " ".join(problems) or task.summary, look

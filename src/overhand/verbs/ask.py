@@ -118,42 +118,42 @@ def answer(session: Session, id: str | None = None, text: list[str] | None = Non
     return Answer(give(session, caller(session.store), task_id, seq, said, resume=not no_resume))
 
 
-def _meant(state: Task, words: list[str]) -> tuple[int | None, str]:
+def _meant(task: Task, words: list[str]) -> tuple[int | None, str]:
     """`[SEQ] TEXT`: a number that more words follow is a question's."""
     first = words[0]
-    if len(words) > 1 and first.isascii() and first.isdigit() and state.question(int(first)):
+    if len(words) > 1 and first.isascii() and first.isdigit() and task.question(int(first)):
         return int(first), " ".join(words[1:])
     return None, " ".join(words)
 
 
 def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str, *, resume: bool) -> dict[str, Any]:
     """Record one answer and see that somebody carries on."""
-    state = session.store.state(task_id)
-    _may_answer(session, who, state, seq)
-    if record.has_unread(session.store, state):
+    task = session.store.state(task_id)
+    _may_answer(session, who, task, seq)
+    if record.has_unread(session.store, task):
         _take_files(session, who, task_id)
-    if resume and state.current_run is None:
-        record.let_end(session.store, state)
-    question, state, resumed = record.answer(
+    if resume and task.current_run is None:
+        record.let_end(session.store, task)
+    question, task, resumed = record.answer(
         session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
     )
-    if resume and not resumed and state.current_run is None and record.has_leftovers(session.store, state):
-        handle = state.handle or task_id
+    if resume and not resumed and task.current_run is None and record.has_leftovers(session.store, task):
+        handle = task.handle or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
-    if resumed or state.is_plan or not lock.is_held(f"{session.store.own}/lock"):
-        _carry_on(session, state)
+    if resumed or task.is_plan or not lock.is_held(f"{session.store.own}/lock"):
+        _carry_on(session, task)
     return {
         "schema": "overhand.answer/1",
         "task_id": task_id,
-        "handle": state.handle,
-        "title": state.title,
+        "handle": task.handle,
+        "title": task.title,
         "seq": question.seq,
         "question": question.text,
         "answer": record.whole_answer(session.store, task_id, question),
         "resumed": resumed,
-        "run_state": state.run_state,
-        "left": len(state.open_questions),
+        "run_state": task.run_state,
+        "left": len(task.open_questions),
     }
 
 
@@ -163,33 +163,33 @@ def _take_files(session: Session, who: Caller, task_id: str) -> None:
     files.take(session.store, session.store.state(task_id), who.by(session.via))
 
 
-def _carry_on(session: Session, state: Task) -> None:
+def _carry_on(session: Session, task: Task) -> None:
     """The next run starts, or a live one is watched again."""
     from overhand.supervisor import client
     from overhand.verbs.reconcile import needs_supervisor
 
-    if needs_supervisor(state):
+    if needs_supervisor(task):
         try:
-            client.hand_over(session.store, [state.id])
+            client.hand_over(session.store, [task.id])
         except Refused as error:  # the answer is recorded all the same, and the next verb sees to it
             session.tell(f"{error.message} {error.hint}")
 
 
-def _may_answer(session: Session, who: Caller, state: Task, seq: int | None) -> None:
+def _may_answer(session: Session, who: Caller, task: Task, seq: int | None) -> None:
     """A person, or a run above the one that asks; nobody answers their own question, and no run permits anything."""
     if who.is_person:
         return
-    if any(q.via == "permission" for q in state.open_questions if seq in (None, q.seq)):
+    if any(q.via == "permission" for q in task.open_questions if seq in (None, q.seq)):
         raise NotAllowed(
-            f"What task {state.name} wants to be permitted is for a person to say.",
+            f"What task {task.name} wants to be permitted is for a person to say.",
             "Go on with something else, or wait: a person sees the request.",
         )
-    above = state.parent
+    above = task.parent
     while above is not None:
         if above.run == who.run:
             return
         above = session.store.state(above.task).parent
     raise Refused(
-        f"Run {who.run} may not answer task {state.name}: it did not delegate it.",
+        f"Run {who.run} may not answer task {task.name}: it did not delegate it.",
         "Only a person, or a run above the one that asks, can answer.",
     )

@@ -124,76 +124,76 @@ def _agent(session: Session, name: str, raw: bytes, strict: bool) -> list[Proble
 
 def check_task(session: Session, task_id: str) -> Answer:
     """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
-    state = session.store.state(task_id)
+    task = session.store.state(task_id)
     caller.require_person(caller.caller(session.store), "Running checks")
-    if state.status is None or state.judged_run is None:
-        verb = "wait" if state.run_state else "run"
-        raise Refused(f"Task {state.handle} has not been judged yet.", f"First: overhand {verb} {state.handle}")
+    if task.status is None or task.judged_run is None:
+        verb = "wait" if task.run_state else "run"
+        raise Refused(f"Task {task.handle} has not been judged yet.", f"First: overhand {verb} {task.handle}")
     config = configs.load(session.root)
     known = {command for _, command in config.checks}
-    if any(check.command in known for check in state.checks):
+    if any(check.command in known for check in task.checks):
         trust.require(session.root, configs.present(session.root))
-    trust.require_seal(state)
-    if not state.checks and not _has_promises(session, state):
-        raise Refused(f"Task {state.handle} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
-    session.progress(f"Running its checks ({len(state.checks)}) …")
-    return _recheck(session, state, config)
+    trust.require_seal(task)
+    if not task.checks and not _has_promises(session, task):
+        raise Refused(f"Task {task.handle} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
+    session.progress(f"Running its checks ({len(task.checks)}) …")
+    return _recheck(session, task, config)
 
 
-def _has_promises(session: Session, state: Task) -> bool:
+def _has_promises(session: Session, task: Task) -> bool:
     """Whether the contract of a plan's node says something that can be looked at again."""
     from overhand.runs import promises as assertions
 
-    return bool(state.node) and assertions.contract_in(session.store.folder(state.id)) is not None
+    return bool(task.node) and assertions.contract_in(session.store.folder(task.id)) is not None
 
 
-def _promises(session: Session, state: Task) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
+def _promises(session: Session, task: Task) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
     """What the contract says of the result of record, looked at again; nothing for what was never completed."""
     from overhand.runs import promises as assertions
     from overhand.verbs.look import read_result
 
-    folder = session.store.folder(state.id)
-    contract = assertions.contract_in(folder) if state.node else None
-    result = read_result(session, state) if contract is not None else {}
+    folder = session.store.folder(task.id)
+    contract = assertions.contract_in(folder) if task.node else None
+    result = read_result(session, task) if contract is not None else {}
     if contract is None or result.get("claimed") != "completed":
         return (), ()
     facts = assertions.look(contract, result.get("data"), assertions.inputs_in(folder), session.root)
     return facts, assertions.unverified(contract)
 
 
-def _recheck(session: Session, state: Task, config: configs.Config) -> Answer:
+def _recheck(session: Session, task: Task, config: configs.Config) -> Answer:
     from overhand.runs.finish import checks_after
     from overhand.runs.judge import verified as verified_by
     from overhand.runs.result import checks_as_json
 
     who = caller.caller(session.store)
     work = Actor(session.store, config, who.by(session.via))
-    place = session.store.run_folder(state.id, state.judged_run or "")
-    facts = checks_after(work, state, f"{place}/checks-{random_text(6)}")
-    promises, unverified = _promises(session, state)
+    place = session.store.run_folder(task.id, task.judged_run or "")
+    facts = checks_after(work, task, f"{place}/checks-{random_text(6)}")
+    promises, unverified = _promises(session, task)
     checks = checks_as_json(facts, promises, session.root)
     verified = verified_by(facts, promises, unverified)
     payload: dict[str, Any] = {
         "schema": "overhand.check/1",
-        "task_id": state.id,
-        "handle": state.handle,
-        "status": state.status,
+        "task_id": task.id,
+        "handle": task.handle,
+        "status": task.status,
         "verified": verified,
         "checks": checks,
     }
-    _note(session, state, who, verified, checks)
+    _note(session, task, who, verified, checks)
     return Answer(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
-def _note(session: Session, state: Task, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
+def _note(session: Session, task: Task, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
     """The receipt tells the newest run of the checks; the verdict of record stays as it was."""
-    folder = session.store.folder(state.id)
-    with session.store.locked(state.id, who.by(session.via)) as task:
+    folder = session.store.folder(task.id)
+    with session.store.locked(task.id, who.by(session.via)) as locked:
         raw = read_file(f"{folder}/result.json")
-        if raw is None or task.state.judged_run != state.judged_run or task.state.current_run:
+        if raw is None or locked.task.judged_run != task.judged_run or locked.task.current_run:
             return
         result = {**json.loads(raw), "verified": verified, "checks": checks}
         encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
         write_file(f"{folder}/result.json", encoded)
-        event = {"e": "rechecked", "verified": verified, "output": task.state.output}
-        task.append({**event, "result": hashlib.sha256(encoded).hexdigest()})
+        event = {"e": "rechecked", "verified": verified, "output": locked.task.output}
+        locked.append({**event, "result": hashlib.sha256(encoded).hexdigest()})

@@ -50,10 +50,10 @@ def _task(session: Session, who: Caller, id: str | None, do: str) -> str:
 def _create(
     session: Session, who: Caller, task_id: str, reason: str, handoff: str, name: str, *, git_tag: bool
 ) -> dict[str, Any]:
-    state = session.store.state(task_id)
-    if state.created is None:
+    task = session.store.state(task_id)
+    if task.created is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
-    current = state.current_run
+    current = task.current_run
     if who.run is not None and (current is None or current.id != who.run):
         raise StaleRun(
             f"Run {who.run} no longer holds task {task_id}; it cannot save a point of it.",
@@ -74,7 +74,7 @@ def _create(
     if git_tag and tag is None:
         session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
     words, tokens = count(text)
-    handle = state.handle
+    handle = task.handle
     return {
         "schema": "overhand.checkpoint/1",
         "task_id": task_id,
@@ -85,11 +85,11 @@ def _create(
         "tokens": tokens,
         "git_tag": tag,
         "next": [f"overhand checkpoint show {made}"]
-        + ([f"overhand resume {handle} --from {made}"] if state.runs and state.status != "completed" else []),
+        + ([f"overhand resume {handle} --from {made}"] if task.runs and task.status != "completed" else []),
     }
 
 
-def _list(state: Task) -> dict[str, Any]:
+def _list(task: Task) -> dict[str, Any]:
     rows = [
         {
             "checkpoint_id": event["id"],
@@ -98,13 +98,13 @@ def _list(state: Task) -> dict[str, Any]:
             "why": event.get("why"),
             "reason": event.get("reason", ""),
         }
-        for event in state.checkpoints
+        for event in task.checkpoints
     ]
     return {
         "schema": "overhand.checkpoint/1",
-        "task_id": state.id,
-        "handle": state.handle,
-        "title": state.title,
+        "task_id": task.id,
+        "handle": task.handle,
+        "title": task.title,
         "checkpoints": rows,
     }
 
@@ -115,19 +115,19 @@ def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
         task_id = checkpoints.owner(session.store, name)
         if task_id is None:
             raise NotFound(f"There is no checkpoint {name} in this project.", "overhand checkpoint list ID")
-        state = session.store.state(task_id)
-        found = checkpoints.find(state, name)
+        task = session.store.state(task_id)
+        found = checkpoints.find(task, name)
     else:
-        state = session.store.state(_task(session, who, None if name == "latest" else name, "show"))
-        found = checkpoints.find(state, "latest")
-    text = checkpoints.text_of(session.store, state.id, found)
-    folder = f"{session.store.folder(state.id)}/checkpoints"
+        task = session.store.state(_task(session, who, None if name == "latest" else name, "show"))
+        found = checkpoints.find(task, "latest")
+    text = checkpoints.text_of(session.store, task.id, found)
+    folder = f"{session.store.folder(task.id)}/checkpoints"
     return {
         "schema": "overhand.checkpoint/1",
-        "task_id": state.id,
-        "handle": state.handle,
+        "task_id": task.id,
+        "handle": task.handle,
         "checkpoint_id": found,
-        "document": checkpoints.json_of(session.store, state.id, found),
+        "document": checkpoints.json_of(session.store, task.id, found),
         "path": session.store.relative(f"{folder}/{found}.md"),
         "text": text,
         "raw": True,

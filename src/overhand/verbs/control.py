@@ -50,8 +50,8 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30 + len(asked)
     )
     for task_id in task_ids:
-        if (state := session.store.state(task_id)).item:
-            refresh(session, state)  # its tag shows that it was stopped
+        if (task := session.store.state(task_id)).item:
+            refresh(session, task)  # its tag shows that it was stopped
     tasks = [
         {"task_id": t, "handle": session.store.state(t).handle, "was": said[t], **_end_of(session.store.state(t))}
         for t in task_ids
@@ -79,42 +79,42 @@ def _only_own(session: Session, who: Caller, task_ids: list[str]) -> None:
 
 def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     """`asked`, or why there was nothing to ask."""
-    state = refresh(session, session.store.state(task_id))
-    with session.store.locked(task_id, who.by(session.via)) as task:
-        state = task.state
-        current = state.current_run
-        if state.queued or (state.created and state.status is None and not state.runs):
-            task.append(
+    task = refresh(session, session.store.state(task_id))
+    with session.store.locked(task_id, who.by(session.via)) as locked:
+        task = locked.task
+        current = task.current_run
+        if task.queued or (task.created and task.status is None and not task.runs):
+            locked.append(
                 {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
             )
             checks.end_all(session.store.folder(task_id))
             return "queued"
-        if current is None and (_awaited(state) or (state.status == "needs-input" and state.open_questions)):
-            summary = f"Stopped while it waited for {'what it had delegated' if _awaited(state) else 'an answer'}."
-            task.append({"e": "judged", "run": None, "status": "cancelled", "summary": summary}, sync=True)
+        if current is None and (_awaited(task) or (task.status == "needs-input" and task.open_questions)):
+            summary = f"Stopped while it waited for {'what it had delegated' if _awaited(task) else 'an answer'}."
+            locked.append({"e": "judged", "run": None, "status": "cancelled", "summary": summary}, sync=True)
             return "waiting"
         if current is None:
-            return _leftovers_ended(session, state)
-        task.append({"e": "stop", "why": "now" if now else "stopped"})
+            return _leftovers_ended(session, task)
+        locked.append({"e": "stop", "why": "now" if now else "stopped"})
         being_checked = current.has_ended
     if being_checked:
         checks.end_all(session.store.folder(task_id))
     return "asked"
 
 
-def _awaited(state: Task) -> list[str]:
+def _awaited(task: Task) -> list[str]:
     """What a task delegated by CONTROL lines and waits for, to go on by itself."""
-    if state.status != "blocked" or not state.runs:
+    if task.status != "blocked" or not task.runs:
         return []
-    return control.pending(state, state.runs[-1].id)
+    return control.pending(task, task.runs[-1].id)
 
 
-def _leftovers_ended(session: Session, state: Task) -> str:
+def _leftovers_ended(session: Session, task: Task) -> str:
     """A finished task may have left processes behind; `stop` ends those as well."""
     spare = _supervisor(session)
-    left = run.living_members(session.store, state, spare)
+    left = run.living_members(session.store, task, spare)
     for run_id in left:
-        place = session.store.run_folder(state.id, run_id)
+        place = session.store.run_folder(task.id, run_id)
         detached.stop(place, f"{run.MARKER}={run_id}", grace=1.0, spare=spare)
     return "leftovers ended" if left else "nothing ran"
 
@@ -139,9 +139,9 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
                 time.sleep(0.2)  # many end at once: looking at all of them for each would keep them from ending
 
 
-def _end_of(state: Task) -> dict[str, Any]:
-    last = state.last_run
-    return {"status": state.status, "cause": last.cause if last else None, "headline": model.headline(state)}
+def _end_of(task: Task) -> dict[str, Any]:
+    last = task.last_run
+    return {"status": task.status, "cause": last.cause if last else None, "headline": model.headline(task)}
 
 
 def run_again(
@@ -168,43 +168,43 @@ def run_again(
             f"Name that project: overhand --project DIR run {task_id}",
         )
     ask_for_trust(session, who)
-    state = refresh(session, session.store.state(task_id))
-    if state.is_plan:
-        return run_plan(session, who, state, {"why": "run again"}, agent, "run", wait=wait)
-    config = configs.of_task(session.root, configs.load(session.root), state.settings)
-    chosen = files.find(session.root, agent or _agent_of(session, state, config), config)
+    task = refresh(session, session.store.state(task_id))
+    if task.is_plan:
+        return run_plan(session, who, task, {"why": "run again"}, agent, "run", wait=wait)
+    config = configs.of_task(session.root, configs.load(session.root), task.settings)
+    chosen = files.find(session.root, agent or _agent_of(session, task, config), config)
     trust.require(session.root, chosen.trusted_with)
-    if state.created is None:
-        _record_folder(session, who, state, chosen, config)
+    if task.created is None:
+        _record_folder(session, who, task, chosen, config)
     else:
-        trust.require_seal(state)
+        trust.require_seal(task)
     return queue_again(session, who, task_id, {"e": "accepted", "agent": chosen.name}, "run", wait=wait)
 
 
 def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, verb: str, *, wait: bool) -> Answer:
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
-    with session.store.locked(task_id, who.by(session.via)) as task:
-        if task.state.item:
+    with session.store.locked(task_id, who.by(session.via)) as locked:
+        if locked.task.item:
             caller.require_person(who, "Starting an item")  # who may not approve may not start either
-        may_run(session, task.state)
-        if task.state.runs:
+        may_run(session, locked.task)
+        if locked.task.runs:
             accepted.setdefault("resume", {})
-            accepted["resume"].setdefault("run", task.state.runs[-1].id)
-        task.append(accepted, sync=True)
-        state = task.state
+            accepted["resume"].setdefault("run", locked.task.runs[-1].id)
+        locked.append(accepted, sync=True)
+        task = locked.task
     client.hand_over(session.store, [task_id])
     if wait:
         from overhand.verbs.look import wait_for
 
         return wait_for(session, [task_id], None, verb=verb)
-    handle = state.handle
+    handle = task.handle
     return Answer(
         {
             "schema": f"overhand.{verb}/1",
             "task_id": task_id,
             "handle": handle,
-            "title": state.title,
-            "agent": state.agent,
+            "title": task.title,
+            "agent": task.agent,
             "next": [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
         }
     )
@@ -213,7 +213,7 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, ve
 def run_plan(
     session: Session,
     who: Caller,
-    state: Task,
+    task: Task,
     how: Event,
     agent: str | None,
     verb: str,
@@ -224,23 +224,23 @@ def run_plan(
     """The next run of a plan: what is verified stays, the rest goes on."""
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
-    trust.require_seal(state)
-    accepted: Event = {"e": "accepted", **({"resume": how} if state.runs else {})}
+    trust.require_seal(task)
+    accepted: Event = {"e": "accepted", **({"resume": how} if task.runs else {})}
     if budget is not None:
         accepted["budget"] = budget
-    return queue_again(session, who, state.id, accepted, verb, wait=wait)
+    return queue_again(session, who, task.id, accepted, verb, wait=wait)
 
 
-def _agent_of(session: Session, state: Task, config: configs.Config) -> str:
+def _agent_of(session: Session, task: Task, config: configs.Config) -> str:
     """The recorded agent; for a hand-made folder the one its name begins with, else the default."""
-    if state.created is not None:
-        return state.agent
+    if task.created is not None:
+        return task.agent
     known = files.names(session.root)
-    named = [name for name in known if state.id == name or state.id.startswith(f"{name}-")]
+    named = [name for name in known if task.id == name or task.id.startswith(f"{name}-")]
     return max(named, key=len) if named else files.default(session.root, config)
 
 
-def _record_folder(session: Session, who: Caller, state: Task, agent: Any, config: configs.Config) -> None:
+def _record_folder(session: Session, who: Caller, task: Task, agent: Any, config: configs.Config) -> None:
     """A hand-written folder becomes a recorded task, under the same guards as `delegate`."""
     import hashlib
 
@@ -248,7 +248,7 @@ def _record_folder(session: Session, who: Caller, state: Task, agent: Any, confi
     from overhand.verbs.request import Request, check_handoff, checks_of
 
     depth, path = guards.check_delegation(who, agent)
-    text, handoff = prepare.read_handoff(session.store, state.id)
+    text, handoff = prepare.read_handoff(session.store, task.id)
     check_handoff(session, text, agent, strict=False)
     kind = config.kind(None)
     level, _ = guards.level_for(kind.level, who, agent, [d.path for d in handoff.deliverables if d.path])
@@ -265,44 +265,44 @@ def _record_folder(session: Session, who: Caller, state: Task, agent: Any, confi
         "parent": None if who.is_person else {"task": who.task, "run": who.run},
     }
     created["seal"] = trust.seal(created)
-    os.makedirs(f"{session.store.folder(state.id)}/ipc", exist_ok=True)
-    session.store.adopt_folder(state.id, created, who.by(session.via))
+    os.makedirs(f"{session.store.folder(task.id)}/ipc", exist_ok=True)
+    session.store.adopt_folder(task.id, created, who.by(session.via))
 
 
-def may_run(session: Session, state: Task, *, again: bool = False) -> None:
+def may_run(session: Session, task: Task, *, again: bool = False) -> None:
     """Exactly one run holds a task, one with living leftovers is not run again, a completed one only if `again`."""
-    handle = state.handle
-    if state.queued:
+    handle = task.handle
+    if task.queued:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
-    current = state.current_run
+    current = task.current_run
     if current is not None:
         raise Refused(
             f"Task {handle} is held by run {current.id} ({current.state}).",
             f"Wait for it, or stop it: overhand stop {handle}",
         )
-    if state.item and state.staged and state.staged["stage"] == "claimed":
-        at = f"{state.item.path}#{state.item.kind}"
+    if task.item and task.staged and task.staged["stage"] == "claimed":
+        at = f"{task.item.path}#{task.item.kind}"
         raise Refused(f"Task {handle} is claimed by somebody outside.", f"Take it back: overhand item approve {at}")
-    if state.item:
-        _require_item(session, state)
-    if state.status == "completed" and not again:
+    if task.item:
+        _require_item(session, task)
+    if task.status == "completed" and not again:
         raise Refused(f"Task {handle} is completed.", f"Tell it what is still to do: overhand send {handle} TEXT")
-    for run_id in run.living_members(session.store, state, _supervisor(session)):
+    for run_id in run.living_members(session.store, task, _supervisor(session)):
         raise Refused(f"Processes of run {run_id} are still alive.", f"End them first: overhand stop {handle}")
 
 
-def _require_item(session: Session, state: Task) -> None:
+def _require_item(session: Session, task: Task) -> None:
     """An item that nobody wants any more, or that another task has now, is not worked on by this one."""
     from overhand.items import item, sync
 
-    handle, path = state.handle, state.tag.path if state.tag else ""
-    if sync.wanted(state) == sync.GONE:
+    handle, path = task.handle, task.tag.path if task.tag else ""
+    if sync.wanted(task) == sync.GONE:
         raise Refused(
             f"The item of task {handle} was dismissed.",
-            f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{state.kind}'",
+            f"If it is wanted after all, note it again: overhand tag add {path} '#needs-{task.kind}'",
         )
-    there = [place for place in item.look(session.root, path) if place.kind == state.kind] if path else []
-    if any(place.task == state.id for place in there):
+    there = [place for place in item.look(session.root, path) if place.kind == task.kind] if path else []
+    if any(place.task == task.id for place in there):
         return
     for now in (item.record(session.store, place) for place in there):
         if now is not None and now.tag and now.tag.path == path:
@@ -318,14 +318,14 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     before = time.time() - model.option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.states())
-    plans = {state.id: state for state in states if state.is_plan}
+    plans = {task.id: task for task in states if task.is_plan}
     above = {s.id: plans.get(s.parent.task, s) if s.node and s.parent else s for s in states}
     alive = {above[s.id].id for s in states if not _is_over(session, s)}
-    for state in states:
-        whole = above[state.id]
+    for task in states:
+        whole = above[task.id]
         if whole.id not in alive and _may_go(whole, before):
-            found.append(state)
-        elif state.status is not None:
+            found.append(task)
+        elif task.status is not None:
             kept += 1
     if found and not dry_run and not yes:
         _confirm(session, f"Remove what is finished (tasks: {len(found)})?")
@@ -334,26 +334,26 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     return Answer({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
 
 
-def _may_go(state: Task, before: float) -> bool:
+def _may_go(task: Task, before: float) -> bool:
     """Ended before then, seen by a person or not worth seeing; a plan goes with its nodes, or stays."""
-    if machine.epoch(state.judged) > before:
+    if machine.epoch(task.judged) > before:
         return False
-    return model.headline(state) not in ("ready", "needs you")
+    return model.headline(task) not in ("ready", "needs you")
 
 
-def _is_over(session: Session, state: Task) -> bool:
-    if state.status is None or state.current_run:
+def _is_over(session: Session, task: Task) -> bool:
+    if task.status is None or task.current_run:
         return False
-    return not any(_is_there(session, state, one) for one in state.runs)
+    return not any(_is_there(session, task, one) for one in task.runs)
 
 
-def _is_there(session: Session, state: Task, one: Run) -> bool:
+def _is_there(session: Session, task: Task, one: Run) -> bool:
     """Whether somebody of a run lives; the shim of an ended one is nobody: it leaves a moment after the verdict."""
-    if not detached.lives(session.store.run_folder(state.id, one.id)):
+    if not detached.lives(session.store.run_folder(task.id, one.id)):
         return False
     if one.attached or not run.same_pid_world(one):
         return True
-    return one.id in run.living_members(session.store, state, _supervisor(session))
+    return one.id in run.living_members(session.store, task, _supervisor(session))
 
 
 def _confirm(session: Session, question: str) -> None:
@@ -363,17 +363,17 @@ def _confirm(session: Session, question: str) -> None:
         raise Refused("Nothing was removed.")
 
 
-def _remove(session: Session, state: Task) -> bool:
+def _remove(session: Session, task: Task) -> bool:
     """Out of the way in one step, then deleted: a crash leaves no half task."""
     try:
-        with session.store.locked(state.id, {"kind": "person"}) as task:
-            if task.state.judged != state.judged:
+        with session.store.locked(task.id, {"kind": "person"}) as locked:
+            if locked.task.judged != task.judged:
                 return False
             grave = f"{session.store.own}/removed-{random_text(8)}"
-            os.rename(session.store.folder(state.id), grave)
+            os.rename(session.store.folder(task.id), grave)
         shutil.rmtree(grave)
     except OSError as error:
-        session.tell(f"{state.id} could not be removed: {error}")
+        session.tell(f"{task.id} could not be removed: {error}")
         return False
     except OverhandError as error:
         session.tell(error.message)

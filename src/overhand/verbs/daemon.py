@@ -79,7 +79,7 @@ def status(session: Session) -> Row:
 def _named(session: Session, tasks: list[str]) -> list[Row]:
     """These tasks as people know them."""
     states = session.store.states(tasks) if tasks else []
-    return [{"task_id": state.id, "handle": state.handle, "title": state.title} for state in states]
+    return [{"task_id": task.id, "handle": task.handle, "title": task.title} for task in states]
 
 
 def _start(session: Session) -> Answer:

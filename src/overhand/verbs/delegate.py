@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 def delegate(session: Session, /, **given: Any) -> Answer:
     """Accept a task; a supervisor carries on."""
     request = request_of(given)
-    state, agent, problems = accept(session, request)
-    if not request.no_start and not client.hand_over(session.store, [state.id]):
+    task, agent, problems = accept(session, request)
+    if not request.no_start and not client.hand_over(session.store, [task.id]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
     if request.wait and not request.no_start:
         from overhand.verbs.look import wait_for
 
-        return wait_for(session, [state.id], None, verb="delegate")
-    receipt = receipt_of_start(session, state, agent, problems, request)
+        return wait_for(session, [task.id], None, verb="delegate")
+    receipt = receipt_of_start(session, task, agent, problems, request)
     if agent.real and not request.no_start:
         from overhand.verbs.listing import waits
 
-        receipt["reason"] = waits(session, state.id)
+        receipt["reason"] = waits(session, task.id)
     return Answer(receipt)
 
 
@@ -97,8 +97,8 @@ def _accept(session: Session, request: Request, who: Caller, *, start: bool) -> 
     if agent.real and (wrong := quota.no_stand_in(session.root, agent, config)):
         session.tell(wrong)
     drafted, problems = draft(session, request, who, agent, config, settings)
-    (state,) = make(session, [drafted], who.by(session.via), start=start)
-    return state, agent, problems
+    (task,) = make(session, [drafted], who.by(session.via), start=start)
+    return task, agent, problems
 
 
 def draft(
@@ -234,8 +234,8 @@ def note_refusal(session: Session, who: Caller, request: Request, error: Refused
         "why": error.message[:1000],
     }
     try:
-        with session.store.locked(who.task, who.by(session.via), patience=1.0) as task:
-            task.append(event)
+        with session.store.locked(who.task, who.by(session.via), patience=1.0) as locked:
+            locked.append(event)
     except OverhandError as second:
         session.tell(f"The refusal could not be noted in the parent's log: {second}")
 
@@ -255,38 +255,38 @@ def check_program(session: Session, agent: Agent) -> None:
 
 
 def receipt_of_start(
-    session: Session, state: Task, agent: Agent, problems: list[Problem], request: Request
+    session: Session, task: Task, agent: Agent, problems: list[Problem], request: Request
 ) -> dict[str, Any]:
     """What `delegate` prints: handle, agent, tree, limits, checks, what to type next."""
     prepared = request.no_start
-    handle = state.handle
+    handle = task.handle
     return {
         "schema": "overhand.delegate/1",
-        "task_id": state.id,
+        "task_id": task.id,
         "handle": handle,
-        "title": state.title,
+        "title": task.title,
         "agent": agent.name,
         "driver": agent.driver,
-        "kind": state.kind,
+        "kind": task.kind,
         "state": "prepared" if prepared else "accepted",
-        "depth": state.depth,
-        "path": state.path,
+        "depth": task.depth,
+        "path": task.path,
         "tree": "your checkout",
-        "level": state.level,
-        **({"may": _may(state, agent)} if agent.real else {}),
-        "timeout": state.timeout,
-        "budget": state.budget,
-        "checks": [vars(check) for check in state.checks],
-        "contract": state.contract,
+        "level": task.level,
+        **({"may": _may(task, agent)} if agent.real else {}),
+        "timeout": task.timeout,
+        "budget": task.budget,
+        "checks": [vars(check) for check in task.checks],
+        "contract": task.contract,
         "warnings": [p.as_json() for p in problems],
-        "folder": session.store.relative(session.store.folder(state.id)),
+        "folder": session.store.relative(session.store.folder(task.id)),
         "next": [f"overhand run {handle}"]
         if prepared
         else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
     }
 
 
-def _may(state: Task, agent: Agent) -> str:
+def _may(task: Task, agent: Agent) -> str:
     """What it may do, and whether its program can be held to that."""
-    told, unheld = permissions.said(state.level, asks=programs.asks(agent)), find_driver(agent.driver).unheld
-    return f"{told}. {unheld}" if state.level == "read" and unheld else told
+    told, unheld = permissions.said(task.level, asks=programs.asks(agent)), find_driver(agent.driver).unheld
+    return f"{told}. {unheld}" if task.level == "read" and unheld else told

@@ -26,7 +26,7 @@ _HELD = ("claimed", "outside")  # the step that a person took, or how the record
 
 def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
     """Everything about tags."""
-    by_id = {state.id: state for state in states}
+    by_id = {task.id: task for task in states}
     yield from _outside(states)
     unread: list[str] = []
     try:
@@ -53,13 +53,13 @@ def _outside(states: list[Task]) -> Iterator[Finding]:
     """Claims that were not made by a run, and are old: typed, or taken with `item claim`."""
     import time
 
-    for state in states:
-        item, staged = state.item, state.staged
-        if item is None or state.status is not None or (staged["stage"] if staged else item.how) not in _HELD:
+    for task in states:
+        item, staged = task.item, task.staged
+        if item is None or task.status is not None or (staged["stage"] if staged else item.how) not in _HELD:
             continue
-        age = time.time() - machine.epoch((staged or {}).get("t") or state.created)
+        age = time.time() - machine.epoch((staged or {}).get("t") or task.created)
         if age > _DAY:
-            shown = state.tag or item
+            shown = task.tag or item
             name = f"{shown.path}#{item.kind}"
             what = f"Somebody claimed {name} {int(age // 3600)} hours ago, to work on it without a run."
             why = "It is never started while somebody holds it."
@@ -70,26 +70,26 @@ def _claim(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Ite
     """A claim that nobody stands behind."""
     name = f"{os.path.relpath(path, session.root)}:{tag.line}#{tags.kind(tag.name)}"
     back = f"overhand item needs {name}"
-    state = by_id.get(tag.task)
+    task = by_id.get(tag.task)
     if not tag.task:
         what = f"{name} is claimed, and no task is recorded for it."
         yield Finding("unrecorded-claim", what, "It waits for whoever claimed it.", back, NOTE)
-    elif state is None:
+    elif task is None:
         what = f"{name} is claimed for task {tag.task}, which is not here."
         yield Finding("stale-claim", what, "An id without a record is never run.", back)
-    elif state.current_run is None and state.item and state.status is not None:
-        what = f"{name} is claimed, but task {state.handle} ended: {state.status}."
-        told = f"overhand show {state.handle}"
+    elif task.current_run is None and task.item and task.status is not None:
+        what = f"{name} is claimed, but task {task.handle} ended: {task.status}."
+        told = f"overhand show {task.handle}"
         yield Finding("stale-claim", what, "It looks as if somebody worked on it.", told, task=tag.task, fix="tag")
 
 
 def _answered(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
     """A request that is done, for which a task is recorded, must say what came of it."""
-    state = by_id.get(tag.task)
-    if state is None or not tag.on_tags_line or state.status != "completed":
+    task = by_id.get(tag.task)
+    if task is None or not tag.on_tags_line or task.status != "completed":
         return
     text, _ = decode(read_file(path) or b"")
     if not request.parse(text)[0].responses:
         what = f"{os.path.relpath(path, session.root)} is done, but has no `## Response`."
         why = "Who asked does not see what came of it."
-        yield Finding("missing-response", what, why, f"overhand show {state.handle} --output", NOTE, task=tag.task)
+        yield Finding("missing-response", what, why, f"overhand show {task.handle} --output", NOTE, task=tag.task)

@@ -43,15 +43,15 @@ def finish(
         raise BadInput(
             "`overhand finish` is for an agent inside its run; this is a shell.", "See its result: overhand show ID"
         )
-    state = session.store.state(who.task)
-    _check_run(state, who)
+    task = session.store.state(who.task)
+    _check_run(task, who)
     value, odd = jsontext.load(data) if data else (None, "")
     if odd:
         raise BadInput(f"--data is not JSON: {odd}.", "Give one JSON value.")
     output = outputs.Output(
-        title=title or state.title,
+        title=title or task.title,
         status=status or "completed",
-        agent=state.agent,
+        agent=task.agent,
         summary=(summary or "").strip(),
         deliverables=_notes(deliverable),
         decisions=tuple(outputs.Decision(*_pair(one)) for one in decision or ()),
@@ -60,7 +60,7 @@ def finish(
         data=value,
     )
     text = outputs.render(output) + (f"\n{block.strip()}\n" if block else "")
-    problems = _problems(session, state, who.run, text, output.status)
+    problems = _problems(session, task, who.run, text, output.status)
     errors = [one for one in problems if one.level == "error"]
     if errors:
         raise BadInput(
@@ -75,20 +75,20 @@ def finish(
         {
             "schema": "overhand.finish/1",
             "task_id": who.task,
-            "handle": state.handle,
+            "handle": task.handle,
             "status": output.status,
             "output": session.store.relative(path),
             "problems": [one.as_json() for one in problems],
-            "checks": [check.command for check in state.checks],
+            "checks": [check.command for check in task.checks],
         }
     )
 
 
-def _check_run(state: Task, who: Caller) -> None:
-    run = state.current_run
+def _check_run(task: Task, who: Caller) -> None:
+    run = task.current_run
     if run is None or run.id != who.run or run.has_ended:
         raise StaleRun(
-            f"Run {who.run} no longer holds task {state.id}; its return is not taken.",
+            f"Run {who.run} no longer holds task {task.id}; its return is not taken.",
             "Nothing more is to be done here: end.",
         )
 
@@ -103,23 +103,23 @@ def _notes(given: list[str] | None) -> tuple[outputs.FileNote, ...]:
     return tuple(outputs.FileNote(*_pair(one)) for one in given or ())
 
 
-def _problems(session: Session, state: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
+def _problems(session: Session, task: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
     """What the judge will find, except for the checks, which run afterwards and elsewhere."""
     if status not in CLAIMS:
         told = f"{status!r} is no status of a return."
         return [Problem("status-unknown", told, fix=f"One of: {', '.join(CLAIMS)}.")]
     store = session.store
-    place = store.run_folder(state.id, run_id)
+    place = store.run_folder(task.id, run_id)
     spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
     returned = evidence.preview(text.encode(), spec, place)
     if status != "completed":
         return [one for one in returned.problems if one.code not in ("contract-required", "section-required")]
-    return list(foreseen(store, state, spec, returned).problems)
+    return list(foreseen(store, task, spec, returned).problems)
 
 
-def foreseen(store: Store, state: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
+def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned) -> Verdict:
     """The verdict on a return as it stands, before the run is over and without the checks."""
-    folder = store.folder(state.id)
+    folder = store.folder(task.id)
     handoff = handoffs.parse(str(spec.get("handoff", "")))
     baseline = json.loads(read_file(f"{folder}/baseline.json") or b"{}")
     return judge(
@@ -131,8 +131,8 @@ def foreseen(store: Store, state: Task, spec: dict[str, Any], returned: Returned
             deliverables=tuple(worktree.deliverable_facts(store.root, handoff.deliverables, baseline)),
             named=tuple(worktree.named_facts(store.root, _named(returned))),
             steps=evidence.live_steps(folder) if handoff.plan else (),
-            open_questions=len(state.open_questions),
-            strict=state.strict,
+            open_questions=len(task.open_questions),
+            strict=task.strict,
         )
     )
 
@@ -148,7 +148,7 @@ def handoff(session: Session) -> Answer:
     who = caller(session.store)
     if who.task is None or who.run is None:
         raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
-    state = session.store.state(who.task)
+    task = session.store.state(who.task)
     if not who.live:
         raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
     folder = session.store.folder(who.task)
@@ -160,9 +160,9 @@ def handoff(session: Session) -> Answer:
         {
             "schema": "overhand.handoff/1",
             "task_id": who.task,
-            "handle": state.handle,
+            "handle": task.handle,
             "run": who.run,
-            "title": state.title,
+            "title": task.title,
             "text": raw.decode("utf-8", "replace"),
             "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in steps.read(raw)],
             "answers": [
@@ -171,13 +171,13 @@ def handoff(session: Session) -> Answer:
                     "question": one.text,
                     "answer": record.whole_answer(session.store, who.task, one),
                 }
-                for one in state.questions
+                for one in task.questions
                 if not one.is_open
             ],
-            "open_questions": [one.seq for one in state.open_questions],
-            "level": state.level,
+            "open_questions": [one.seq for one in task.open_questions],
+            "level": task.level,
             "seconds_left": None if who.left is None else round(who.left),
-            "checks": [check.command for check in state.checks],
+            "checks": [check.command for check in task.checks],
             "can_delegate": who.can_delegate,
             "output": f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md",
         }

@@ -110,9 +110,9 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
     tails: dict[str, Tail] = {}
     with wait.bell(session.store, [task_id]) as bell:
         while True:
-            state = refresh(session, session.store.state(task_id))
+            task = refresh(session, session.store.state(task_id))
             recorded = log.read(folder)
-            done = at_rest(state) or not follow
+            done = at_rest(task) or not follow
             for event in recorded[seen:]:
                 if event.get("e") == "run.ended":
                     yield from _drain(tails, last=True)

@@ -47,23 +47,23 @@ def held_back(store: Store, place: str, said: str) -> str:
     task_id, run_id = caller.run_of_place(store, place) or ("", "")
     if not run_id:
         return ""
-    state = store.state(task_id)
-    run = state.current_run
-    if run is None or run.id != run_id or _may_stop(store, state, run, place):
+    task = store.state(task_id)
+    run = task.current_run
+    if run is None or run.id != run_id or _may_stop(store, task, run, place):
         return ""
     spec: dict[str, Any] = json.loads(read_file(f"{place}/spec.json") or b"{}")
     words = stream.Heard(text=[said])
-    verdict = foreseen(store, state, spec, evidence.as_it_stands(place, spec, heard=words))
-    if not verdict.errors or not _can_be_mended(verdict, spec) or _waits(store, state, run, place, said):
+    verdict = foreseen(store, task, spec, evidence.as_it_stands(place, spec, heard=words))
+    if not verdict.errors or not _can_be_mended(verdict, spec) or _waits(store, task, run, place, said):
         return ""
     return _told(verdict, place) if _count(place) else ""
 
 
-def _may_stop(store: Store, state: Task, run: Run, place: str) -> bool:
+def _may_stop(store: Store, task: Task, run: Run, place: str) -> bool:
     """Whether nobody wants more of this run, or it mends a return already and was told."""
-    unwanted = state.stop is not None or run.has_ended or os.path.exists(f"{place}/stopped")
-    elsewhere = os.path.lexists(f"{store.folder(state.id)}/OUTPUT.md")  # whose it is is found out afterwards
-    return unwanted or elsewhere or state.repairs > 0 or bool(state.open_questions)
+    unwanted = task.stop is not None or run.has_ended or os.path.exists(f"{place}/stopped")
+    elsewhere = os.path.lexists(f"{store.folder(task.id)}/OUTPUT.md")  # whose it is is found out afterwards
+    return unwanted or elsewhere or task.repairs > 0 or bool(task.open_questions)
 
 
 def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
@@ -72,13 +72,13 @@ def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
     return can_be_mended(verdict, spec)
 
 
-def _waits(store: Store, state: Task, run: Run, place: str, said: str) -> bool:
+def _waits(store: Store, task: Task, run: Run, place: str, said: str) -> bool:
     """Whether it stops to wait for somebody, perhaps by words that the record does not have yet."""
     from overhand.documents.control import Listener
     from overhand.questions import record
     from overhand.runs import control
 
-    if state.escalation(run.id) or control.pending(state, run.id) or record.has_unread(store, state):
+    if task.escalation(run.id) or control.pending(task, run.id) or record.has_unread(store, task):
         return True
     if not run.control:
         return False

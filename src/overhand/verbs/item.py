@@ -63,15 +63,15 @@ class Desk:
             self._keep(approving.reconcile(session.store, self.by, list(overview.states.values())))
 
     def _keep(self, states: list[Task]) -> None:
-        self._states.update({state.id: state for state in states})
+        self._states.update({task.id: task for task in states})
 
     def state(self, place: Place) -> Task | None:
         """What is recorded about an item."""
         if place.task not in self._states:
-            state = places.record(self.store, place)
+            task = places.record(self.store, place)
             self._states[place.task] = None
-            if state is not None:
-                self._keep(approving.reconcile(self.store, self.by, [state]))
+            if task is not None:
+                self._keep(approving.reconcile(self.store, self.by, [task]))
         return self._states[place.task]
 
     def place(self, written: str) -> Place:
@@ -82,7 +82,7 @@ class Desk:
         """Items in the order in which they would be started."""
         there = places.everywhere(self.root, stages or tags.STAGES, self.session.tell)
         found = [place for place in there if kind in (None, place.kind)]
-        states = {place.task: state for place in found if (state := self.state(place)) is not None}
+        states = {place.task: task for place in found if (task := self.state(place)) is not None}
         return places.in_order(found, states, self.config)
 
     def may_approve(self, what: str) -> str:
@@ -95,7 +95,7 @@ class Desk:
 
     def row(self, place: Place) -> Row:
         """An item as it is shown."""
-        state = self.state(place)
+        task = self.state(place)
         path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
         return {
             "item": place.name.replace(place.path, path, 1),
@@ -108,28 +108,28 @@ class Desk:
             "effort": place.effort or None,
             "text": place.text,
             "task_id": place.task or None,
-            "handle": state.handle if state else None,
-            "status": state.status if state else None,
-            "run_state": state.run_state if state else None,
-            "waits": self._waits(place, state),
+            "handle": task.handle if task else None,
+            "status": task.status if task else None,
+            "run_state": task.run_state if task else None,
+            "waits": self._waits(place, task),
         }
 
-    def _waits(self, place: Place, state: Task | None) -> str | None:
+    def _waits(self, place: Place, task: Task | None) -> str | None:
         """What it waits for, if that is a person."""
-        if state is not None and (at := places.original(self.store, state, place)):
+        if task is not None and (at := places.original(self.store, task, place)):
             return f"a copy of {at}: it is never run"
-        if place.task and state is None:
+        if place.task and task is None:
             return f"the id of a task that is not recorded here: {place.task}"
         if place.stage == "needs":
             return self._approval(place)
-        if place.stage in ("delegated", "next") and state is None:
+        if place.stage in ("delegated", "next") and task is None:
             why = self.waiting.get(place.key, {}).get("why", "")
             if not place.on_tags_line and not why:
                 return "approval: a tag in a line of text starts nothing by itself"
             return f"approval: no record of one{f' ({why})' if why else ''}"
-        if place.stage == "delegated" and state and state.item and state.item.mode == "interactive":
+        if place.stage == "delegated" and task and task.item and task.item.mode == "interactive":
             return f"a person who opens it: overhand item next {place.name}"
-        if place.stage == "claimed" and state is not None and (held := approving.holder(state)):
+        if place.stage == "claimed" and task is not None and (held := approving.holder(task)):
             return None if held.startswith("task ") else f"whoever claimed it: {held}"
         return None
 
@@ -208,45 +208,45 @@ def is_waiting(desk: Desk, place: Place, *, again: bool = False) -> bool:
     if not place.task:
         was = desk.past.task_of(place) if place.stage == "needs" else None
         return was is None or (again and was.status is not None)
-    state = desk.state(place)
-    if state is None or state.status is None:
+    task = desk.state(place)
+    if task is None or task.status is None:
         return False
-    return not state.runs or (again and not places.original(desk.store, state, place))
+    return not task.runs or (again and not places.original(desk.store, task, place))
 
 
 def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
     """One item: the row that is shown."""
-    state = approving.may_approve(desk.store, place, again=again, past=desk.past)
-    if state is not None and place.stage == "claimed" and state.item and state.item.how != "outside":
-        state = approving.hand_back(desk.store, state, desk.by)
+    task = approving.may_approve(desk.store, place, again=again, past=desk.past)
+    if task is not None and place.stage == "claimed" and task.item and task.item.how != "outside":
+        task = approving.hand_back(desk.store, task, desk.by)
     else:
         if place.stage == "claimed":  # nobody had approved it before somebody took it: there is no task to go on with
             from overhand.verbs.moves import give_up
 
             approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=caller.Caller())
             place = give_up(desk, place)
-        state = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
-    return approved_row(desk, state)
+        task = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
+    return approved_row(desk, task)
 
 
-def approved_row(desk: Desk, state: Task) -> Row:
+def approved_row(desk: Desk, task: Task) -> Row:
     """A task that an approval made."""
-    shown = state.tag
+    shown = task.tag
     at = shown.path if shown else ""
-    handle = state.handle
+    handle = task.handle
     path = os.path.relpath(f"{desk.root}/{at}", os.getcwd())
-    kind = state.kind
+    kind = task.kind
     follow = [f"overhand wait {handle}", f"overhand show {handle}"]
     return {
         "item": f"{path}#{kind}",
-        "task_id": state.id,
+        "task_id": task.id,
         "handle": handle,
-        "title": state.title,
-        "agent": state.agent,
+        "title": task.title,
+        "agent": task.agent,
         "kind": kind,
         "stage": shown.stage if shown else None,
-        "priority": state.priority,
-        "next": follow if state.queued else [f"overhand item next {path}#{kind}"],
+        "priority": task.priority,
+        "next": follow if task.queued else [f"overhand item next {path}#{kind}"],
     }
 
 
@@ -276,11 +276,11 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
                 f"No item of kind {words[0]} is approved as next.", "Approve one: overhand item approve --next ITEM"
             )
         place = waiting[0]
-    state = desk.state(place)
-    if state is None:
+    task = desk.state(place)
+    if task is None:
         row = approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
-        state = desk.store.state(row["task_id"])
-    task_id = state.id
+        task = desk.store.state(row["task_id"])
+    task_id = task.id
     approving.queue(desk.store, task_id, place, desk.by)
     hand_over(desk, [task_id])
     from overhand.verbs.look import wait_for
@@ -289,5 +289,5 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
 
 
 def _is_ready(desk: Desk, place: Place) -> bool:
-    state = desk.state(place)
-    return state is not None and sync.wanted(state) == "next" and not state.queued
+    task = desk.state(place)
+    return task is not None and sync.wanted(task) == "next" and not task.queued

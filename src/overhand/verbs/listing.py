@@ -20,41 +20,41 @@ if TYPE_CHECKING:
 def all_states(session: Session) -> list[Task]:
     """Every task, with the truth about those that are not at rest."""
     states = session.store.states()
-    return [refresh(session, state) if needs_supervisor(state) else state for state in states]
+    return [refresh(session, task) if needs_supervisor(task) else task for task in states]
 
 
-def row(state: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A task in one line."""
-    run = state.last_run
+    run = task.last_run
     shown: dict[str, Any] = {
-        "task_id": state.id,
-        "handle": state.handle,
-        "title": state.title,
-        "agent": state.agent,
-        "kind": state.kind,
-        "headline": model.headline(state),
-        "status": state.status,
-        "verified": state.verified,
-        "run_state": state.run_state,
+        "task_id": task.id,
+        "handle": task.handle,
+        "title": task.title,
+        "agent": task.agent,
+        "kind": task.kind,
+        "headline": model.headline(task),
+        "status": task.status,
+        "verified": task.verified,
+        "run_state": task.run_state,
         "cause": run.cause if run else None,
-        "priority": state.priority,
-        "created": state.created,
-        "runs": len(state.runs),
-        "parent": state.parent.task if state.parent else None,
-        "summary": state.summary,
-        **of_plan(state),
+        "priority": task.priority,
+        "created": task.created,
+        "runs": len(task.runs),
+        "parent": task.parent.task if task.parent else None,
+        "summary": task.summary,
+        **of_plan(task),
     }
-    shown.update(places.get(state.id, {}))
-    if state.notices and state.status is None:
-        shown["notice"] = state.notices[-1]
+    shown.update(places.get(task.id, {}))
+    if task.notices and task.status is None:
+        shown["notice"] = task.notices[-1]
     return shown
 
 
-def of_plan(state: Task) -> dict[str, Any]:
+def of_plan(task: Task) -> dict[str, Any]:
     """Which node of which plan a task is."""
-    if not state.node or not state.parent:
+    if not task.node or not task.parent:
         return {"node": None, "plan": None}
-    return {"node": state.node, "plan": state.parent.task, "plan_handle": state.plan}
+    return {"node": task.node, "plan": task.parent.task, "plan_handle": task.plan}
 
 
 def queue(states: list[Task]) -> dict[str, dict[str, Any]]:
@@ -146,11 +146,11 @@ def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[T
         paused = False
     if paused:
         _why_paused(session, places, states)
-    for state in states:
-        if state.requeued and state.id in places:
+    for task in states:
+        if task.requeued and task.id in places:
             from overhand.items.recovery import told
 
-            places[state.id]["reason"] = told(state)
+            places[task.id]["reason"] = told(task)
 
     day, _, why = (read_file(f"{session.store.own}/held") or b"").decode("utf-8", "replace").strip().partition(" ")
     if why and day == machine.now()[:10]:
@@ -166,31 +166,31 @@ def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: lis
     if not paused:
         return
     settings = config.load(session.root)
-    for state in states:
-        driver = quota.driver_of(session.root, state, settings) if state.id in places else ""
+    for task in states:
+        driver = quota.driver_of(session.root, task, settings) if task.id in places else ""
         if driver in paused:
-            places[state.id].update(paused=driver, reason=quota.say(driver, paused[driver]))
+            places[task.id].update(paused=driver, reason=quota.say(driver, paused[driver]))
 
 
-def live_row(state: Task) -> dict[str, Any] | None:
+def live_row(task: Task) -> dict[str, Any] | None:
     """A live run as the registry shows it."""
-    run = state.current_run
+    run = task.current_run
     if run is None or run.has_ended:
         return None
     began = machine.epoch(run.created)
     return {
         "session_id": run.id,
-        "handle": state.handle,
-        "task_id": state.id,
-        "title": state.title,
+        "handle": task.handle,
+        "task_id": task.id,
+        "title": task.title,
         "agent": run.agent,
         "driver": run.driver,
         "run_state": run.state,
         "start": run.created,
         "age": round(max(0.0, time.time() - began), 1),
         "deadline": _stamp(began + run.timeout) if run.timeout else None,
-        "depth": state.depth,
-        "path": state.path,
+        "depth": task.depth,
+        "path": task.path,
         "pid": run.shim,
         "machine": run.machine if run.machine != machine.machine() else None,
     }

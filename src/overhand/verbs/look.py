@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
     """Everything about one task."""
     task_id = session.store.resolve(id)
-    state = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.state(task_id))
     if output:
-        return _show_output(session, state)
-    payload = describe(session, state, "show")
+        return _show_output(session, task)
+    payload = describe(session, task, "show")
     if report:
-        return _report(session, state, payload)
-    if session.interactive and state.status == "completed" and not state.seen:
+        return _report(session, task, payload)
+    if session.interactive and task.status == "completed" and not task.seen:
         _mark_seen(session, task_id)
         payload["headline"] = "done"
     return Answer(payload)
 
 
-def _report(session: Session, state: Task, payload: dict[str, Any]) -> Answer:
+def _report(session: Session, task: Task, payload: dict[str, Any]) -> Answer:
     from overhand.runs import report as reports
 
-    run = state.run(state.judged_run)
+    run = task.run(task.judged_run)
     if run is None:
-        how = "Wait for it: overhand wait" if state.run_state else "Start it: overhand run"
-        raise NotFound("No run of this task was judged yet.", f"{how} {state.handle}")
-    made = reports.kept(session.store, state, run) or reports.report(session.store, state, run, payload)
+        how = "Wait for it: overhand wait" if task.run_state else "Start it: overhand run"
+        raise NotFound("No run of this task was judged yet.", f"{how} {task.handle}")
+    made = reports.kept(session.store, task, run) or reports.report(session.store, task, run, payload)
     return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
 
 
@@ -53,24 +53,24 @@ def _mark_seen(session: Session, task_id: str) -> None:
     who = caller(session.store)
     if who.is_person:
         try:
-            with session.store.locked(task_id, who.by(session.via), patience=0.5) as task:
-                if task.state.status == "completed" and not task.state.seen:
-                    task.append({"e": "seen"})
+            with session.store.locked(task_id, who.by(session.via), patience=0.5) as locked:
+                if locked.task.status == "completed" and not locked.task.seen:
+                    locked.append({"e": "seen"})
         except OverhandError as error:
             session.tell(f"It could not be noted as seen: {error.message}")
 
 
-def _show_output(session: Session, state: Task) -> Answer:
+def _show_output(session: Session, task: Task) -> Answer:
     from overhand.system.files import read_file
 
-    raw = read_file(f"{session.store.folder(state.id)}/OUTPUT.md")
+    raw = read_file(f"{session.store.folder(task.id)}/OUTPUT.md")
     if raw is None:
         raise NotFound(
-            f"Task {state.name} has no accepted OUTPUT.md.",
-            f"See why: overhand show {state.name}",
+            f"Task {task.name} has no accepted OUTPUT.md.",
+            f"See why: overhand show {task.name}",
         )
     text = raw.decode("utf-8", "replace")
-    return Answer({"schema": "overhand.show/1", "task_id": state.id, "handle": state.handle, "text": text, "raw": True})
+    return Answer({"schema": "overhand.show/1", "task_id": task.id, "handle": task.handle, "text": text, "raw": True})
 
 
 _RESULT_KEYS = (
@@ -111,90 +111,90 @@ _EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def describe(session: Session, state: Task, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
+def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
-    folder = session.store.folder(state.id)
+    folder = session.store.folder(task.id)
     known = result
-    result = read_result(session, state) if result is None else result
-    usage = known["usage"] if known else _usage(session, state, result)
-    places = queue(session.store.states()) if state.queued else {}
-    why_held(session, places, [state])
-    shown = row(state, places)
+    result = read_result(session, task) if result is None else result
+    usage = known["usage"] if known else _usage(session, task, result)
+    places = queue(session.store.states()) if task.queued else {}
+    why_held(session, places, [task])
+    shown = row(task, places)
     shown.update(_EMPTY)
     shown.update({key: result[key] for key in _RESULT_KEYS if key in result})
     shown.update(
         schema=f"overhand.{verb}/1",
-        summary=result.get("summary") or state.summary,
-        runs=[_run(run) for run in state.runs],
-        questions=_questions(session, state),
+        summary=result.get("summary") or task.summary,
+        runs=[_run(run) for run in task.runs],
+        questions=_questions(session, task),
         folder=session.store.relative(folder),
-        level=state.level,
-        timeout=state.timeout,
-        path=state.path,
-        depth=state.depth,
-        notices=state.notices,
-        messages=_messages(session, state),
+        level=task.level,
+        timeout=task.timeout,
+        path=task.path,
+        depth=task.depth,
+        notices=task.notices,
+        messages=_messages(session, task),
         tree="your checkout",
-        wanted_checks=state.checks,
+        wanted_checks=task.checks,
         usage=usage,
-        lately=lately(session, state),
-        **_item(state),
+        lately=lately(session, task),
+        **_item(task),
     )
-    if state.is_plan:
+    if task.is_plan:
         from overhand.verbs import planreceipt
 
-        shown.update(planreceipt.parts(session, state, result))
+        shown.update(planreceipt.parts(session, task, result))
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
 
 
-def _item(state: Task) -> dict[str, Any]:
+def _item(task: Task) -> dict[str, Any]:
     """Where the item stands whose approval made the task, and at which stage its tag was last written."""
-    shown = state.tag
-    if state.item is None or shown is None:
+    shown = task.tag
+    if task.item is None or shown is None:
         return {"item": None, "stage": None}
-    return {"item": f"{shown.path}#{state.kind}", "stage": shown.stage}
+    return {"item": f"{shown.path}#{task.kind}", "stage": shown.stage}
 
 
-def _usage(session: Session, state: Task, result: dict[str, Any]) -> dict[str, Any] | None:
+def _usage(session: Session, task: Task, result: dict[str, Any]) -> dict[str, Any] | None:
     """What it has used by now."""
-    if not state.runs and not state.budget:
+    if not task.runs and not task.budget:
         return None
-    if state.is_plan:
+    if task.is_plan:
         from overhand.verbs import planreceipt
 
-        return planreceipt.usage(session, state, result)
+        return planreceipt.usage(session, task, result)
     from overhand.policy.budget import usage_of
     from overhand.verbs.cost import with_reports
 
-    return usage_of(with_reports(session, state))
+    return usage_of(with_reports(session, task))
 
 
-def _questions(session: Session, state: Task) -> list[dict[str, Any]]:
+def _questions(session: Session, task: Task) -> list[dict[str, Any]]:
     """Everything it asked, with the answers."""
-    if not state.questions:
+    if not task.questions:
         return []
     from overhand.questions import record
 
     keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
     return [
         {
-            "question": record.text_of(session.store, state.id, one),
+            "question": record.text_of(session.store, task.id, one),
             **{key: vars(one)[key] for key in keys},
-            "path": state.path,
+            "path": task.path,
         }
-        for one in state.questions
+        for one in task.questions
     ]
 
 
-def _messages(session: Session, state: Task) -> list[dict[str, Any]]:
+def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
     """What was sent to it, and how far that came."""
-    if not state.messages:
+    if not task.messages:
         return []
     from overhand.runs import messages
 
-    return messages.shown(session.store, state)
+    return messages.shown(session.store, task)
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -202,9 +202,9 @@ def _run(run: Run) -> dict[str, Any]:
     return {key: vars(run)[key] for key in keys}
 
 
-def read_result(session: Session, state: Task) -> dict[str, Any]:
+def read_result(session: Session, task: Task) -> dict[str, Any]:
     """The judged result, if its bytes are the ones the log vouches for."""
-    if state.status is None or state.judged_run is None:
+    if task.status is None or task.judged_run is None:
         return {}
     import hashlib
     import json
@@ -212,7 +212,7 @@ def read_result(session: Session, state: Task) -> dict[str, Any]:
     from overhand.record import log
     from overhand.system.files import read_file
 
-    folder = session.store.folder(state.id)
+    folder = session.store.folder(task.id)
     output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
     raw = read_file(f"{folder}/result.json", limit=_MAX_RESULT)
     judged = next((e for e in reversed(log.read(folder)) if e.get("e") in ("judged", "rechecked")), {})
@@ -221,7 +221,7 @@ def read_result(session: Session, state: Task) -> dict[str, Any]:
         if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):
             result["mismatch"] = _mismatch("OUTPUT.md")
         return result
-    kept = read_file(f"{session.store.run_folder(state.id, state.judged_run)}/judged.json", _MAX_RESULT)
+    kept = read_file(f"{session.store.run_folder(task.id, task.judged_run)}/judged.json", _MAX_RESULT)
     if kept is not None and judged.get("result") == hashlib.sha256(kept).hexdigest():
         earlier: dict[str, Any] = json.loads(kept)  # the next run has begun since we were told
         return earlier
@@ -278,40 +278,40 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
     return Answer({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
 
 
-def at_rest(state: Task) -> bool:
+def at_rest(task: Task) -> bool:
     """Nothing more will happen to it by itself."""
-    return state.status is not None or (not state.queued and not state.runs)
+    return task.status is not None or (not task.queued and not task.runs)
 
 
-def goes_on(state: Task) -> bool:
+def goes_on(task: Task) -> bool:
     """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
-    asked = [q for q in state.open_questions if q.via != "return"]  # a return is for whoever delegated
-    return state.status == "needs-input" and bool(asked)
+    asked = [q for q in task.open_questions if q.via != "return"]  # a return is for whoever delegated
+    return task.status == "needs-input" and bool(asked)
 
 
 def progress(session: Session, states: list[Task]) -> str:
     """One line about tasks that are not done yet."""
     parts = []
-    for state in states[:4]:
-        run = state.current_run
-        name = f"{state.handle} {state.agent}"
-        if at_rest(state):
-            parts += [f"{name}: waits for an answer"] if goes_on(state) else []
+    for task in states[:4]:
+        run = task.current_run
+        name = f"{task.handle} {task.agent}"
+        if at_rest(task):
+            parts += [f"{name}: waits for an answer"] if goes_on(task) else []
         elif run is None:
             parts.append(f"{name}: queued")
         elif run.has_ended:
             parts.append(f"{name}: being checked")
         else:
             age = model.say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
-            parts.append(f"{name}: {run.state} {age}{_last_words(session, state, run.id)}")
+            parts.append(f"{name}: {run.state} {age}{_last_words(session, task, run.id)}")
     return " · ".join(parts)
 
 
-def _last_words(session: Session, state: Task, run_id: str) -> str:
+def _last_words(session: Session, task: Task, run_id: str) -> str:
     """What it said or did last; of a program without a stream the last line it printed."""
-    place = session.store.run_folder(state.id, run_id)
-    if state.settings.get("real"):
-        words = lately(session, state)
+    place = session.store.run_folder(task.id, run_id)
+    if task.settings.get("real"):
+        words = lately(session, task)
         return f" · {words}" if words else ""
     try:
         with open(f"{place}/stdout", "rb") as file:
@@ -324,14 +324,14 @@ def _last_words(session: Session, state: Task, run_id: str) -> str:
     return f" · {words[:60]}" if words else ""
 
 
-def lately(session: Session, state: Task) -> str:
+def lately(session: Session, task: Task) -> str:
     """What a coding agent that is at work said or did last."""
-    run = state.current_run
-    if run is None or run.has_ended or not state.settings.get("real"):
+    run = task.current_run
+    if run is None or run.has_ended or not task.settings.get("real"):
         return ""
     from overhand.agents import sessions
 
-    return sessions.lately(session.store.run_folder(state.id, run.id), run.driver, session.root)
+    return sessions.lately(session.store.run_folder(task.id, run.id), run.driver, session.root)
 
 
 def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Answer:
@@ -339,12 +339,12 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
     from overhand.verbs.follow import events
 
     task_id = session.store.resolve(id)
-    state = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.state(task_id))
     if window:
         from overhand.supervisor.tmux import watch_in_tmux
 
-        opened = watch_in_tmux(session.root, state)
-        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": state.handle, "window": opened}
+        opened = watch_in_tmux(session.root, task)
+        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle, "window": opened}
         return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
     stream: Iterator[Event] = events(session, task_id, follow=follow, out=out)
-    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": state.handle}, stream=stream)
+    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle}, stream=stream)

@@ -36,8 +36,8 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
     until = wait.deadline(model.option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
-    if (state := session.store.state(task_id)).run_state is None and state.status is None:
-        handle = state.handle or task_id
+    if (task := session.store.state(task_id)).run_state is None and task.status is None:
+        handle = task.handle or task_id
         raise Refused(f"Task {handle} is only prepared: nothing will happen.", f"Start it: overhand run {handle}")
     who = caller(session.store)
     with (
@@ -50,41 +50,41 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
             client.hand_over(session.store, [task_id])  # our slot is free now
         while True:
             sign.put_up()
-            state = refresh(session, session.store.state(task_id))
+            task = refresh(session, session.store.state(task_id))
             left = until - time.monotonic()
-            what = _what(session, state) or ("timeout" if left <= 0 else "")
+            what = _what(session, task) or ("timeout" if left <= 0 else "")
             if what:
-                return Answer(_told(session, state, what), CODES[what])
-            session.progress(progress(session, [state]))
+                return Answer(_told(session, task, what), CODES[what])
+            session.progress(progress(session, [task]))
             bell.wait(left)
 
 
-def _what(session: Session, state: Task) -> str:
+def _what(session: Session, task: Task) -> str:
     """The sign that is there, the end before questions; `.done` counts once the task is judged."""
-    if state.status is not None:
-        done = os.path.lexists(f"{session.store.folder(state.id)}/ipc/.done")
+    if task.status is not None:
+        done = os.path.lexists(f"{session.store.folder(task.id)}/ipc/.done")
         return "done" if done else "output"
-    if state.queued or looks_dead(session, state):
+    if task.queued or looks_dead(session, task):
         return ""  # what it asked is no longer asked by anybody who waits: the end will be told
-    return "question" if state.open_questions else ""
+    return "question" if task.open_questions else ""
 
 
-def _told(session: Session, state: Task, what: str) -> dict[str, Any]:
+def _told(session: Session, task: Task, what: str) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "schema": "overhand.monitor/1",
-        "task_id": state.id,
-        "handle": state.handle,
-        "title": state.title,
+        "task_id": task.id,
+        "handle": task.handle,
+        "title": task.title,
         "what": what,
-        "status": state.status,
+        "status": task.status,
     }
-    asked = [item(session, state, question) for question in state.open_questions]
+    asked = [item(session, task, question) for question in task.open_questions]
     if what == "question":
         shown.update(question=asked[0], questions=asked)
     elif what != "timeout":
-        shown.update(path=None, summary=state.summary, questions=asked)
-        folder = session.store.folder(state.id)
-        if state.output is not None:
+        shown.update(path=None, summary=task.summary, questions=asked)
+        folder = session.store.folder(task.id)
+        if task.output is not None:
             shown["path"] = session.store.relative(f"{folder}/OUTPUT.md")
         elif (raw := read_file(f"{folder}/CONTEXT.md")) is not None:
             shown.update(path=session.store.relative(f"{folder}/CONTEXT.md"), context=raw.decode("utf-8", "replace"))

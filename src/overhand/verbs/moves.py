@@ -27,8 +27,8 @@ def claim(session: Session, words: list[str], **_: Any) -> Answer:
     """Take an approved item to work on it outside Overhand; exactly one caller gets it."""
     desk, place = _one(session, words, "claim")
     caller.require_person(desk.who, "Claiming an item")
-    state = approve.claim_outside(desk.store, place, desk.by)
-    return _moved(desk, "claim", place, state)
+    task = approve.claim_outside(desk.store, place, desk.by)
+    return _moved(desk, "claim", place, task)
 
 
 def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Answer:
@@ -52,13 +52,13 @@ def needs(session: Session, words: list[str], **_: Any) -> Answer:
 
 def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
     """Another stage; a task that is still open ends with it."""
-    state = approve.may_move(desk.store, place, to)
-    if state is None:
+    task = approve.may_move(desk.store, place, to)
+    if task is None:
         _swap(desk, place, to)
     else:
-        events = ending if state.status is None else [_staged(to)]
-        state = approve.restage(desk.store, state, desk.by, events)
-    return _moved(desk, to, place, state)
+        events = ending if task.status is None else [_staged(to)]
+        task = approve.restage(desk.store, task, desk.by, events)
+    return _moved(desk, to, place, task)
 
 
 def give_up(desk: Desk, place: Place) -> Place:
@@ -81,9 +81,9 @@ def dismiss(session: Session, words: list[str], **_: Any) -> Answer:
 
 def remove(desk: Desk, place: Place) -> Task | None:
     """The tag of an item that nobody has approved goes."""
-    state = approve.may_move(desk.store, place, sync.GONE)
-    if state is not None:
-        return approve.restage(desk.store, state, desk.by, [_staged(sync.GONE)])
+    task = approve.may_move(desk.store, place, sync.GONE)
+    if task is not None:
+        return approve.restage(desk.store, task, desk.by, [_staged(sync.GONE)])
 
     def change(raw: bytes) -> Patch:
         return sync.removal(raw, _tag(raw, place))
@@ -117,11 +117,11 @@ def _swap(desk: Desk, place: Place, stage: str) -> None:
     edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{stage}-{place.kind}"))
 
 
-def _moved(desk: Desk, do: str, place: Place, state: Task | None) -> Answer:
+def _moved(desk: Desk, do: str, place: Place, task: Task | None) -> Answer:
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
     row = {**desk.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
-    if state is not None:
-        row |= {"task_id": state.id, "handle": state.handle, "status": state.status}
+    if task is not None:
+        row |= {"task_id": task.id, "handle": task.handle, "status": task.status}
     return Answer({"schema": "overhand.item/1", "do": do, "items": [row]})
 
 
@@ -197,6 +197,6 @@ def split(desk: Desk, place: Place, titles: list[str]) -> list[str]:
         return tag.start, tag.span_end, f"`{tag.name}` ({links})".encode()
 
     edit(f"{desk.root}/{place.path}", change)
-    if read_file(f"{desk.root}/{place.path}") and (state := item.record(desk.store, place)) is not None:
-        approve.restage(desk.store, state, desk.by, [{"e": "staged", "stage": sync.GONE, "how": "split"}])
+    if read_file(f"{desk.root}/{place.path}") and (task := item.record(desk.store, place)) is not None:
+        approve.restage(desk.store, task, desk.by, [{"e": "staged", "stage": sync.GONE, "how": "split"}])
     return made

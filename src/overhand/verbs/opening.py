@@ -42,62 +42,62 @@ def open_session(session: Session, id: str) -> Answer:
     """The agent's program in the foreground; when it ends, the task is judged as it is then."""
     who = caller(session.store)
     require_person(who, "Opening a session")
-    state = refresh(session, session.store.state(session.store.resolve(id)))
+    task = refresh(session, session.store.state(session.store.resolve(id)))
     if not session.interactive:
-        raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(state)}")
-    config = configs.of_task(session.root, configs.load(session.root), state.settings)
-    agent, native = _session(session, state, config)
+        raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(task)}")
+    config = configs.of_task(session.root, configs.load(session.root), task.settings)
+    agent, native = _session(session, task, config)
     trust.require(session.root, agent.trusted_with)
-    trust.require_seal(state)
+    trust.require_seal(task)
     work = Actor(session.store, config, who.by(session.via), dict(os.environ))
     argv = programs.opened(agent, native)
-    opened = _begin(session, work, state.id, agent)
+    opened = _begin(session, work, task.id, agent)
     try:
         session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
-        code = _foreground(argv, work, session.store.state(state.id), opened)
+        code = _foreground(argv, work, session.store.state(task.id), opened)
     finally:
         os.close(opened.life)
-    _end(work, state.id, opened, code)
-    state = finish.finish(work, state.id, patient=True)
-    return Answer(describe(session, state, "resume"), 0 if state.status == "completed" else 1)
+    _end(work, task.id, opened, code)
+    task = finish.finish(work, task.id, patient=True)
+    return Answer(describe(session, task, "resume"), 0 if task.status == "completed" else 1)
 
 
-def _session(session: Session, state: Task, config: configs.Config) -> tuple[Agent, str]:
+def _session(session: Session, task: Task, config: configs.Config) -> tuple[Agent, str]:
     """The newest native session of the task, and the agent it belongs to."""
-    for one in reversed(state.runs):
-        if native := sessions.native(session.store, state, one):
+    for one in reversed(task.runs):
+        if native := sessions.native(session.store, task, one):
             return files.find(session.root, one.agent, config), native
-    handle = state.name
-    raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: {_instead(state)}")
+    handle = task.name
+    raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: {_instead(task)}")
 
 
-def _instead(state: Task) -> str:
+def _instead(task: Task) -> str:
     """What goes on without a terminal: a completed task only with something to do."""
-    handle = state.name
-    return f"overhand send {handle} TEXT" if state.status == "completed" else f"overhand resume {handle}"
+    handle = task.name
+    return f"overhand send {handle} TEXT" if task.status == "completed" else f"overhand resume {handle}"
 
 
 def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     text, handoff = prepare.read_handoff(session.store, task_id)
     prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
-    with session.store.locked(task_id, work.by) as task:
-        may_run(session, task.state, again=True)
-        before = task.state.runs[-1].id
-        prepare.archive(task, task.state.runs)
+    with session.store.locked(task_id, work.by) as locked:
+        may_run(session, locked.task, again=True)
+        before = locked.task.runs[-1].id
+        prepare.archive(locked, locked.task.runs)
         run_id = new_run_id()
         place = session.store.run_folder(task_id, run_id)
-        prepare.lay_out(work, task, run_id, prepared)
+        prepare.lay_out(work, locked, run_id, prepared)
         life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
         made: Event = {**run.created(run_id, agent.name, agent.driver, 0.0), "attached": True}
         accepted: Event = {"e": "accepted", "agent": agent.name, "resume": {"run": before, "why": "opened"}}
-        task.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        locked.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
         return Opened(run_id, place, life, before)
 
 
-def _foreground(argv: list[str], work: Actor, state: Task, opened: Opened) -> int:
+def _foreground(argv: list[str], work: Actor, task: Task, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
-    env = {**checks.clean_environment(work.env), **prompt.environment(work.store, state, opened.run_id)}
+    env = {**checks.clean_environment(work.env), **prompt.environment(work.store, task, opened.run_id)}
     kept = {number: signal.signal(number, _not_ours) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         code = subprocess.Popen(argv, cwd=work.store.root, env=env, pass_fds=(opened.life,)).wait()
@@ -119,7 +119,7 @@ def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
     earlier = read_file(f"{work.store.run_folder(task_id, opened.before)}/OUTPUT.md")
     if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.place}/result.json")):
         write_file(output, earlier)
-    with work.store.locked(task_id, work.by) as task:
-        current = task.state.run(opened.run_id)
+    with work.store.locked(task_id, work.by) as locked:
+        current = locked.task.run(opened.run_id)
         if current is not None and not current.has_ended:
-            task.append({"e": "run.ended", "run": opened.run_id, "cause": "exit", "exit": code})
+            locked.append({"e": "run.ended", "run": opened.run_id, "cause": "exit", "exit": code})

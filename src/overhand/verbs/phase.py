@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
     """Move a task to another phase, and do what that phase means."""
-    with session.store.locked(task_id, who.by(session.via)) as task:
-        _may_move(task.state, who)
-        history = [str(event["phase"]) for event in task.state.phases]
+    with session.store.locked(task_id, who.by(session.via)) as locked:
+        _may_move(locked.task, who)
+        history = [str(event["phase"]) for event in locked.task.phases]
         moved = phases.move(history, to, why)
         if isinstance(moved, phases.Illegal):
             raise Refused(moved.message, moved.hint, legal=list(moved.legal))
         event: Event = {"e": "phase", "phase": moved.to, "from": moved.frm, "iteration": moved.iteration}
-        task.append({**event, "why": moved.why[:500]} if moved.why else event)
-        state = task.state
-    saved = _carry_out(session, who, state, moved)
+        locked.append({**event, "why": moved.why[:500]} if moved.why else event)
+        task = locked.task
+    saved = _carry_out(session, who, task, moved)
     payload: dict[str, Any] = {
         "schema": "overhand.step/1",
         "task_id": task_id,
-        "handle": state.handle,
+        "handle": task.handle,
         "phase": moved.to,
         "from": moved.frm or None,
         "iteration": moved.iteration,
@@ -41,31 +41,31 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer
     return Answer(payload)
 
 
-def _may_move(state: Task, who: Caller) -> None:
-    current = state.current_run
+def _may_move(task: Task, who: Caller) -> None:
+    current = task.current_run
     if who.run is not None and (current is None or current.id != who.run):
-        raise StaleRun(f"Run {who.run} no longer holds task {state.id}.")
-    if who.run is not None and state.phase == phases.ESCALATED:
+        raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
+    if who.run is not None and task.phase == phases.ESCALATED:
         raise NotAllowed(
             "The task was escalated: a person decides how it goes on.",
-            f"overhand step {state.handle} --phase {phases.ORDER[1]}",
+            f"overhand step {task.handle} --phase {phases.ORDER[1]}",
         )
 
 
-def _carry_out(session: Session, who: Caller, state: Task, moved: phases.Move) -> str | None:
+def _carry_out(session: Session, who: Caller, task: Task, moved: phases.Move) -> str | None:
     """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
     if moved.to not in ("CHECKPOINT", phases.ESCALATED):
         return None
-    current = state.current_run
+    current = task.current_run
     run_id = current.id if current else None
     by = who.by(session.via)
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
-    saved = checkpoints.create(session.store, state.id, by, run=run_id, reason=reason, why="phase")
+    saved = checkpoints.create(session.store, task.id, by, run=run_id, reason=reason, why="phase")
     if moved.to == phases.ESCALATED and run_id is not None:
-        with session.store.locked(state.id, by) as task:
-            task.append(
+        with session.store.locked(task.id, by) as locked:
+            locked.append(
                 {"e": "control", "command": "ESCALATE", "arg": "", "run": run_id, "reason": reason, "ok": True},
                 {"e": "notice", "text": f"It calls for a person: {reason}"},
             )
-        client.hand_over(session.store, [state.id])
+        client.hand_over(session.store, [task.id])
     return saved

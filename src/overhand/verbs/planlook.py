@@ -34,17 +34,17 @@ _STATUSES = {
 
 def find(session: Session, word: str) -> str:
     """The task of a plan; - is the last plan, not the last of its nodes."""
-    state = session.store.state(session.store.resolve(word))
-    if word == "-" and not state.is_plan:
+    task = session.store.state(session.store.resolve(word))
+    if word == "-" and not task.is_plan:
         made = sorted(session.store.states(), key=lambda one: one.handle or 0)
-        state = next((one for one in reversed(made) if one.is_plan), state)
-    name = state.name
-    if not state.is_plan:
-        of = state.plan if state.node else None
+        task = next((one for one in reversed(made) if one.is_plan), task)
+    name = task.name
+    if not task.is_plan:
+        of = task.plan if task.node else None
         hint = f"It is a node of plan {of}: overhand plan show {of}" if of else f"See it: overhand show {name}"
         raise BadInput(f"Task {name} is no plan.", hint)
-    refresh(session, state)
-    return state.id
+    refresh(session, task)
+    return task.id
 
 
 def show(session: Session, word: str, watch: bool = False, format: str = "text") -> Answer:
@@ -130,11 +130,11 @@ def _each(session: Session, view: View, until: float = float("inf")) -> Iterator
 
     with wait.bell(session.store, [view.task_id]) as bell:
         while True:
-            state = refresh(session, session.store.state(view.task_id))
+            task = refresh(session, session.store.state(view.task_id))
             view.look()
-            if at_rest(state) or time.monotonic() >= until or session.is_gone():
+            if at_rest(task) or time.monotonic() >= until or session.is_gone():
                 return
-            yield state
+            yield task
             bell.wait(min(_PAUSE, until - time.monotonic()))
 
 
@@ -219,6 +219,6 @@ def wait_for(session: Session, task_id: str) -> Answer:
         handle = session.store.state(task_id).handle
         session.tell(f"The work goes on. See it: overhand plan show {handle} --watch · stop it: overhand stop {handle}")
         raise
-    state = session.store.state(task_id)
-    shown = {**describe(session, state, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
-    return Answer(shown, 0 if state.status == "completed" else 1)
+    task = session.store.state(task_id)
+    shown = {**describe(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
+    return Answer(shown, 0 if task.status == "completed" else 1)

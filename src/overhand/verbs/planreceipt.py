@@ -20,32 +20,32 @@ _MOST = 200  # nodes whose own results are read, to say what was checked
 _PARTS = ("conflicts", "variants", "unfilled", "missing")
 
 
-def parts(session: Session, state: Task, result: Mapping[str, Any]) -> Row:
+def parts(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
     """The nodes as they are, each with what was checked, and whatever the merge said."""
     rows = result.get("nodes")
     if rows is None:
-        rows = _by_now(session, state)
+        rows = _by_now(session, task)
     for row in rows[:_MOST]:
         row.update(_checked(session, row["task_id"]))
     told: Row = {name: result.get(name, []) for name in _PARTS}
     return {**told, "nodes": rows, "provenance": result.get("provenance", {})}
 
 
-def usage(session: Session, state: Task, result: Mapping[str, Any]) -> Row:
+def usage(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
     """What it has used, which is what its nodes have: in its result, or as they are now."""
-    own = budget.usage_of(state)
+    own = budget.usage_of(task)
     if "usage" in result:
         return {**own, **{name: result["usage"][name] for name in budget.OF_NODES}}
-    ours = [s for s in session.store.states() if s.node and s.parent and s.parent.task == state.id]
+    ours = [s for s in session.store.states() if s.node and s.parent and s.parent.task == task.id]
     return budget.with_nodes(own, [budget.usage_of(with_reports(session, one)) for one in ours])
 
 
-def _by_now(session: Session, state: Task) -> list[Row]:
+def _by_now(session: Session, task: Task) -> list[Row]:
     """Nodes of a plan that is not judged, in the words of a result."""
     from overhand.verbs.planview import View
 
     try:
-        view = View(session, state.id)
+        view = View(session, task.id)
     except Refused:
         return []  # its plan.json was changed: nobody knows any more
     view.look()
@@ -74,13 +74,13 @@ def _checked(session: Session, task_id: str | None) -> Row:
     from overhand.verbs.look import read_result
 
     try:
-        state = session.store.state(task_id) if task_id else None
+        task = session.store.state(task_id) if task_id else None
     except NotFound:
-        state = None  # it was cleaned away
-    found = read_result(session, state) if state else {}
+        task = None  # it was cleaned away
+    found = read_result(session, task) if task else {}
     promised = [one for one in found.get("deliverables", ()) if "path" in one]
     return {
-        "handle": state.handle if state else None,
+        "handle": task.handle if task else None,
         "checked": [
             *(_fact(one["command"], one.get("kind", "command"), one["passed"]) for one in found.get("checks", ())),
             *(_fact(f"{one['path']} ({one['state']})", "deliverable", one["holds"]) for one in promised),

@@ -41,12 +41,12 @@ def run(
     limits = {"max_parallel": max_parallel, "budget": budget, "timeout": timeout}
     if dry_run:
         return Answer(dry(session, given, strict=strict, **limits))
-    state, plan, found = accept(session, given, strict=strict, settings=set, **limits)
+    task, plan, found = accept(session, given, strict=strict, settings=set, **limits)
     if wait:
         from overhand.verbs.planlook import wait_for
 
-        return wait_for(session, state.id)
-    return Answer(receipt(session, state, plan, found))
+        return wait_for(session, task.id)
+    return Answer(receipt(session, task, plan, found))
 
 
 def accept(
@@ -206,27 +206,27 @@ def _at_once(plan: Plan) -> int | None:
     return 1 if plan.strategy == "sequential" else plan.max_parallel or None
 
 
-def receipt(session: Session, state: Task, plan: Plan, found: plans.Checked) -> dict[str, Any]:
+def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> dict[str, Any]:
     """What `plan run` prints: handle, nodes, limits, what to type next."""
     from overhand.plans.strategy import score
 
-    handle = state.handle
+    handle = task.handle
     return {
         "schema": SCHEMA,
         "do": "run",
-        "task_id": state.id,
+        "task_id": task.id,
         "handle": handle,
-        "title": state.title,
-        "agent": state.agent,
+        "title": task.title,
+        "agent": task.agent,
         "state": "accepted",
         "nodes": len(plan.nodes),
         "strategy": score(plan).strategy,
         "max_parallel": _at_once(plan),
         "timeout": plan.timeout,
-        "budget": state.budget,
-        "depth": state.depth,
-        "path": state.path,
+        "budget": task.budget,
+        "depth": task.depth,
+        "path": task.path,
         "warnings": [one.as_json() for one in found.problems],
-        "folder": session.store.relative(session.store.folder(state.id)),
+        "folder": session.store.relative(session.store.folder(task.id)),
         "next": [f"overhand plan show {handle} --watch", f"overhand wait {handle}", f"overhand stop {handle}"],
     }

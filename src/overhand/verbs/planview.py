@@ -217,8 +217,8 @@ class View:
     def _question(self, task_id: str) -> str | None:
         from overhand.questions import record
 
-        state = self._child(task_id)
-        asked = state.open_questions if state else []
+        task = self._child(task_id)
+        asked = task.open_questions if task else []
         return record.text_of(self.store, task_id, asked[0]) if asked else None
 
 

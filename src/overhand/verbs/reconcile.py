@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from overhand.verbs import Session
 
 
-def looks_dead(session: Session, state: Task) -> bool:
+def looks_dead(session: Session, task: Task) -> bool:
     """Whether a run that is not recorded as judged is over: its exit is written, or nobody holds its lock."""
-    run = state.current_run
+    run = task.current_run
     if run is None or run.machine not in ("", machine.machine()):
         return False
     if run.has_ended:
@@ -26,115 +26,115 @@ def looks_dead(session: Session, state: Task) -> bool:
         return False  # it lives until it is judged: whichever supervisor runs carries it
     from overhand.system import detached
 
-    place = session.store.run_folder(state.id, run.id)
+    place = session.store.run_folder(task.id, run.id)
     return detached.exit_code(place) is not None or not detached.lives(place)
 
 
-def refresh(session: Session, state: Task) -> Task:
+def refresh(session: Session, task: Task) -> Task:
     """Settle and, where that is quick, judge a run that is over; take up what a live one asked; see that a supervisor
     does the rest."""
-    if looks_dead(session, state):
-        state = _settle(session, state)
-    elif _may_ask(state) and record.has_unread(session.store, state):
-        state = _take_questions(session, state)
-    if state.item:
-        state = _show_tag(session, state)
-    if needs_supervisor(state) and not _is_carried(session, state):
+    if looks_dead(session, task):
+        task = _settle(session, task)
+    elif _may_ask(task) and record.has_unread(session.store, task):
+        task = _take_questions(session, task)
+    if task.item:
+        task = _show_tag(session, task)
+    if needs_supervisor(task) and not _is_carried(session, task):
         from overhand.supervisor import client
 
         if client.running(session.store) is None:
-            client.hand_over(session.store, [state.id])
-        elif state.resume if state.queued else state.is_plan:
+            client.hand_over(session.store, [task.id])
+        elif task.resume if task.queued else task.is_plan:
             # whoever answered may have died before it said so; and so may the program that carried a plan of its own
-            client.wake(session.store, [state.id])
-    return state
+            client.wake(session.store, [task.id])
+    return task
 
 
-def _show_tag(session: Session, state: Task) -> Task:
+def _show_tag(session: Session, task: Task) -> Task:
     """The tag of its item follows the record, should whoever wrote that have been killed; unless the file is busy."""
     from overhand.items import sync
     from overhand.policy.caller import caller
 
     try:
         by = caller(session.store).by(session.via)
-        return sync.show(session.store, by, state.id) if sync.owes(state) else state
+        return sync.show(session.store, by, task.id) if sync.owes(task) else task
     except Refused:
-        return state
+        return task
 
 
-def _may_ask(state: Task) -> bool:
+def _may_ask(task: Task) -> bool:
     """Whether a question of this task would still matter to anybody."""
-    return bool(state.runs) and state.status not in ("completed", "cancelled", "rejected")
+    return bool(task.runs) and task.status not in ("completed", "cancelled", "rejected")
 
 
-def _take_questions(session: Session, state: Task) -> Task:
+def _take_questions(session: Session, task: Task) -> Task:
     """What an agent asked by a file that nobody has recorded yet; who only looks is not held up by a busy task."""
     from overhand.policy.caller import caller
     from overhand.questions import files
 
     try:
-        return files.take(session.store, state, caller(session.store).by(session.via))[0]
+        return files.take(session.store, task, caller(session.store).by(session.via))[0]
     except Refused:
-        return state
+        return task
 
 
-def needs_supervisor(state: Task) -> bool:
+def needs_supervisor(task: Task) -> bool:
     """Whether there is something left that only a supervisor does."""
-    if state.queued or (state.item and state.tag is None and state.status is None):
+    if task.queued or (task.item and task.tag is None and task.status is None):
         return True  # it waits to start, or its approval was cut short
-    run = state.current_run
+    run = task.current_run
     return run is not None and not (run.attached and not run.has_ended)
 
 
-def _is_carried(session: Session, state: Task) -> bool:
+def _is_carried(session: Session, task: Task) -> bool:
     """Whether a process carries this plan already: it need not be the supervisor."""
-    if state.queued or not state.is_plan:
+    if task.queued or not task.is_plan:
         return False
-    return lock.is_held(f"{session.store.folder(state.id)}/plan.lock")
+    return lock.is_held(f"{session.store.folder(task.id)}/plan.lock")
 
 
-def _settle(session: Session, state: Task) -> Task:
+def _settle(session: Session, task: Task) -> Task:
     """A supervisor that is at work does it, and we wait for that; without one, we do it ourselves."""
     from overhand.supervisor import client
 
     if client.running(session.store) is not None:
-        return _settled_by_supervisor(session, state)
+        return _settled_by_supervisor(session, task)
     from overhand.policy import config
     from overhand.policy.actor import Actor
     from overhand.policy.caller import caller
     from overhand.runs import control, finish, run
 
     work = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
-    state = run.settle(work, state.id)
-    if children := run.stop_children(work, state):
+    task = run.settle(work, task.id)
+    if children := run.stop_children(work, task):
         client.hand_over(session.store, children)
-    if finish.unjudged(state) and not state.checks:
-        state = finish.finish(work, state.id)
-        if children := run.stop_children(work, state):  # its last words may have called for a person
+    if finish.unjudged(task) and not task.checks:
+        task = finish.finish(work, task.id)
+        if children := run.stop_children(work, task):  # its last words may have called for a person
             client.hand_over(session.store, children)
-        if parent := control.report_to_parent(work, state):
+        if parent := control.report_to_parent(work, task):
             client.hand_over(session.store, [parent])
-    return state
+    return task
 
 
-def _settled_by_supervisor(session: Session, state: Task) -> Task:
+def _settled_by_supervisor(session: Session, task: Task) -> Task:
     """It is only a moment behind, in which a dead run would look alive; one that has more to do is not waited for."""
     import time
 
     from overhand.questions import wait
     from overhand.supervisor import client
 
-    task_id = state.id
+    task_id = task.id
     with wait.bell(session.store, [task_id]) as bell:
         client.hand_over(session.store, [task_id])
         until = wait.deadline(session.patience)
-        while looks_dead(session, state := session.store.state(task_id)):
-            run = state.current_run
-            if run and run.has_ended and state.checks:
-                return state
+        while looks_dead(session, task := session.store.state(task_id)):
+            run = task.current_run
+            if run and run.has_ended and task.checks:
+                return task
             session.patience = max(0.0, until - time.monotonic())
             if not session.patience:
-                return state
+                return task
             bell.wait(session.patience)
     session.patience = PATIENCE
-    return state
+    return task

@@ -43,23 +43,23 @@ def resume(
 
     who = caller(session.store)
     task_id = session.store.resolve(id)
-    state = refresh(session, session.store.state(task_id))
-    may_resume(session, who, state)
+    task = refresh(session, session.store.state(task_id))
+    may_resume(session, who, task)
     ask_for_trust(session, who)
-    if state.is_plan:
-        return _resume_plan(session, who, state, answer, from_, agent, budget, wait=wait)
-    config = configs.of_task(session.root, configs.load(session.root), state.settings)
-    if agent is None and state.runs[-1].attached and state.agent not in files.names(session.root):
+    if task.is_plan:
+        return _resume_plan(session, who, task, answer, from_, agent, budget, wait=wait)
+    config = configs.of_task(session.root, configs.load(session.root), task.settings)
+    if agent is None and task.runs[-1].attached and task.agent not in files.names(session.root):
         raise Refused(
-            f"{state.agent} is a function in a Python process, and cannot be called from here.",
-            f"In Python: project.resume({state.handle}), or let another agent take over: --agent NAME",
+            f"{task.agent} is a function in a Python process, and cannot be called from here.",
+            f"In Python: project.resume({task.handle}), or let another agent take over: --agent NAME",
         )
-    chosen = files.find(session.root, agent or state.agent, config)
+    chosen = files.find(session.root, agent or task.agent, config)
     trust.require(session.root, chosen.trusted_with)
-    trust.require_seal(state)
+    trust.require_seal(task)
     text = budget_of(budget)
-    spending.require_some_left(session.store, state.but(budget=text or state.budget))
-    how = going_on(session, who, state, answer, from_)
+    spending.require_some_left(session.store, task.but(budget=text or task.budget))
+    how = going_on(session, who, task, answer, from_)
     accepted: Event = {"e": "accepted", "agent": chosen.name, "resume": how}
     if text is not None:
         accepted["budget"] = text
@@ -69,7 +69,7 @@ def resume(
 def _resume_plan(
     session: Session,
     who: Caller,
-    state: Task,
+    task: Task,
     answer: str | None,
     from_: str | None,
     agent: str | None,
@@ -81,51 +81,51 @@ def _resume_plan(
     if answer is not None:
         raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
     text = budget_of(budget)
-    spending.require_some_left(session.store, state.but(budget=text or state.budget))
-    how = going_on(session, who, state, None, from_)
-    return run_plan(session, who, state, how, agent, "resume", wait=wait, budget=text)
+    spending.require_some_left(session.store, task.but(budget=text or task.budget))
+    how = going_on(session, who, task, None, from_)
+    return run_plan(session, who, task, how, agent, "resume", wait=wait, budget=text)
 
 
-def going_on(session: Session, who: Caller, state: Task, answer: str | None, from_: str | None) -> Event:
+def going_on(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> Event:
     """From what the next run goes on; the answer is recorded, and without it nothing may be open."""
-    how: Event = {"run": state.runs[-1].id, "why": "resumed"}
+    how: Event = {"run": task.runs[-1].id, "why": "resumed"}
     if from_ is not None:
-        how["from"] = checkpoints.find(state, from_)
+        how["from"] = checkpoints.find(task, from_)
     if answer is not None:
-        _take_answer(session, who, state, answer, how)
-    elif state.open_questions:
-        raise unanswered(state)
+        _take_answer(session, who, task, answer, how)
+    elif task.open_questions:
+        raise unanswered(task)
     return how
 
 
-def may_resume(session: Session, who: Caller, state: Task) -> None:
-    handle = state.name
-    if not who.is_person and not (state.parent and state.parent.run == who.run):
+def may_resume(session: Session, who: Caller, task: Task) -> None:
+    handle = task.name
+    if not who.is_person and not (task.parent and task.parent.run == who.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot resume it.", "Ask the person who started it."
         )
-    if not state.runs:
+    if not task.runs:
         raise Refused(f"Task {handle} has not run yet.", f"Start it: overhand run {handle}")
-    may_run(session, state)
+    may_run(session, task)
 
 
-def _take_answer(session: Session, who: Caller, state: Task, text: str, how: dict[str, Any]) -> None:
+def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict[str, Any]) -> None:
     """`--answer`: the answer to the one open question, or a word to go on with."""
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
-    if state.open_questions:
-        record.choose(state, None)  # says which are open, if there are several
-        give(session, who, state.id, None, text, resume=False)
+    if task.open_questions:
+        record.choose(task, None)  # says which are open, if there are several
+        give(session, who, task.id, None, text, resume=False)
     elif len(text) > 2000:
         raise BadInput("--answer is too long for a note.", "Write it into a file and name the file.")
     else:
         how["note"] = text
 
 
-def unanswered(state: Task) -> Refused:
+def unanswered(task: Task) -> Refused:
     """What it waits for, and how to answer."""
-    still_open = state.open_questions
-    handle = state.name
+    still_open = task.open_questions
+    handle = task.name
     told = "; ".join(f"{q.seq}: {record.shorten(q.text, 100)}" for q in still_open)
     word = f"overhand answer {handle}" + (f" {still_open[0].seq}" if len(still_open) > 1 else "")
     return Refused(f"Task {handle} waits for an answer ({told}).", f"Answer it, and it goes on by itself: {word} TEXT")

@@ -32,64 +32,64 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     said = _text(text, file)
     who = caller(session.store)
     task_id = session.store.resolve(id)
-    state = refresh(session, session.store.state(task_id))
-    _may_send(session, who, state)
-    if state.is_plan:
-        return _to_nodes(session, who, state, said)
+    task = refresh(session, session.store.state(task_id))
+    _may_send(session, who, task)
+    if task.is_plan:
+        return _to_nodes(session, who, task, said)
     return Answer(_to_one(session, who, task_id, said) or {})
 
 
 def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bool = True) -> dict[str, Any] | None:
     """Record it, and see that it gets there; without `again`, a task that has ended is left alone."""
-    with session.store.locked(task_id, who.by(session.via)) as task:
-        if not again and not _is_open(task.state):
+    with session.store.locked(task_id, who.by(session.via)) as locked:
+        if not again and not _is_open(locked.task):
             return None
-        how = _record(session, task, said)
-        state = task.state
-    message = state.messages[-1]
+        how = _record(session, locked, said)
+        task = locked.task
+    message = task.messages[-1]
     if how == "into its run":
-        record.deliver(session.store, task_id, state.questions[-1], said)
-    if state.queued or state.current_run:
+        record.deliver(session.store, task_id, task.questions[-1], said)
+    if task.queued or task.current_run:
         client.hand_over(session.store, [task_id])
-    handle = state.handle or task_id
+    handle = task.handle or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
     return {
         "schema": "overhand.send/1",
         "task_id": task_id,
-        "handle": state.handle,
-        "title": state.title,
-        "agent": state.agent,
+        "handle": task.handle,
+        "title": task.title,
+        "agent": task.agent,
         "n": message.n,
         "state": "queued" if message.run is None else "delivered",
         "how": how,
-        "message": _TOLD["in a later run" if reason else how].format(agent=state.agent),
+        "message": _TOLD["in a later run" if reason else how].format(agent=task.agent),
         "reason": reason,
         "next": [f"overhand wait {handle}", f"overhand show {handle}"],
     }
 
 
-def _is_open(state: Task) -> bool:
-    return bool(state.status is None or state.queued or state.current_run)
+def _is_open(task: Task) -> bool:
+    return bool(task.status is None or task.queued or task.current_run)
 
 
-def _to_nodes(session: Session, who: Caller, state: Task, said: str) -> Answer:
+def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Answer:
     """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
-    task_id, current = state.id, state.current_run
-    with session.store.locked(task_id, who.by(session.via)) as task:
-        task.append({**messages.event(task.folder, said), "run": current.id if current else None}, sync=True)
-        state = task.state
+    task_id, current = task.id, task.current_run
+    with session.store.locked(task_id, who.by(session.via)) as locked:
+        locked.append({**messages.event(locked.folder, said), "run": current.id if current else None}, sync=True)
+        task = locked.task
     client.hand_over(session.store, [task_id])
     nodes = [s for s in session.store.states() if s.node and s.parent and s.parent.task == task_id]
     told = [one for s in nodes if s.status is None and (one := _to_node(session, who, s.id, said))]
-    handle = state.handle or task_id
+    handle = task.handle or task_id
     return Answer(
         {
             "schema": "overhand.send/1",
             "task_id": task_id,
-            "handle": state.handle,
-            "title": state.title,
-            "agent": state.agent,
-            "n": state.messages[-1].n,
+            "handle": task.handle,
+            "title": task.title,
+            "agent": task.agent,
+            "n": task.messages[-1].n,
             "state": "delivered" if current else "queued",
             "how": "to its nodes",
             "message": f"Nodes at work that get it now: {len(told)}; every node that begins later gets it too.",
@@ -102,10 +102,10 @@ def _to_nodes(session: Session, who: Caller, state: Task, said: str) -> Answer:
 
 def _to_node(session: Session, who: Caller, task_id: str, said: str) -> dict[str, Any] | None:
     """A node that has ended meanwhile is not begun again: its plan has its result."""
-    state = refresh(session, session.store.state(task_id))
-    if not _is_open(state):
+    task = refresh(session, session.store.state(task_id))
+    if not _is_open(task):
         return None
-    _may_send(session, who, state)
+    _may_send(session, who, task)
     return _to_one(session, who, task_id, said, again=False)
 
 
@@ -135,53 +135,53 @@ def _text(text: list[str] | str | None, file: str | None) -> str:
     return said
 
 
-def _may_send(session: Session, who: Caller, state: Task) -> None:
+def _may_send(session: Session, who: Caller, task: Task) -> None:
     """A person, or the run that delegated the task; and somebody must be there who can be told."""
-    handle = state.name
-    if not who.is_person and not (state.parent and state.parent.run == who.run):
+    handle = task.name
+    if not who.is_person and not (task.parent and task.parent.run == who.run):
         raise NotAllowed(
             f"Task {handle} was not delegated by this run; it cannot send to it.", "Ask the person who started it."
         )
-    if state.created is None:
+    if task.created is None:
         raise Refused(f"Task {handle} is a folder that nobody started.", f"Start it: overhand run {handle}")
-    if state.runs and state.runs[-1].attached and translator(state.runs[-1].driver) is None:
+    if task.runs and task.runs[-1].attached and translator(task.runs[-1].driver) is None:
         raise Refused(
-            f"{state.agent} is a function in a Python process; it cannot be sent anything.",
+            f"{task.agent} is a function in a Python process; it cannot be sent anything.",
             "Delegate a new task to it.",
         )
-    if _is_open(state):
+    if _is_open(task):
         return
-    if state.is_plan:
+    if task.is_plan:
         raise Refused(f"Task {handle} is a plan that has ended.", "Send it to the node that is to go on.")
-    if not state.runs:
-        raise Refused(f"Task {handle} never ran ({state.status}).", f"Start it again: overhand run {handle}")
-    if state.open_questions:
-        raise unanswered(state)
-    may_run(session, state, again=True)
-    config = configs.of_task(session.root, configs.load(session.root), state.settings)
-    trust.require(session.root, files.find(session.root, state.agent, config).trusted_with)
-    trust.require_seal(state)
-    spending.require_some_left(session.store, state)
+    if not task.runs:
+        raise Refused(f"Task {handle} never ran ({task.status}).", f"Start it again: overhand run {handle}")
+    if task.open_questions:
+        raise unanswered(task)
+    may_run(session, task, again=True)
+    config = configs.of_task(session.root, configs.load(session.root), task.settings)
+    trust.require(session.root, files.find(session.root, task.agent, config).trusted_with)
+    trust.require_seal(task)
+    spending.require_some_left(session.store, task)
 
 
-def _record(session: Session, task: Locked, text: str) -> str:
+def _record(session: Session, locked: Locked, text: str) -> str:
     """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
-    state, made = task.state, messages.event(task.folder, text)
-    current = state.current_run
-    if state.queued or (state.status is None and current is None):
-        task.append(made, sync=True)
+    task, made = locked.task, messages.event(locked.folder, text)
+    current = task.current_run
+    if task.queued or (task.status is None and current is None):
+        locked.append(made, sync=True)
         return "with its next run"
     if current is None:
-        going_on: Event = {"e": "accepted", "resume": {"run": state.runs[-1].id, "why": "a message"}}
-        task.append(made, going_on, sync=True)
+        going_on: Event = {"e": "accepted", "resume": {"run": task.runs[-1].id, "why": "a message"}}
+        locked.append(made, going_on, sync=True)
         return "in a new run"
     if not _takes_messages(current):
-        task.append(made, sync=True)
+        locked.append(made, sync=True)
         return "when its run ends"
-    n = len(state.messages) + 1
+    n = len(task.messages) + 1
     cause = f"message:{n}"
-    given = control.given(session.store, state, current.id, f"Message {n}", text, cause, via="control")
-    task.append({**made, "run": current.id}, *given, sync=True)
+    given = control.given(session.store, task, current.id, f"Message {n}", text, cause, via="control")
+    locked.append({**made, "run": current.id}, *given, sync=True)
     return "into its run"
 
 

@@ -119,7 +119,7 @@ class Project:
             states = [s for s in live if model.headline(s) == name]
             if most := _SHOWN.get(name, 0):
                 states = [*self.overview.newest(name, most), *states][-most:]
-            groups[name] = [self._row(state, places, now) for state in states]
+            groups[name] = [self._row(task, places, now) for task in states]
         counts = self.overview.counts()
         return {
             "project": self.session.root,
@@ -132,22 +132,22 @@ class Project:
     def _refresh(self) -> None:
         """The truth about tasks that are not at rest; whom a supervisor watches is only a moment behind."""
         states, store = self.overview.states, self.session.store
-        moving = [state for state in states.values() if needs_supervisor(state)]
+        moving = [task for task in states.values() if needs_supervisor(task)]
         supervised = bool(moving) and lock.is_held(f"{store.own}/lock")
-        for state in moving:
-            if supervised and self._goes_on(state):
+        for task in moving:
+            if supervised and self._goes_on(task):
                 continue
             if self.own or supervised:
-                states[state.id] = refresh(self.session, state)
+                states[task.id] = refresh(self.session, task)
             else:  # somebody else's work is not started by looking from here
                 notice = f"nobody looks after it: overhand -C {self.session.root}"
-                states[state.id] = state.but(notices=[*state.notices, notice])
+                states[task.id] = task.but(notices=[*task.notices, notice])
 
-    def _goes_on(self, state: Task) -> bool:
-        run = state.current_run
+    def _goes_on(self, task: Task) -> bool:
+        run = task.current_run
         if run is None or run.machine not in ("", machine.machine()):
             return True
-        place = self.session.store.run_folder(state.id, run.id)
+        place = self.session.store.run_folder(task.id, run.id)
         return not run.has_ended and not os.path.exists(f"{place}/exit") and lock.is_held(f"{place}/life")
 
     def _places(self, live: list[Task]) -> dict[str, dict[str, Any]]:
@@ -158,22 +158,22 @@ class Project:
         why_held(self.session, places, live)
         return places
 
-    def _row(self, state: Task, places: dict[str, dict[str, Any]], now: float) -> Row:
-        shown = row(state, places)
-        open_ = state.open_questions if shown["headline"] == "needs you" else []
-        run = state.current_run
+    def _row(self, task: Task, places: dict[str, dict[str, Any]], now: float) -> Row:
+        shown = row(task, places)
+        open_ = task.open_questions if shown["headline"] == "needs you" else []
+        run = task.current_run
         live = run if run is not None and not run.has_ended else None
-        steps = self._steps(state.id) if shown["headline"] in ("needs you", "working", "queued") else None
+        steps = self._steps(task.id) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
-            step=(steps[2] or None if steps else None) or self._lately(state, live),
-            question=self._question(state, open_),
+            step=(steps[2] or None if steps else None) or self._lately(task, live),
+            question=self._question(task, open_),
             questions=len(open_),
-            age=_since(state, now),
+            age=_since(task, now),
             deadline=_deadline(live),
-            usage=usage(state),
-            sign=self._sign(state.id, live, now),
-            command=command(state, shown["headline"]),
+            usage=usage(task),
+            sign=self._sign(task.id, live, now),
+            command=command(task, shown["headline"]),
         )
         return shown
 
@@ -189,16 +189,16 @@ class Project:
             self._plans[task_id] = mark, _plan(path)
         return self._plans[task_id][1]
 
-    def _lately(self, state: Task, live: Run | None) -> str | None:
+    def _lately(self, task: Task, live: Run | None) -> str | None:
         """What a coding agent said or did last, where no step says more."""
-        if live is None or not state.settings.get("real"):
+        if live is None or not task.settings.get("real"):
             return None
         from overhand.agents import sessions
 
         store = self.session.store
-        return sessions.lately(store.run_folder(state.id, live.id), live.driver, store.root) or None
+        return sessions.lately(store.run_folder(task.id, live.id), live.driver, store.root) or None
 
-    def _question(self, state: Task, open_: list[Question]) -> dict[str, Any] | None:
+    def _question(self, task: Task, open_: list[Question]) -> dict[str, Any] | None:
         if not open_:
             return None
         store, first = self.session.store, open_[0]
@@ -206,8 +206,8 @@ class Project:
             "seq": first.seq,
             "question": first.text,
             "options": first.options,
-            "path": state.path,
-            "file": store.relative(f"{store.folder(state.id)}/ipc/{first.stem}.question"),
+            "path": task.path,
+            "file": store.relative(f"{store.folder(task.id)}/ipc/{first.stem}.question"),
         }
 
     def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
@@ -250,16 +250,16 @@ def _plan(path: str) -> tuple[int, int, str] | None:
     return steps.progress(raw)
 
 
-def _since(state: Task, now: float) -> float | None:
+def _since(task: Task, now: float) -> float | None:
     """How long a task has been where it is: asked, running, queued or judged."""
-    run = state.current_run
-    open_ = state.open_questions
-    if state.queued:
-        stamp = state.queued_at
-    elif state.status is not None:
-        stamp = state.judged
+    run = task.current_run
+    open_ = task.open_questions
+    if task.queued:
+        stamp = task.queued_at
+    elif task.status is not None:
+        stamp = task.judged
     else:
-        stamp = open_[0].asked if open_ else run.created if run else state.created
+        stamp = open_[0].asked if open_ else run.created if run else task.created
     try:
         return round(max(0.0, now - machine.epoch(stamp)), 1) if stamp else None
     except ValueError:
@@ -275,9 +275,9 @@ def _deadline(run: Run | None) -> str | None:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
 
 
-def usage(state: Task) -> dict[str, Any] | None:
+def usage(task: Task) -> dict[str, Any] | None:
     """Tokens and money of all runs together; nothing if none of them told."""
-    told = [run.usage for run in state.runs if run.usage is not None]
+    told = [run.usage for run in task.runs if run.usage is not None]
     if not told:
         return None
     return {
@@ -287,23 +287,23 @@ def usage(state: Task) -> dict[str, Any] | None:
     }
 
 
-def command(state: Task, headline: str) -> str:
+def command(task: Task, headline: str) -> str:
     """What to type next."""
-    handle = state.handle if state.handle is not None else state.id
-    open_ = state.open_questions
+    handle = task.handle if task.handle is not None else task.id
+    open_ = task.open_questions
     if headline == "needs you" and open_:
         which = f" {open_[0].seq}" if len(open_) > 1 else ""
         said = "OPTION" if open_[0].options else '"…"'
         return f"overhand answer {handle}{which} {said}"
     if headline == "working":
         return f"overhand log -f {handle}"
-    shown = state.tag
-    if shown and (model.is_for_a_person(state) or (headline == "queued" and shown.stage == "next")):
-        return f"overhand item next {shown.path}#{state.kind}"
+    shown = task.tag
+    if shown and (model.is_for_a_person(task) or (headline == "queued" and shown.stage == "next")):
+        return f"overhand item next {shown.path}#{task.kind}"
     claimed = bool(shown and shown.stage == "claimed")  # by somebody outside: there is nothing to run
-    if headline == "queued" and not state.queued and not claimed:
+    if headline == "queued" and not task.queued and not claimed:
         return f"overhand run {handle}"
-    if headline == "stopped" and state.runs and state.runs[-1].cause in _RESUMABLE:
+    if headline == "stopped" and task.runs and task.runs[-1].cause in _RESUMABLE:
         from overhand.verbs.table import verb
 
         return f"overhand {'resume' if verb('resume') else 'show'} {handle}"

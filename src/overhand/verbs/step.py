@@ -46,13 +46,13 @@ def step(
         return _show(session, task_id)
     select, wanted, rest = _meant(words, who)
     suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
-    with session.store.locked(task_id, who.by(session.via)) as task:
-        _check_run(task.state, who)
-        path = f"{task.folder}/HANDOFF.md"
-        handle = task.state.handle
+    with session.store.locked(task_id, who.by(session.via)) as locked:
+        _check_run(locked.task, who)
+        path = f"{locked.folder}/HANDOFF.md"
+        handle = locked.task.handle
         see = f"overhand step {handle or task_id}" if who.is_person else "overhand step"
         marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
-        _record(task, path, marked, who)
+        _record(locked, path, marked, who)
     done, total, _ = steps.progress(read_file(path) or b"")
     return Answer(
         {
@@ -66,7 +66,7 @@ def step(
 
 
 def _show(session: Session, task_id: str) -> Answer:
-    state = session.store.state(task_id)
+    task = session.store.state(task_id)
     raw = read_file(f"{session.store.folder(task_id)}/HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
@@ -76,7 +76,7 @@ def _show(session: Session, task_id: str) -> Answer:
         {
             "schema": "overhand.step/1",
             "task_id": task_id,
-            "handle": state.handle,
+            "handle": task.handle,
             "steps": [_row(item) for item in items],
             "progress": {"done": done, "total": total},
         }
@@ -127,19 +127,19 @@ def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None
     return steps.because(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
 
 
-def _check_run(state: Task, who: Caller) -> None:
+def _check_run(task: Task, who: Caller) -> None:
     """A run marks the steps of its own task, and only while it holds it."""
     if who.is_person:
         return
-    run = state.current_run
+    run = task.current_run
     if run is None or run.id != who.run or run.has_ended:
         raise StaleRun(
-            f"Run {who.run} no longer holds task {state.id}; it cannot mark its steps.",
-            f"A person can: overhand step {state.name} N done",
+            f"Run {who.run} no longer holds task {task.id}; it cannot mark its steps.",
+            f"A person can: overhand step {task.name} N done",
         )
 
 
-def _record(task: Locked, path: str, marked: Item, who: Caller) -> None:
+def _record(locked: Locked, path: str, marked: Item, who: Caller) -> None:
     """One event per change; a mark that cannot be recorded is taken back."""
     before = marked.before
     if before is None or (before.marker, before.question, before.error) == (
@@ -152,7 +152,7 @@ def _record(task: Locked, path: str, marked: Item, who: Caller) -> None:
     if who.run:
         event["run"] = who.run
     try:
-        task.append(event)
+        locked.append(event)
     except OverhandError:
         steps.mark(path, str(marked.number), before.marker, _same_suffix(before))
         raise

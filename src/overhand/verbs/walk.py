@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
     """On a terminal each question is put in turn; elsewhere they are listed."""
-    waiting = [(state, question) for state in _states(session, handle) for question in state.open_questions]
-    shown = [item(session, state, question) for state, question in waiting]
+    waiting = [(task, question) for task in _states(session, handle) for question in task.open_questions]
+    shown = [item(session, task, question) for task, question in waiting]
     payload: dict[str, Any] = {"schema": "overhand.answer/1", "questions": shown, "answered": []}
     if not session.interactive or session.read is None or not waiting:
         if handle is not None and not waiting:
@@ -43,35 +43,35 @@ def _states(session: Session, handle: str | None) -> list[Task]:
     states = [session.store.state(session.store.resolve(handle))] if handle else session.store.states()
     by = caller(session.store).by(session.via)
     wanted = [s for s in states if s.status not in ("completed", "cancelled", "rejected")]
-    return [_with_files(session, state, by) for state in wanted]
+    return [_with_files(session, task, by) for task in wanted]
 
 
-def _with_files(session: Session, state: Task, by: Event) -> Task:
+def _with_files(session: Session, task: Task, by: Event) -> Task:
     """The task with what lies in its `ipc/`; one that is held by somebody is shown as it is recorded."""
     try:
-        return files.take(session.store, state, by)[0]
+        return files.take(session.store, task, by)[0]
     except Busy as error:
         session.tell(error.message)
-        return state
+        return task
 
 
-def item(session: Session, state: Task, question: Question) -> dict[str, Any]:
+def item(session: Session, task: Task, question: Question) -> dict[str, Any]:
     """A question as it is shown wherever questions are: with the path of agents that leads to it."""
     return {
-        "task_id": state.id,
-        "handle": state.handle,
-        "title": state.title,
-        "path": state.path,
+        "task_id": task.id,
+        "handle": task.handle,
+        "title": task.title,
+        "path": task.path,
         "seq": question.seq,
-        "question": record.text_of(session.store, state.id, question),
+        "question": record.text_of(session.store, task.id, question),
         "options": question.options,
         "closed": question.closed,
         "step": question.step,
         "asked": question.asked,
         "via": question.via,
-        "run_state": state.run_state,
-        **of_plan(state),
-        "command": f"overhand answer {state.name} {question.seq} TEXT",
+        "run_state": task.run_state,
+        **of_plan(task),
+        "command": f"overhand answer {task.name} {question.seq} TEXT",
     }
 
 

@@ -60,14 +60,14 @@ class House:
         """The first node as a real task."""
         node = next(iter(plan.nodes.values()))
         drafted = node_task.draft(self.ground(plan), node, inputs or {})
-        (state,) = self.store.new_tasks([drafted], BY, start=start)
+        (task,) = self.store.new_tasks([drafted], BY, start=start)
         if start:
-            client.hand_over(self.store, [state.id])
-        return state
+            client.hand_over(self.store, [task.id])
+        return task
 
-    def done(self, state: Task, code: int | None = None) -> dict[str, Any]:
+    def done(self, task: Task, code: int | None = None) -> dict[str, Any]:
         """The task once it is judged."""
-        ran = self.project.run("wait", state.id, "--json")
+        ran = self.project.run("wait", task.id, "--json")
         assert code in (None, ran.code), ran.out + ran.err
         shown: dict[str, Any] = ran.json
         return shown
@@ -75,8 +75,8 @@ class House:
     def carried_out(self, plan: Plan, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return self.done(self.hand_over(plan, inputs))
 
-    def folder(self, state: Task) -> Path:
-        return Path(self.store.folder(state.id))
+    def folder(self, task: Task) -> Path:
+        return Path(self.store.folder(task.id))
 
 
 def build(project: ProjectDir) -> House:
@@ -84,8 +84,8 @@ def build(project: ProjectDir) -> House:
     handoff = "# Task Handoff\n\n## Task\nShip the release.\n"
     created: dict[str, Any] = {"title": "Ship the release", "depth": 1, "path": ["user", "plan"], "level": "full"}
     created["seal"] = trust.seal(created)
-    (state,) = Store(str(project.path)).new_tasks([("plan", handoff, created, b"")], BY, start=False)
-    return House(project, state)
+    (task,) = Store(str(project.path)).new_tasks([("plan", handoff, created, b"")], BY, start=False)
+    return House(project, task)
 
 
 def wanted(schema: bytes) -> Any:

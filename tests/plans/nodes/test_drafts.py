@@ -99,8 +99,8 @@ def test_the_task_has_the_nodes_limits_and_place(house: House) -> None:
 
 def test_types_of_inputs_are_kept_exactly(house: House) -> None:
     given = {"n": 1, "f": 1.0, "text": "007", "yes": True, "none": None, "deep": [[1, [2.5]], {"a": "ä\u2028"}]}
-    state = house.hand_over(plan_of(Node("n", "worker")), given, start=False)
-    read = json.loads((house.folder(state) / "inputs.json").read_text(encoding="utf-8"))
+    task = house.hand_over(plan_of(Node("n", "worker")), given, start=False)
+    read = json.loads((house.folder(task) / "inputs.json").read_text(encoding="utf-8"))
     assert read == given
     assert [type(value) for value in read.values()] == [type(value) for value in given.values()]
 
@@ -239,6 +239,6 @@ def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     base = house.ground(plan)
     drafts = [node_task.draft(base, node, {"part": number}) for number, node in enumerate(plan.nodes.values())]
     states = house.store.new_tasks(drafts, BY, start=False, pieces=[])
-    assert [state.node for state in states] == list(plan.nodes)
-    read = [json.loads((house.folder(state) / "inputs.json").read_text()) for state in states]
+    assert [task.node for task in states] == list(plan.nodes)
+    read = [json.loads((house.folder(task) / "inputs.json").read_text()) for task in states]
     assert read == [{"part": number} for number in range(60)]

@@ -68,18 +68,18 @@ def test_a_function_of_this_process_has_call_inputs(house: House) -> None:
 
         node = Node("n", "inside", outputs={"count": "integer"}, verification=({"expression": "data.count == 3"},))
         base = house.ground(plan_of(node), find=lambda _: agent("inside", "function"))
-        (state,) = house.store.new_tasks([node_task.draft(base, node, GIVEN)], BY, start=False)
-        result = project.run(state.id).wait()
+        (task,) = house.store.new_tasks([node_task.draft(base, node, GIVEN)], BY, start=False)
+        result = project.run(task.id).wait()
     assert (result.status, result.verified, result.data) == ("completed", "all", GIVEN)
 
 
 def test_the_prompt_names_the_file(house: House) -> None:
     house.project.agent("worker", "echo-prompt", "output")
     house.project.run("list", check=True)
-    state = house.hand_over(plan_of(Node("gather", "worker", task="Gather the stones.")), {"colour": "red"})
-    shown = house.done(state)
-    said = (house.folder(state) / "runs" / shown["runs"][0]["id"] / "stdout").read_text()
-    assert f"node `gather` of a plan. Its inputs are in `{house.folder(state)}/inputs.json`" in said
+    task = house.hand_over(plan_of(Node("gather", "worker", task="Gather the stones.")), {"colour": "red"})
+    shown = house.done(task)
+    said = (house.folder(task) / "runs" / shown["runs"][0]["id"] / "stdout").read_text()
+    assert f"node `gather` of a plan. Its inputs are in `{house.folder(task)}/inputs.json`" in said
     assert '"colour": "red"' in said
 
 
@@ -113,20 +113,20 @@ def test_everything_asked_for_is_checked_and_told(house: House) -> None:
             {"command": "test -s NOTES.md"},
         ),
     )
-    state = house.hand_over(plan_of(node), {"expected": 2})
-    shown = house.done(state)
+    task = house.hand_over(plan_of(node), {"expected": 2})
+    shown = house.done(task)
     assert (shown["status"], shown["verified"], shown["unverified"]) == ("completed", "all", [])
     kinds = {check["kind"]: check["passed"] for check in shown["checks"]}
     assert kinds == dict.fromkeys(("command", "shape", "schema", "expression", "exists"), True)
-    text = house.project.run("show", state.id).out
+    text = house.project.run("show", task.id).out
     assert "COMPLETED · VERIFIED" in text
     assert "passed  len(data.changes) == inputs.expected" in text
     assert f"node collect of plan {house.state.handle}" in text
     (house.project.path / "NOTES.md").unlink()
-    again = house.project.run("check", state.id, "--json")
+    again = house.project.run("check", task.id, "--json")
     assert (again.code, again.json["verified"]) == (1, "some")
     assert {check["kind"] for check in again.json["checks"] if not check["passed"]} == {"exists", "command"}
-    assert "NOTES.md must exist" in house.project.run("check", state.id).out
+    assert "NOTES.md must exist" in house.project.run("check", task.id).out
 
 
 @pytest.mark.parametrize(
@@ -182,11 +182,11 @@ def test_a_false_expression_is_partial_or_failed_by_what_holds(house: House) -> 
 def test_words_and_types_alone_are_not_verified(house: House) -> None:
     returns(house, {"n": 1})
     prose = Node("n", "worker", outputs={"n": "integer"}, verification=("It is right", {"expression": "data.n == 1"}))
-    state = house.hand_over(plan_of(prose, constraints={"style": "dry"}))
-    shown = house.done(state)
+    task = house.hand_over(plan_of(prose, constraints={"style": "dry"}))
+    shown = house.done(task)
     assert (shown["status"], shown["verified"]) == ("completed", "some")
     assert sorted(shown["unverified"]) == ["It is right", "constraint style: dry"]
-    assert "unverified  It is right" in house.project.run("show", state.id).out
+    assert "unverified  It is right" in house.project.run("show", task.id).out
     types = house.carried_out(plan_of(Node("n", "worker", outputs={"n": "integer"})))
     assert (types["status"], types["verified"]) == ("completed", "some")
 
@@ -218,17 +218,17 @@ def test_inputs_that_were_taken_away_are_told(house: House) -> None:
 def test_people_see_which_node_of_which_plan_it_is(house: House) -> None:
     house.project.agent("worker", command=["/bin/sh", "-c", '"$0" -m overhand ask "Which colour?"', sys.executable])
     house.project.run("list", check=True)
-    state = house.hand_over(plan_of(Node("paint", "worker", task="Paint the fence.")))
+    task = house.hand_over(plan_of(Node("paint", "worker", task="Paint the fence.")))
     where = f"node paint of plan {house.state.handle}"
-    with house.project.start("log", "-f", state.id, "--json") as log:
+    with house.project.start("log", "-f", task.id, "--json") as log:
         assert log.stdout is not None
         assert any('"e":"asked"' in line.replace(" ", "") for line in log.stdout)
         log.kill()
     assert where in house.project.run("list").out
-    assert where in house.project.run("show", state.id).out
+    assert where in house.project.run("show", task.id).out
     assert where in house.project.run().out
     for found in (
-        next(one for one in house.project.run("list", "--json").json["tasks"] if one["task_id"] == state.id),
+        next(one for one in house.project.run("list", "--json").json["tasks"] if one["task_id"] == task.id),
         house.project.run("answer", "--json").json["questions"][0],
         house.project.run("--json").json["groups"]["needs you"][0],
     ):

@@ -120,7 +120,7 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     task = stage.plan({"a": node(), "b": node("quick", "a")})
     stage.appears("up")
     with stage.store.locked(task, BY) as plan:
-        run = plan.state.current_run
+        run = plan.task.current_run
         assert run is not None
         plan.append({**messages.event(plan.folder, "use tabs everywhere"), "run": run.id})
     (stage.path / "go").touch()

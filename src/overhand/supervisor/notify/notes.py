@@ -79,13 +79,13 @@ def _judged(before: Task | None, after: Task) -> Found:
     return kind, after.judged or "", _verdict(after, kind, status)
 
 
-def _verdict(state: Task, kind: str, status: str) -> str:
-    waiting = state.open_questions
+def _verdict(task: Task, kind: str, status: str) -> str:
+    waiting = task.open_questions
     if kind == "parked" and waiting:
         return f"It waits for an answer: {_text(waiting)}"
     if kind == "ready":
-        return f"Judged completed, {_VERIFIED.get(state.verified, state.verified)}."
-    run = state.last_run
+        return f"Judged completed, {_VERIFIED.get(task.verified, task.verified)}."
+    run = task.last_run
     cause = f" ({run.cause})" if run and run.cause not in (None, "exit") else ""
     return f"Judged {status}{cause}: {model.STATUSES[status]}."
 
