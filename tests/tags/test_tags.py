@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import event, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overhand.documents import mentions, quickly, tags
+from overhand.documents import tags
 from overhand.system.edits import together
 
 LIVE = [
@@ -241,31 +241,3 @@ def test_hostile_files_take_linear_time(piece: bytes) -> None:
     raw = b"#x\n" + piece * (300_000 // len(piece))
     assert tags.scan(raw)[0].name == "#x"
     assert tags.scan(raw, b"#x")[0].name == "#x"
-
-
-LINES = [
-    b"", b"#needs-fix", b"a #needs-fix `b", b"`#needs-fix` c", b"```", b"````py", b"~~~", b"  ```", b"    ```",
-    b"- ```",
-    b"- a `b", b"  c` #needs-fix", b"    `#needs-fix", b"> `#needs-fix", b"<div>", b"a <!-- #needs-fix",
-    b"--> #needs-fix",
-    b"<!--", b"-->", b"# `a", b"b` #needs-fix", b"---", b"x: #needs-fix", b"```a`b", b"a ``` #needs-fix", b"~~~ `",
-]  # fmt: skip
-
-
-SIMPLE = [
-    b"", b"#needs-fix", b"a `#needs-fix` b", b"a", b"```", b"```py", b"```#needs-fix", b"\xc3\xbc", b"\xd8\xa7\xdc\x90",
-]  # fmt: skip
-
-
-@settings(max_examples=3000, deadline=None)
-@given(
-    st.lists(st.sampled_from(LINES), max_size=12) | st.lists(st.sampled_from(SIMPLE), max_size=16),
-    st.sampled_from([b"\n", b"\n", b"\n", b"\r\n"]),
-)
-def test_the_quick_way_gives_the_same_answer(lines: list[bytes], eol: bytes) -> None:
-    raw = eol.join(lines)
-    places = [at for at in range(len(raw)) if raw.startswith(b"#needs-fix", at)]
-    quick = quickly.guess(raw, places) if places else None
-    event("quick" if quick is not None else "thorough")
-    if quick is not None:
-        assert quick == mentions.live_among(mentions.blocks(raw), raw, places)

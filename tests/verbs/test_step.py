@@ -81,8 +81,6 @@ def facts(items: list[steps.Item]) -> list[tuple[str, str, int, str, str]]:
 def test_reads_what_the_parser_reads(raw: bytes) -> None:
     items = steps.read(raw)
     assert facts(items) == shown(raw)
-    usual = steps.read_usual(raw)
-    assert usual is None or facts(usual) == shown(raw)
     for number, item in enumerate(items, 1):
         assert item.number == number
         assert raw[item.at - 1 : item.at + 2].lower() == f"[{item.marker}]".encode()
@@ -93,16 +91,6 @@ def test_reads_what_the_parser_reads(raw: bytes) -> None:
 def test_reads_the_goldens(path: Path) -> None:
     raw = path.read_bytes()
     assert facts(steps.read(raw)) == shown(raw)
-
-
-@pytest.mark.parametrize("text", ["", "# Task\n\nPlan it.\n", "# T\n\n## Task\n- [ ] plan\n"])
-def test_a_document_without_a_plan_is_read_quickly(text: str) -> None:
-    assert steps.read_usual(text.encode()) == []
-
-
-def test_there_are_goldens_with_plans_that_are_read_quickly() -> None:
-    plans = [raw for path in GOLDEN.rglob("*.md") if b"\n## Plan\n" in (raw := path.read_bytes())]
-    assert any(steps.read_usual(raw) for raw in plans)
 
 
 SUFFIXES = [None, "", steps.asked(3), steps.because("it broke — twice \\— badly"), steps.because("—")]

@@ -207,7 +207,5 @@ def _left_open(text: str) -> str:
     """What closes a fence or comment that nobody closed, so that what is added behind it can be seen."""
     state = Scanner()
     for number, line in enumerate(text.split("\n"), 1):
-        state.line(line.rstrip("\r"), number)
-    if state.inner:  # inside a list item, which ends where our heading begins
-        return ""
-    return "-->" if state.hidden == "<!--" else state.hidden
+        state.line(line, number)
+    return "" if state.stack else state.hidden  # a list item ends where our heading begins

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from overhand.documents.markdown import cell, uncell
+from overhand.documents.inline import cell, uncell
 from overhand.documents.problems import Problem, warning, wrong
 from overhand.documents.text import one_line, shorten
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from overhand.documents.inline import code
 from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, section
 from overhand.documents.lists import (
     bold_pair,
@@ -18,7 +19,7 @@ from overhand.documents.lists import (
     quoted_path,
     split_note,
 )
-from overhand.documents.markdown import code, lines, tasks
+from overhand.documents.markdown import lines, tasks
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import one_line, shorten, unix

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from overhand.documents.markdown import cell, cells, code, is_delimiter, leading_code, lines
+from overhand.documents.inline import cell, cells, code, is_delimiter, leading_code
+from overhand.documents.markdown import lines
 from overhand.documents.text import unix
 
 # The look-behinds start a match at the beginning of a run of blanks only: a long run costs one try.
@@ -47,9 +48,6 @@ def entries(body: str, line: int = 1, *, boxes: bool = False) -> list[Entry]:
 
     With `boxes` a task box is read; without, it is part of the text.
     """
-    simple = _simple_entries(body, line, boxes)
-    if simple is not None:
-        return simple
     found: list[Entry] = []
     begin = number = column = last = 0
     box, is_item = "", True
@@ -72,24 +70,6 @@ def entries(body: str, line: int = 1, *, boxes: bool = False) -> list[Entry]:
                 begin, number, column, box, is_item = one.start, one.number, 0, "", False
         last = one.end
     close(len(body))
-    return found
-
-
-def _simple_entries(body: str, line: int, boxes: bool) -> list[Entry] | None:
-    """The entries where every line is one `- entry`, the usual case; None where it is not."""
-    found: list[Entry] = []
-    for number, one in enumerate(body.split("\n"), line):
-        if not one:
-            continue
-        text = one[2:].strip()
-        if one[:2] != "- " or not text or text[0] == "-" or one[2:7] == "     ":
-            return None
-        box = ""
-        if boxes and text[0] == "[" and text[2:3] == "]" and text[1] in " xX?!~" and text[3:4] in ("", " ", "\t"):
-            box, text = text[1].lower(), text[3:].strip()
-            if not text:
-                continue
-        found.append(Entry(text, number, box))
     return found
 
 

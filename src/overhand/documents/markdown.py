@@ -1,261 +1,445 @@
-"""A small Markdown line scanner whose spans are exact offsets into the text it was given.
+"""The one Markdown scanner: what each line is, and which pieces a document is made of, as exact offsets into its text.
 
-It knows what moves the meaning of a line: fences, indented code, HTML comment blocks, list nesting,
-ATX headings and task boxes. Everything else is text. No character is ever copied back, so an edit is
-a replacement of one span and leaves every other byte (CRLF included) alone.
+Blocks are told apart as CommonMark does it: containers, lazy lines, what may interrupt a paragraph. No character is
+ever copied back, so an edit is a replacement of one span and leaves every other byte (CRLF included) alone. A file that
+is edited is read one character per byte (latin-1): everything that means something here is ASCII. Each character is
+read a fixed number of times, whatever the text; and no library is imported, since the light verbs come through here.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from overhand.documents.inline import is_open, width_at
 
-# Blank lines are swallowed by the first group: a line is always matched where the last one ended, so a
-# hostile run of blanks or spaces costs one step, and nothing is ever tried twice.
-_LINE = re.compile(r"((?:[ \t\r]*\n)*)([ \t]*)([^\n]*)\n?")
-_MARKS = frozenset("#`~<-*_+0123456789")  # a line that begins with anything else is text
-_BULLET = re.compile(r"(?:[-+*]|[0-9]{1,9}[.)])(?=[ \t]|$)")
-_BOX = re.compile(r"\[([ xX?!~])\](?=[ \t]|$)")
-_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*$")
-_NOTABLE = re.compile(
-    r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*)(#{1,6}(?=[ \t\r\n]|\Z)|```|~~~|<!--)([^\n]*)",
-    re.MULTILINE,
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Piece = tuple[str, int, int]  # `text`, `html`, `code`, `rule`, `h1` … `h6`, from, to
+
+_SPECIAL = frozenset(" \t\r>#`~<-+*_=0123456789")  # what may begin something else than text
+_QUOTE = -1
+_DEEP = 64  # containers in each other; more than that nobody means, and each costs time on every line
+_DIGITS = "0123456789"
+_BLANK = " \t"
+_BOXES = " xX?!~"
+_RAW = ("script", "pre", "style", "textarea")  # HTML that goes on to its closing tag
+_ENDS = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
+_NAMES = (
+    " address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt"
+    " fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hr html iframe legend li"
+    " link main menu menuitem nav noframes ol optgroup option p param search section summary table tbody td tfoot th"
+    " thead title tr track ul "
 )
-_TICKS = re.compile(r"`+")
-_DELIMITER = re.compile(r":?-+:?$")
-_ESCAPED_PIPE = re.compile(r"(\\+)\|")
-_ANY_PIPE = re.compile(r"(\\*)\|")
-_FRONT = re.compile(r"---[ \t]*\r?\n(?:(.*?)(\r?\n))??(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
-_KEY = re.compile(r"^[\w-]+[ \t]*:(?=\s|$)", re.MULTILINE)
-_PROSE = re.compile(r"^(?:## |\*\*)", re.MULTILINE)
 
 
-class Line(NamedTuple):
-    """One non-blank line (a tuple, not a dataclass: one is made per line of every file we read)."""
+class Line:
+    """One line that is not blank."""
 
-    kind: str
-    """`text`, `heading`, `item`, `code` (a fence or inside one), `indented` (code) or `comment`."""
-    start: int
-    """Offset of the line's first character."""
-    end: int
-    """Offset after its last character, before `\\n` or `\\r\\n`."""
-    number: int
-    """Line number, from 1."""
-    depth: int
-    """How many list items the line is inside of."""
-    level: int = 0
-    """A heading's level; for an item, the column at which its content begins."""
-    box: str = ""
-    """The character in a task box, or nothing."""
-    at: int = -1
-    """Offset of the title or the item's content; in a task item `at + 1` is the box's character."""
-    text: str = ""
-    """A heading's title, or an item's content without its box."""
+    __slots__ = ("at", "box", "depth", "end", "kind", "level", "number", "start", "text")
+
+    def __init__(self, scanner: Scanner, text: str, start: int, end: int, number: int) -> None:
+        self.kind = scanner.kind
+        """`text`, `heading`, `item`, `code` (a fence or inside one), `indented` (code) or `comment`.
+
+        What stands in a quote is text, and so is a heading inside a list item: it structures the item.
+        """
+        self.start, self.end = start, end  # without `\n` or `\r\n`
+        self.number = number  # from 1
+        self.depth = scanner.depth
+        """How many list items the line is inside of."""
+        self.level = scanner.level
+        """A heading's level; for an item, the column at which its content begins."""
+        self.at = at = scanner.at
+        """Offset of the title or the item's content; in a task item `at + 1` is the box's character."""
+        self.box = ""
+        """The character in a task box, or nothing."""
+        self.text = ""
+        """A heading's title, or an item's content without its box."""
+        if self.kind == "item":
+            if text.startswith("[", at, end) and _is_box(text[at : min(end, at + 4)]):
+                self.box = text[at + 1].lower()
+                at += 3
+            self.text = text[at:end].strip(_BLANK)
+        elif self.level:
+            title = text[at:end].rstrip(_BLANK)
+            bare = title.rstrip("#")
+            self.text = bare.rstrip(_BLANK) if bare != title and bare[-1:] in ("", " ", "\t") else title
 
 
-class Part(NamedTuple):
+def _is_box(mark: str) -> bool:
+    return mark[2:3] == "]" and mark[1] in _BOXES and mark[3:4] in ("", " ", "\t")
+
+
+class Part:
     """A heading and what belongs to it, as offsets; level 0 is what stands before the first heading."""
 
-    level: int
-    title: str
-    number: int
-    start: int
-    body: int
-    end: int
+    __slots__ = ("body", "end", "level", "number", "start", "title")
 
-
-def _heading(rest: str) -> tuple[int, str] | None:
-    """Level and title of an ATX heading."""
-    level = len(rest) - len(rest.lstrip("#"))
-    if level > 6 or rest[level : level + 1] not in ("", " ", "\t"):
-        return None
-    title = rest[level:].strip(" \t")
-    bare = title.rstrip("#")
-    if not bare:
-        return level, ""
-    return level, bare.rstrip(" \t") if bare != title and bare[-1] in " \t" else title
-
-
-def _opens(rest: str) -> str:
-    """What `rest` opens: a run of fence characters, `<!--`, or nothing."""
-    first = rest[:1]
-    if first in ("`", "~"):
-        run = len(rest) - len(rest.lstrip(first))
-        if run >= 3 and not (first == "`" and "`" in rest[run:]):
-            return first * run
-    elif rest.startswith("<!--"):
-        return "<!--"
-    return ""
-
-
-def _closes(rest: str, opener: str) -> bool:
-    """Whether a line inside a fence or comment is its last one."""
-    if opener == "<!--":
-        return "-->" in rest
-    tail = rest.rstrip(" \t")
-    return tail.startswith(opener) and not tail.strip(opener[0])
-
-
-class _Item(NamedTuple):
-    columns: list[int]  # where the content of each bullet on the line begins
-    offset: int  # of the first bullet's content, in the line
-    box: str
-    shown: str
-    opener: str  # what the content opens, if it opens something
-    paragraph: bool
-
-
-def _item(rest: str, indent: int, in_paragraph: bool) -> _Item | None:
-    """Read a line that begins with a bullet (or several: `- 1. x`)."""
-    columns: list[int] = []
-    first = offset = 0
-    content = rest
-    # Eight on one line is more than anybody means; a line of ten million dashes must not cost a slice each.
-    while len(columns) < 8 and (match := _BULLET.match(rest, offset)):
-        after = match.end()
-        content = rest[after:].lstrip(" \t")
-        offset = len(rest) - len(content)
-        gap = offset - after
-        if "\t" in rest[after:offset]:
-            column = (indent + after) % 4
-            gap = len((" " * column + rest[after:offset]).expandtabs(4)) - column
-        width = gap if content and gap <= 4 else 1
-        columns.append(indent + after + width)
-        first = first or offset
-        indent += width - (offset - after)
-        if not content or gap > 4 or _RULE.match(content):
-            content = ""  # nothing, indented code or a rule: it opens nothing and no paragraph
-            break
-    if not columns:
-        return None
-    # CommonMark: only a bullet with content, or a list that begins at 1, may cut a paragraph.
-    if in_paragraph and (first >= len(rest) or (rest[0] not in "-+*" and rest.lstrip("0")[:2] not in ("1.", "1)"))):
-        return None
-    opener = _opens(content)
-    box = _BOX.match(rest, first) if rest.startswith("[", first) else None
-    if box:
-        return _Item(columns, first, box.group(1).lower(), rest[box.end() :].strip(" \t"), "", True)
-    return _Item(columns, first, "", rest[first:].rstrip(" \t"), opener, bool(content) and not opener)
+    def __init__(self, level: int, title: str, number: int, start: int, body: int) -> None:
+        self.level, self.title, self.number = level, title, number
+        self.start, self.body = start, body
+        self.end = body
 
 
 class Scanner:
-    """What earlier lines decide about the next one."""
+    """What earlier lines decide about the next one; and, after `take`, what the last one is.
 
-    __slots__ = ("hidden", "inner", "paragraph", "stack")
+    With `html`, every kind of HTML block is known; otherwise only comments are, as our own documents have no other.
+    """
 
-    def __init__(self) -> None:
-        self.stack: list[int] = []  # content columns of the open list items
-        self.hidden = ""  # what opened the fence or comment we are in
-        self.inner = 0  # the column our container begins at
-        self.paragraph = False  # could this line continue a paragraph?
+    __slots__ = (
+        "_begin",
+        "_empty",
+        "_end",
+        "_leaf",
+        "_mark",
+        "at",
+        "depth",
+        "html",
+        "kind",
+        "level",
+        "pieces",
+        "stack",
+    )
 
-    def line(self, text: str, number: int) -> Line | None:
-        """Classify the next line of a stream, given without its end; None if it is blank."""
-        rest = text.lstrip(" \t")
-        if not rest.strip(" \t\r"):
-            self.paragraph = False
-            return None
-        pad = text[: len(text) - len(rest)]
-        return self.read(rest, len(pad.expandtabs(4)), 0, len(pad), number)
+    def __init__(self, *, html: bool = False) -> None:
+        self.html = html
+        self.stack: list[int] = []  # the open containers: a quote, or how many columns a list item's content is in
+        self.pieces: list[Piece] = []  # those that are over
+        self.kind = ""
+        self.depth = self.level = 0
+        self.at = -1
+        self._leaf = ""  # what the last line was part of: `text`, `html`, `code` (a fence)
+        self._mark = ""  # what closes it: the fence, the end of the HTML, nothing for a blank line
+        self._begin = self._end = 0  # where it stands
+        self._empty = False  # the innermost list item has no content yet
 
-    def read(self, rest: str, indent: int, start: int, at: int, number: int) -> Line:
-        """Classify one line, `rest` being what follows its indent at `at`."""
-        stack, end = self.stack, at + len(rest)
-        if self.hidden:
-            if indent >= self.inner:
-                return self._inside(rest, indent, start, end, number)
-            self.hidden = ""  # a block inside a list item ends with the item, closed or not
-        depth = len(stack)
-        while depth and indent < stack[depth - 1]:
-            depth -= 1
-        self.inner = stack[depth - 1] if depth else 0
-        first = rest[0]
-        if indent - self.inner < 4 and first in _MARKS:
-            if first == "#" and (heading := _heading(rest)):
-                del stack[depth:]
-                self.paragraph = False
-                level, title = heading
-                at += len(rest) - len(rest[level:].lstrip(" \t"))
-                # A heading inside a list item structures the item, not the document.
-                return Line("text" if depth else "heading", start, end, number, depth, level, "", at, title)
-            if (opener := _opens(rest)) or (first in "-*_" and _RULE.match(rest)):
-                del stack[depth:]
-                self.paragraph = False
-                self._enter(opener, rest)
-                return Line(_kind(opener) if opener else "text", start, end, number, depth)
-            if item := _item(rest, indent, self.paragraph and depth == len(stack)):
-                stack[depth:] = item.columns
-                self.inner = stack[-1]
-                self.paragraph = item.paragraph
-                self._enter(item.opener, item.shown)
-                at += item.offset
-                return Line("item", start, end, number, depth, item.columns[0], item.box, at, item.shown)
-        is_code = indent - self.inner >= 4 and not self.paragraph
-        if not self.paragraph:  # else it may be a lazy continuation: the list stays open
-            del stack[depth:]
-        self.paragraph = not is_code
-        return Line("indented" if is_code else "text", start, end, number, depth)
+    @property
+    def hidden(self) -> str:
+        """What closes the fence or comment that the next line is in, unless that is in a quote; or nothing."""
+        return self._mark if self._leaf in ("html", "code") and _QUOTE not in self.stack else ""
 
-    def _inside(self, rest: str, indent: int, start: int, end: int, number: int) -> Line:
-        kind = _kind(self.hidden)
-        if (kind == "comment" or indent - self.inner < 4) and _closes(rest, self.hidden):
-            self.hidden = ""
-        return Line(kind, start, end, number, len(self.stack))
+    def line(self, text: str, number: int, start: int = 0, end: int | None = None) -> Line | None:
+        """Classify the next line, which ends before its newline; None if it is blank."""
+        stop = len(text) if end is None else end
+        stop = stop - 1 if text.endswith("\r", start, stop) else stop
+        self.pieces.clear()
+        self.take(text, start, stop)
+        return Line(self, text, start, stop, number) if self.kind else None
 
-    def _enter(self, opener: str, rest: str) -> None:
-        if opener and (opener != "<!--" or "-->" not in rest):
-            self.hidden = opener
+    def end_paragraph(self) -> None:
+        """The next line does not continue a paragraph."""
+        if self._leaf == "text":
+            self.close()
+
+    def close(self, kind: str = "") -> None:
+        """The open piece is over."""
+        if self._leaf:
+            self.pieces.append((kind or self._leaf, self._begin, self._end))
+            self._leaf = ""
+
+    def _open(self, leaf: str, begin: int, end: int, mark: str = "") -> None:
+        self._leaf, self._begin, self._end, self._mark, self._empty = leaf, begin, end, mark, False
+
+    def take(self, text: str, at: int, end: int) -> None:
+        """Read the next line, without its end; its kind is empty if it is blank."""
+        self.kind, self.depth, self.level, self.at = "text", 0, 0, -1
+        if at >= end or text[at] in _SPECIAL or self._leaf in ("html", "code"):
+            self._take(text, at, end)
+        elif self._leaf:  # a line that begins with nothing special continues a paragraph,
+            self._end = end
+        else:  # or begins one outside of everything
+            self.stack.clear()
+            self._open("text", at, end)
+
+    def _take(self, text: str, at: int, end: int) -> None:
+        stack = self.stack
+        matched, column, here, there = self._containers(text, at, end)
+        whole = matched == len(stack)
+        is_blank = here >= end or (text[here] == "\r" and not text[here:end].strip("\r \t"))
+        quote = stack.index(_QUOTE) if _QUOTE in stack else _DEEP
+        self.depth = min(matched, quote)
+        if self._leaf in ("html", "code"):
+            if whole:
+                self.kind = "" if is_blank else "text" if matched > quote else self._hides()
+                self._inside(text, here, there - column, end, is_blank=is_blank)
+                return
+            self.close()
+        if is_blank:
+            self.kind, self._empty = "", False
+            self.close()
+            del stack[matched:]
+            return
+        opened = matched > quote  # what a quote holds is text, whatever it is
+        first = True
+        while there - column < 4 and here < end and text[here] in _SPECIAL:
+            in_text = self._leaf == "text" and whole and first
+            if in_text and self._ends_text(text, here, end):
+                return
+            if self._begins_leaf(text, here, end, matched, quiet=opened):
+                return
+            step = _container(text, here, end, there, column, in_text=in_text) if len(stack) < _DEEP else None
+            if step is None:
+                break
+            width, column, here, there = step
+            self.close()
+            stack[matched:] = [width]
+            matched, first, self._empty = len(stack), False, here >= end
+            if not opened and width != _QUOTE:
+                self.kind, self.level, self.at = "item", column, here
+            opened = True
+        self._text(here, end, matched, is_lazy=first and not whole, is_code=there - column >= 4, quiet=opened)
+
+    def _hides(self) -> str:
+        return "code" if self._leaf == "code" else "comment"
+
+    def _containers(self, text: str, at: int, end: int) -> tuple[int, int, int, int]:
+        """How many of the open containers go on; the column behind them; the next character and its column."""
+        column = matched = 0
+        here, there = _pad(text, at, end, 0)
+        for width in self.stack:
+            if width == _QUOTE:
+                if here >= end or there - column > 3 or text[here] != ">":
+                    break
+                column = there + 1
+                here, there = _pad(text, here + 1, end, column)
+                column += there > column
+            elif here >= end:
+                if self._empty and matched == len(self.stack) - 1:
+                    break
+            elif there - column >= width:
+                column += width
+            else:
+                break
+            matched += 1
+        return matched, column, here, there
+
+    def _inside(self, text: str, here: int, indent: int, end: int, *, is_blank: bool) -> None:
+        """A line of a fence or of HTML; it may be the last one."""
+        mark = self._mark
+        if self._leaf == "code":
+            self._end = end
+            tail = text[here:end].rstrip(_BLANK) if indent < 4 and text.startswith(mark, here, end) else ""
+            if tail and not tail.strip(mark[0]):
+                self.close()
+        elif mark:
+            self._end = end
+            if mark in text[here:end].lower():
+                self.close()
+        elif not is_blank:
+            self._end = end
+        elif is_open(text, self._begin, self._end):
+            self._mark = "-->"  # people see a comment here, whatever CommonMark makes of the blank line
+        else:
+            self.close()
+
+    def _ends_text(self, text: str, here: int, end: int) -> bool:
+        """The line under a heading's text."""
+        char = text[here]
+        if char in "=-" and not text[here:end].rstrip(_BLANK).strip(char):
+            self.close("text" if self.stack else "h1" if char == "=" else "h2")
+            return True
+        return False
+
+    def _begins_leaf(self, text: str, here: int, end: int, matched: int, *, quiet: bool) -> bool:
+        """A heading, fence, rule or piece of HTML: no container begins here, and no text goes on."""
+        kind, mark = self._leaf_at(text, here, end)
+        if not kind:
+            return False
+        self.close()
+        del self.stack[matched:]
+        if kind[1:].isdigit():
+            if not quiet:
+                self.kind = "text" if self.stack else "heading"
+                self.level, self.at = int(kind[1]), _pad(text, here + int(kind[1]), end, 0)[0]
+            kind = "text" if self.stack else kind
+        self._open(kind, here, end, mark)
+        if kind in ("html", "code"):
+            if not quiet:
+                self.kind = self._hides()
+            if kind == "code" or not mark or mark not in text[here + (2 if mark == "-->" else 0) : end].lower():
+                return True  # `<!-->` is a whole comment
+        self.close()
+        return True
+
+    def _leaf_at(self, text: str, here: int, end: int) -> tuple[str, str]:
+        """What begins here, and what will close it."""
+        char = text[here]
+        if char == "#":
+            level = width_at(text, here, min(end, here + 7))
+            if level < 7 and text[here + level : min(end, here + level + 1)] in ("", " ", "\t"):
+                return f"h{level}", ""
+        elif char in "`~":
+            width = width_at(text, here, end)
+            if width >= 3 and (char == "~" or text.find("`", here + width, end) < 0):
+                return "code", text[here : here + width]
+        elif char == "<":
+            if not self.html:
+                return ("html", "-->") if text.startswith("<!--", here, end) else ("", "")
+            mark = _html(text, here, end, is_free=self._leaf != "text")
+            return ("html", mark) if mark is not None else ("", "")
+        elif char in "-*_" and _is_rule(text[here:end]):
+            return "rule", ""
+        return "", ""
+
+    def _text(self, here: int, end: int, matched: int, *, is_lazy: bool, is_code: bool, quiet: bool) -> None:
+        if is_lazy and self._leaf == "text":
+            self._end = end
+            return
+        if is_lazy:
+            del self.stack[matched:]
+        if here >= end:
+            return  # nothing but a bullet
+        if self._leaf != "text":
+            self._open("text", here, end)
+            if is_code:
+                self.kind = self.kind if quiet else "indented"
+                self.close()
+        self._end = end
 
 
-def _kind(opener: str) -> str:
-    return "comment" if opener == "<!--" else "code"
+def _container(
+    text: str, here: int, end: int, there: int, column: int, *, in_text: bool
+) -> tuple[int, int, int, int] | None:
+    """A quote or list item that begins here: its width, its content's column, the next character and its column."""
+    char = text[here]
+    if char == ">":
+        column = there + 1
+        here, there = _pad(text, here + 1, end, column)
+        return _QUOTE, column + (there > column), here, there
+    size = 1 if char in "-+*" else 0
+    if char in _DIGITS:
+        digits = len(text[here : here + 10]) - len(text[here : here + 10].lstrip(_DIGITS))
+        size = digits + 1 if digits < 10 and text[here + digits : min(end, here + digits + 1)] in (".", ")") else 0
+    if not size or text[here + size : min(end, here + size + 1)] not in ("", " ", "\t"):
+        return None
+    after = there + size
+    following, its_column = _pad(text, here + size, end, after)
+    if in_text and (following >= end or (char in _DIGITS and int(text[here : here + size - 1]) != 1)):
+        return None  # only an item with content, or a list that begins at 1, may cut a paragraph
+    gap = its_column - after
+    if gap > 4 or following >= end:
+        gap = 1
+    return after + gap - column, after + gap, following, its_column
+
+
+def _pad(text: str, at: int, end: int, column: int) -> tuple[int, int]:
+    """The next character that is no blank, and its column."""
+    while at < end:
+        if text[at] == " ":
+            column += 1
+        elif text[at] == "\t":
+            column += 4 - column % 4
+        else:
+            break
+        at += 1
+    return at, column
+
+
+def _is_rule(rest: str) -> bool:
+    bare = rest.replace(" ", "").replace("\t", "")
+    return len(bare) >= 3 and not bare.strip(bare[0])
+
+
+def _html(text: str, here: int, end: int, *, is_free: bool) -> str | None:
+    """What ends the HTML that begins here (nothing: a blank line); None if none begins."""
+    for opener, closer in _ENDS:
+        if text.startswith(opener, here, end):
+            return closer if opener != "<!" or _is_letter(text[here + 2 : here + 3]) else None
+    is_closing = text.startswith("/", here + 1, end)
+    begin = at = here + 1 + is_closing
+    while at < min(end, begin + 40) and text[at] < "\x80" and (text[at].isalnum() or text[at] == "-"):
+        at += 1
+    name, follows = text[begin:at].lower(), text[at : min(end, at + 1)]
+    if not _is_letter(name[:1]):
+        return None
+    if name in _RAW and not is_closing and follows in ("", " ", "\t", ">"):
+        return f"</{name}>"
+    if f" {name} " in _NAMES and (follows in ("", " ", "\t", ">") or text.startswith("/>", at, end)):
+        return ""
+    tail = text[at:end].rstrip(_BLANK)
+    is_alone = tail[-1:] == ">" and tail.count(">") == 1 and "<" not in tail and (tail[:1] in " \t/>")
+    return "" if is_free and is_alone else None
+
+
+def _is_letter(char: str) -> bool:
+    return char.isascii() and char.isalpha()
 
 
 def lines(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[Line]:
-    """The non-blank lines of `text[start:end]`, classified; `number` is the number of the first line."""
-    state = Scanner()
-    for match in _LINE.finditer(text, start, len(text) if end is None else end):
-        blank, pad, rest = match.groups()
-        if blank:
-            number += blank.count("\n")
-            state.paragraph = False
-        if not rest or rest == "\r":
-            continue
-        if rest[-1] == "\r":
-            rest = rest[:-1]
-        indent = len(pad.expandtabs(4)) if "\t" in pad else len(pad)
-        yield state.read(rest, indent, match.start(2), match.start(3), number)
-        number += 1
+    """The lines of `text[start:end]` that are not blank; `number` is the number of the first line."""
+    scanner = Scanner()
+    stop = len(text) if end is None else end
+    while start < stop:
+        after = text.find("\n", start, stop)
+        after = after if after >= 0 else stop
+        found = scanner.line(text, number, start, after)
+        if found is not None:
+            yield found
+        start, number = after + 1, number + 1
 
 
-def _front(text: str) -> re.Match[str] | None:
-    """The front matter, told from a document that merely begins with a rule by a `key:` line."""
-    match = _FRONT.match(text) if text.startswith("---") else None
-    if match and (yaml := match.group(1)) and not (_KEY.search(yaml) and not _PROSE.search(yaml)):
-        return None
-    return match
+def pieces(text: str, start: int = 0) -> Iterator[Piece]:
+    """The pieces that code spans and comments cannot reach across, in order, with every kind of HTML."""
+    scanner = Scanner(html=True)
+    while start < len(text):
+        end = text.find("\n", start)
+        end = end if end >= 0 else len(text)
+        scanner.take(text, start, end - 1 if text.endswith("\r", start, end) else end)
+        if scanner.pieces:
+            yield from scanner.pieces
+            scanner.pieces.clear()
+        start = end + 1
+    scanner.close()
+    yield from scanner.pieces
 
 
-def front_matter_end(text: str) -> int:
-    """Offset after the YAML front matter, 0 if there is none."""
-    match = _front(text)
-    return match.end() if match else 0
+def front_matter_end(text: str, start: int = 0) -> int:
+    """Offset after the YAML front matter, or `start` if there is none.
+
+    It is told from a document that merely begins with a rule by a `key:` line.
+    """
+    if not text.startswith("---", start):
+        return start
+    at, is_first, has_key = _next(text, start), True, False
+    if text[start:at].strip(" \t\r\n") != "---":
+        return start
+    while at < len(text):
+        after = _next(text, at)
+        line = text[at:after]
+        if line.rstrip(" \t\r\n") in ("---", "..."):
+            return after if has_key or is_first else start
+        if line.startswith(("## ", "**")):
+            return start  # prose between two rules
+        is_first, has_key = False, has_key or _is_key(line)
+        at = after
+    return start
+
+
+def _next(text: str, at: int) -> int:
+    """Where the next line begins."""
+    return text.find("\n", at) + 1 or len(text)
+
+
+def _is_key(line: str) -> bool:
+    """Whether a line begins with `key:`."""
+    name, colon, value = line.partition(":")
+    word = name.rstrip(_BLANK)
+    is_word = bool(word) and all(char.isalnum() or char in "-_" or char >= "\x80" for char in word)
+    return bool(colon) and is_word and (not value or value[0] in " \t\r\n")
 
 
 def front_matter(text: str) -> tuple[str | None, str]:
     """The YAML between the opening `---` and `---` (or `...`), and the text after it."""
-    match = _front(text)
-    if not match:
+    end = front_matter_end(text)
+    if not end:
         return None, text
-    return (match.group(1) or "") + (match.group(2) or ""), text[match.end() :]
+    last = text.rfind("\n", 0, end - 1) + 1
+    return text[_next(text, 0) : last], text[end:]
 
 
 def headings(text: str, start: int = 0, number: int = 1) -> list[tuple[int, str, int, int]]:
-    """The headings outside lists, code and comments as (level, title, line number, offset)."""
-    quick = _quick_headings(text, start, number)
-    if quick is not None:
-        return quick
+    """The headings outside lists, quotes, code and comments as (level, title, line number, offset)."""
     return [
         (line.level, line.text, line.number, line.start)
         for line in lines(text, start, None, number)
@@ -263,135 +447,19 @@ def headings(text: str, start: int = 0, number: int = 1) -> list[tuple[int, str,
     ]
 
 
-def _quick_headings(text: str, start: int, number: int) -> list[tuple[int, str, int, int]] | None:
-    """The same where it is easy: headings and fences at the margin, no comments; None where it is not."""
-    found: list[tuple[int, str, int, int]] = []
-    opener = ""
-    counted = start
-    for match in _NOTABLE.finditer(text, start):
-        before, mark, rest = match.groups()
-        if opener:
-            run = mark + rest.rstrip(" \t\r")
-            if run.startswith(opener) and not run.strip(opener[0]) and len(before) < 4 and not before.strip(" "):
-                opener = ""
-        elif before or mark == "<!--":
-            return None
-        elif mark[0] == "#":
-            level, title = _heading(mark + rest.rstrip("\r")) or (0, "")
-            at = match.start()
-            number += text.count("\n", counted, at)
-            counted = at
-            found.append((level, title, number, at))
-        else:
-            opener = _opens(mark + rest)
-    return found
-
-
 def sections(text: str, level: int = 2) -> list[Part]:
     """The text cut at headings of `level` and above; the first part (level 0) stands before them."""
     begin = front_matter_end(text)
     number = text.count("\n", 0, begin) + 1
-    found: list[Part] = []
-    head: tuple[int, str, int, int, int] = (0, "", number, begin, begin)
+    found = [Part(0, "", number, begin, begin)]
     for depth, title, at, start in headings(text, begin, number):
         if depth <= level:
-            found.append(Part(*head, start))
-            head = (depth, title, at, start, text.find("\n", start) + 1 or len(text))
-    found.append(Part(*head, len(text)))
+            found[-1].end = start
+            found.append(Part(depth, title, at, start, _next(text, start)))
+    found[-1].end = len(text)
     return found
 
 
 def tasks(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[Line]:
     """The task items (`- [ ]`, `1. [x]` …) outside code and comments; `at + 1` is the marker's offset."""
     return (line for line in lines(text, start, end, number) if line.box)
-
-
-def code_spans(text: str) -> list[tuple[int, int]]:
-    """Spans of inline code, backticks included, as CommonMark pairs equal runs; linear in the text."""
-    runs = [match.span() for match in _TICKS.finditer(text)]
-    closer: list[int] = [-1] * len(runs)
-    seen: dict[int, int] = {}
-    for index in range(len(runs) - 1, -1, -1):
-        width = runs[index][1] - runs[index][0]
-        closer[index] = seen.get(width, -1)
-        seen[width] = index
-    spans: list[tuple[int, int]] = []
-    index = 0
-    while index < len(runs):
-        if closer[index] < 0:
-            index += 1
-            continue
-        spans.append((runs[index][0], runs[closer[index]][1]))
-        index = closer[index] + 1
-    return spans
-
-
-def code(text: str) -> str:
-    """`text` as inline code, whatever backticks it holds."""
-    if "`" not in text and text[:1] != " ":
-        return f"`{text}`"
-    longest = max((len(run) for run in _TICKS.findall(text)), default=0)
-    fence = "`" * (longest + 1 if longest else 1)
-    pad = " " if text.strip(" ") and (text[0] in "` " or text[-1] in "` ") else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
-
-
-def leading_code(text: str) -> tuple[str, int] | None:
-    """The inline code `text` begins with, and the offset after it."""
-    if text[:1] != "`":
-        return None
-    run = len(text) - len(text.lstrip("`"))
-    end = text.find("`", run)
-    if run == 1 and text[end + 1 : end + 2] != "`" and text[1:2] != " ":
-        return (text[1:end], end + 1) if end > 0 else None
-    for match in _TICKS.finditer(text, run):
-        if match.end() - match.start() == run:
-            inside = text[run : match.start()]
-            if inside[:1] == " " and inside[-1:] == " " and inside.strip(" "):
-                inside = inside[1:-1]
-            return inside, match.end()
-    return None
-
-
-def cells(row: str) -> list[str]:
-    """The cells of one table row; a pipe that is escaped or inside inline code does not split."""
-    row = row.strip()
-    if "`" not in row and "\\" not in row:
-        return [cell.strip() for cell in row.removeprefix("|").removesuffix("|").split("|")]
-    if "\\" not in row and "``" not in row:
-        parts = row.removeprefix("|").removesuffix("|").split("|")
-        if not any(part.count("`") % 2 for part in parts):  # every span of code begins and ends in its cell
-            return [part.strip() for part in parts]
-    inside = iter([*code_spans(row), (len(row), len(row))])
-    span = next(inside)
-    found: list[str] = []
-    begin = 0
-    for match in _ANY_PIPE.finditer(row):
-        pipe = match.end() - 1
-        while pipe >= span[1]:
-            span = next(inside)
-        if pipe >= span[0] or len(match.group(1)) % 2:
-            continue
-        if pipe:
-            found.append(row[begin:pipe])
-        begin = pipe + 1
-    if begin < len(row):
-        found.append(row[begin:])
-    return [uncell(one.strip()) for one in found]
-
-
-def uncell(text: str) -> str:
-    """What `cell` escaped, as it was: the backslashes before a pipe are halved."""
-    if "\\|" not in text:
-        return text
-    return _ESCAPED_PIPE.sub(lambda match: "\\" * (len(match.group(1)) // 2) + "|", text)
-
-
-def cell(text: str) -> str:
-    """`text` as it stands in a table cell; `cells` reads it back."""
-    return _ANY_PIPE.sub(lambda match: match.group(1) * 2 + "\\|", text) if "|" in text else text
-
-
-def is_delimiter(row: list[str]) -> bool:
-    """Whether a row is the `|---|:--|` line under a table's head."""
-    return bool(row) and all(_DELIMITER.match(one) for one in row)

@@ -2,17 +2,28 @@
 
 A tag is a whole token: `#`, a letter, then letters, digits, `-` and `_`. What stands before it must not belong to a
 word, a path or a link. After approval the task's id follows the tag as an HTML comment, which is part of its span.
-What only mentions a tag is inert: see mentions.py.
+
+What only mentions a tag is inert: in code spans, fences, HTML comments and front matter. Where people would be
+surprised, CommonMark loses:
+ - Indented code hides nothing: four blanks before a tag are seldom meant as code.
+ - A row of a table (a line that begins with `|`) is read by itself.
+ - A comment that is opened inside an HTML block goes on to its `-->`, also over blank lines.
+ - Backticks hide what is between them also inside an HTML block, but not across its end.
 """
 
 from __future__ import annotations
 
-from overhand.documents.mentions import BOM, blocks, body
-from overhand.documents.quickly import live
+from overhand.documents.inline import inert
+from overhand.documents.markdown import front_matter_end, pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.documents.markdown import Piece
     from overhand.system.edits import Patch
+
+BOM = b"\xef\xbb\xbf"
 
 STAGES = ("needs", "delegated", "next", "claimed", "done")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -28,19 +39,16 @@ _BLANK = b" \t"
 class Line:
     """The line that tags stand on, and what they share: weights, text, digest."""
 
-    __slots__ = ("_spans", "end", "number", "start")
+    __slots__ = ("end", "number", "places", "start")
 
-    def __init__(self, number: int, start: int, end: int) -> None:
+    def __init__(self, number: int, start: int, end: int, places: list[int] | None = None) -> None:
         self.number, self.start, self.end = number, start, end  # from 1; without BOM and line end
-        self._spans: list[tuple[int, int, int]] | None = None
+        self.places = places or []  # where its live tags begin
 
     def spans(self, raw: bytes) -> list[tuple[int, int, int]]:
         """Of each live tag in this line: where it begins, where the token ends, and its whole span."""
-        if self._spans is None:
-            places = live(raw, places_in(raw, b"#", self.start, self.end))
-            ends = [token_end(raw, place) for place in places]
-            self._spans = [(at, end, _id_behind(raw, end, self.end)[1]) for at, end in zip(places, ends, strict=True)]
-        return self._spans
+        ends = [(place, token_end(raw, place)) for place in self.places]
+        return [(place, end, _id_behind(raw, end, self.end)[1]) for place, end in ends]
 
     def weights(self, raw: bytes) -> tuple[int, str]:
         """The most urgent priority and the first effort that are written here."""
@@ -82,24 +90,98 @@ class Tag:
 
 def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
     """Every live tag in order, or every one that begins like this."""
-    places = places_in(raw, prefix, 0, len(raw))
-    if not places:
-        return []
     found: list[Tag] = []
     head = -2  # not looked for yet
-    on = Line(1, 0, -1)
-    counted = 0
-    for start in live(raw, places):
-        if start > on.end:
-            begin, end = line_around(raw, start)
-            on = Line(on.number + raw.count(b"\n", counted, begin), begin, end)
-            counted = begin
-            if head == -2 and raw.startswith(_HEAD, on.start):
-                head = on.start if _is_second_line(raw, on.start) else _tags_line(raw)
-        end = token_end(raw, start)
-        task, span_end = _id_behind(raw, end, on.end)
-        found.append(Tag(raw[start:end].decode("utf-8", "replace"), start, end, on, on.start == head, task, span_end))
+    for on in _lines_with(raw, prefix):
+        if head == -2 and raw.startswith(_HEAD, on.start):
+            head = on.start if _is_second_line(raw, on.start) else _tags_line(raw)
+        for start in on.places:
+            if raw.startswith(prefix, start):
+                end = token_end(raw, start)
+                task, span_end = _id_behind(raw, end, on.end)
+                name = raw[start:end].decode("utf-8", "replace")
+                found.append(Tag(name, start, end, on, on.start == head, task, span_end))
     return found
+
+
+def _lines_with(raw: bytes, prefix: bytes) -> list[Line]:
+    """The lines in which a tag that begins like this may stand, with all their live tags."""
+    found: list[Line] = []
+    number, counted = 1, 0
+    at = raw.find(prefix)
+    while at >= 0:
+        start, end = line_around(raw, at)
+        number += raw.count(b"\n", counted, start)
+        counted = start
+        found.append(Line(number, start, end, places_in(raw, b"#", start, end)))
+        at = raw.find(prefix, max(end, at + 1))
+    shown = set(live(raw, [place for line in found for place in line.places]))
+    for line in found:
+        line.places = [place for place in line.places if place in shown]
+    return found
+
+
+def live(raw: bytes, places: list[int]) -> list[int]:
+    """Those of the places, given in ascending order, that are not inert."""
+    start = body(raw)
+    if not places or not any(mark in raw for mark in (b"`", b"~", b"<")):
+        return [place for place in places if place >= start]
+    found: list[int] = []
+    at = 0
+    text = _text(raw)
+    for kind, begin, end in pieces(text, start):
+        while at < len(places) and places[at] < begin:
+            at += 1  # between the pieces there is nothing but front matter and blanks
+        if at == len(places):
+            break
+        if places[at] >= end:
+            continue
+        spans = _inert(text, kind, begin, end)
+        index = 0
+        while at < len(places) and places[at] < end:
+            while index < len(spans) and spans[index][1] <= places[at]:
+                index += 1
+            if index == len(spans) or places[at] < spans[index][0]:
+                found.append(places[at])
+            at += 1
+    return found
+
+
+def _inert(text: str, kind: str, start: int, end: int) -> list[tuple[int, int]]:
+    """What hides tags in a piece."""
+    if kind == "code":
+        return [(start, end)]
+    if kind == "html" or text.find("|", start, end) < 0:
+        return inert(text, start, end, html=kind == "html")
+    return [span for begin, stop in _rows(text, start, end) for span in inert(text, begin, stop)]
+
+
+def _rows(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A piece cut into rows of tables and what is between them."""
+    begin = at = start
+    while at < end:
+        after = text.find("\n", at, end) + 1 or end
+        if text[at:after].lstrip(" \t>").startswith("|"):
+            yield begin, at
+            yield at, after
+            begin = after
+        at = after
+    yield begin, end
+
+
+def _text(raw: bytes) -> str:
+    """The file as text in which an offset is one into its bytes."""
+    return raw.decode("latin-1")
+
+
+def body(raw: bytes) -> int:
+    """Where the document begins: behind the BOM and the front matter."""
+    start = len(BOM) if raw.startswith(BOM) else 0
+    return front_matter_end(_text(raw), start) if raw.startswith(b"---", start) else start
+
+
+def _pieces(raw: bytes) -> Iterator[Piece]:
+    return pieces(_text(raw), body(raw))
 
 
 def places_in(raw: bytes, prefix: bytes, at: int, stop: int) -> list[int]:
@@ -174,11 +256,6 @@ def token_end(raw: bytes, start: int) -> int:
     while raw[at - 1] in b"-_":
         at -= 1  # emphasis, or a dash
     return at
-
-
-def name_at(raw: bytes, start: int) -> str:
-    """The tag that begins here, as it is written."""
-    return raw[start : token_end(raw, start)].decode("utf-8", "replace")
 
 
 def line_around(raw: bytes, at: int) -> tuple[int, int]:
@@ -338,7 +415,7 @@ def _new_line(raw: bytes, new: bytes) -> Patch:
 
 def _title(raw: bytes) -> tuple[int, int] | None:
     """Where the H1 stands, if the first heading is one: its beginning, and a place in its last line."""
-    for what, start, end in blocks(raw):
+    for what, start, end in _pieces(raw):
         if what == "h1":
             return start, end if raw[start] == 0x23 else raw.find(b"\n", end) + 1
         if what in _HEADINGS:
@@ -349,7 +426,7 @@ def _title(raw: bytes) -> tuple[int, int] | None:
 def _tags_line(raw: bytes) -> int:
     """Where the Tags line begins: under the H1 (without one, above the first heading), above the next one; or -1."""
     title = _title(raw)
-    for what, start, end in blocks(raw):
+    for what, start, end in _pieces(raw):
         if title and start <= title[0]:
             continue
         if what in _HEADINGS:

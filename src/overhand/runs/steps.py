@@ -1,26 +1,24 @@
 """The steps under `## Plan` of a HANDOFF.md: read from its bytes, and marked in place without touching another byte.
 
-`documents.handoff` says what a step is. What is usual is found here without it, since a light verb cannot afford its
-imports; whatever is not (front matter, tabs, headings and fences inside list items, lone CRs) is left to it.
+`documents.handoff` says which section the plan is. One that is called just that is found without it, since a light verb
+cannot afford its imports.
 """
 
 from __future__ import annotations
 
+from overhand.documents.markdown import front_matter_end, sections, tasks
 from overhand.errors import BadInput, NotFound
 from overhand.system.files import MAX_DOCUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
+    from overhand.documents.markdown import Line
     from overhand.system.edits import Patch
 
 STATES = {"open": " ", "doing": "~", "blocked": "?", "error": "!", "done": "x"}
 WORDS = {marker: word for word, marker in STATES.items()}
-_MARKERS = b" xX?!~"
-_BULLETS = b"-+*"
-_DIGITS = b"0123456789"
-_SPECIAL = b"\t_#`~<" + _BULLETS + _DIGITS  # what may mean something at the beginning of an item
 _BOM = b"\xef\xbb\xbf"
 _DASH = " — "
 
@@ -95,170 +93,29 @@ def _readable(text: str) -> str:
 
 def read(raw: bytes) -> list[Item]:
     """The steps, in order."""
-    if len(raw) > MAX_DOCUMENT:
+    if len(raw) > MAX_DOCUMENT or b"plan" not in raw.lower():
         return []
-    usual = read_usual(raw)
-    return _read_any(raw) if usual is None else usual
+    cut = len(_BOM) if raw.startswith(_BOM) else 0
+    text = raw[cut:].decode("latin-1")  # an offset is one into the bytes
+    if raw.count(b"\r") != raw.count(b"\r\n"):
+        text = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0\n", "\r\n")
+    found = enumerate(_tasks(raw, text), 1)
+    return [Item(raw, number, one.number, cut + one.start, cut + one.end, cut + one.at + 1) for number, one in found]
 
 
-def _read_any(raw: bytes) -> list[Item]:
-    """What the parser of the whole document finds, by its lines."""
+def _tasks(raw: bytes, text: str) -> Iterable[Line]:
+    """The task items of the plan's section."""
+    part = next((part for part in sections(text) if "plan" in part.title.lower()), None)
+    if part is not None and part.level == 2 and part.title.lower() == "plan":
+        return tasks(text, part.body, part.end, part.number + 1)
+    if part is None and not any("plan" in part.title.lower() for part in sections(text, 6)):
+        return ()
     from overhand.documents.handoff import parse
     from overhand.documents.text import decode
 
-    wanted = {step.line: number for number, step in enumerate(parse(decode(raw)[0]).plan, 1)}
-    return [
-        Item(raw, wanted[line], line, start, end, raw.index(b"[", start) + 1)
-        for line, start, end in _lines(raw)
-        if line in wanted
-    ]
-
-
-def _lines(raw: bytes) -> Iterator[tuple[int, int, int]]:
-    """Number, start and end of each line, without the BOM and the line's end."""
-    start = len(_BOM) if raw.startswith(_BOM) else 0
-    for number, line in enumerate(raw.removeprefix(_BOM).splitlines(keepends=True), 1):
-        yield number, start, start + len(line.rstrip(b"\r\n"))
-        start += len(line)
-
-
-class _Unusual(Exception):
-    """It takes more than this to read the document."""
-
-
-def read_usual(raw: bytes) -> list[Item] | None:
-    """The steps of a document that is easy to read; None for one that is not."""
-    if b"plan" not in raw.lower():
-        return []
-    if raw.count(b"\r") != raw.count(b"\r\n") or raw.removeprefix(_BOM).startswith(b"---"):
-        return None
-    plan = _Plan(raw)
-    try:
-        for number, start, end in _lines(raw):
-            plan.take(number, start, end)
-    except _Unusual:
-        return None
-    return None if plan.perhaps and not plan.found else plan.items
-
-
-def _notable(rest: bytes) -> bytes:
-    """The mark of a heading, a fence or a comment that `rest` begins with."""
-    first = rest[:1]
-    run = rest[: len(rest) - len(rest.lstrip(first))]
-    if first == b"#":
-        return run if len(run) <= 6 and rest[len(run) : len(run) + 1] in (b"", b" ", b"\t") else b""
-    if first in (b"`", b"~"):
-        return run if len(run) >= 3 and not (first == b"`" and b"`" in rest[len(run) :]) else b""
-    return b"<!--" if rest.startswith(b"<!--") else b""
-
-
-def _hides_something(rest: bytes) -> bool:
-    """Whether a heading, fence or comment stands behind a bullet."""
-    inner = rest.lstrip(b" \t-+*.)0123456789")
-    return len(inner) < len(rest) and bool(_notable(inner))
-
-
-def _closes(line: bytes, rest: bytes, opener: bytes) -> bool:
-    if opener == b"<!--":
-        return b"-->" in line
-    pad = line[: len(line) - len(rest)]
-    tail = rest.rstrip(b" \t")
-    return len(pad) < 4 and b"\t" not in pad and tail.startswith(opener) and not tail.strip(opener[:1])
-
-
-def _title(line: bytes, level: int) -> bytes:
-    """A heading's title without a closing run of `#`."""
-    title = line[level:].strip(b" \t")
-    bare = title.rstrip(b"#")
-    return bare.rstrip(b" \t") if bare != title and bare[-1:] in (b"", b" ", b"\t") else title
-
-
-class _Plan:
-    """The plan's section, found line by line."""
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.items: list[Item] = []
-        self.found = self.inside = False
-        self.perhaps = False  # a heading of another level may be the plan's
-        self.opener = b""  # what opened the fence or comment we are in
-        self.stack: list[int] = []  # columns at which the content of the open list items begins
-        self.paragraph = False  # could the next line continue a paragraph?
-
-    def take(self, number: int, start: int, end: int) -> None:
-        """Read the next line."""
-        line = self.raw[start:end]
-        rest = line.lstrip(b" \t")
-        if self.opener:
-            if _closes(line, rest, self.opener):
-                self.opener = b""
-        elif not rest:
-            self.paragraph = False
-        elif mark := _notable(rest):
-            if len(rest) < len(line):
-                raise _Unusual
-            self._interrupt(line, mark)
-        elif _hides_something(rest):
-            raise _Unusual
-        elif self.inside:
-            self._read(number, start, end, len(line) - len(rest))
-
-    def _interrupt(self, line: bytes, mark: bytes) -> None:
-        """A heading, fence or comment at the margin: every list is over."""
-        self.stack.clear()
-        self.paragraph = False
-        if mark[:1] != b"#":
-            self.opener = b"" if mark == b"<!--" and b"-->" in line else mark
-            return
-        title = _title(line, len(mark)).lower()
-        self.perhaps = self.perhaps or b"plan" in title
-        if len(mark) <= 2:
-            if not self.found and b"plan" in title and (title, len(mark)) != (b"plan", 2):
-                raise _Unusual  # perhaps it is meant
-            self.inside = not self.found and title == b"plan"
-            self.found = self.found or self.inside
-
-    def _read(self, number: int, start: int, end: int, indent: int) -> None:
-        """A line of the plan itself."""
-        rest = self.raw[start + indent : end]
-        if b"\t" in self.raw[start : start + indent]:
-            raise _Unusual
-        depth = len(self.stack)
-        while depth and indent < self.stack[depth - 1]:
-            depth -= 1
-        inner = self.stack[depth - 1] if depth else 0
-        bullet = _bullet(rest) if indent - inner < 4 else 0
-        if bullet:
-            content = rest[bullet:].lstrip(b" ")
-            gap = len(rest) - bullet - len(content)
-            within = self.paragraph and depth == len(self.stack)
-            if not 1 <= gap <= 4 or content[:1] in _SPECIAL or (within and rest[:1] not in _BULLETS):
-                raise _Unusual
-            self.stack[depth:] = [indent + bullet + gap]
-            self.paragraph = True
-            if _is_box(content):
-                at = start + indent + bullet + gap + 1
-                self.items.append(Item(self.raw, len(self.items) + 1, number, start, end, at))
-            return
-        if rest[:1] in b"-*_" and not rest.strip(rest[:1] + b" \t"):
-            raise _Unusual  # a rule, or an empty item
-        if not self.paragraph:
-            del self.stack[depth:]
-            self.paragraph = indent - inner < 4
-
-
-def _bullet(rest: bytes) -> int:
-    """How long the bullet is that `rest` begins with."""
-    size = 1 if rest[0] in _BULLETS else 0
-    if rest[0] in _DIGITS:
-        digits = len(rest) - len(rest.lstrip(_DIGITS))
-        size = digits + 1 if digits <= 9 and rest[digits : digits + 1] in (b".", b")") else 0
-    return size if size and rest[size : size + 1] in (b"", b" ", b"\t") else 0
-
-
-def _is_box(content: bytes) -> bool:
-    box = content[:1] == b"[" and content[2:3] == b"]" and content[1] in _MARKERS
-    return box and content[3:4] in (b"", b" ", b"\t")
+    wanted = {step.line for step in parse(decode(raw)[0]).plan}
+    begin = front_matter_end(text)
+    return (one for one in tasks(text, begin, None, text.count("\n", 0, begin) + 1) if one.number in wanted)
 
 
 def progress(raw: bytes) -> tuple[int, int, str]:

@@ -198,7 +198,7 @@ class Listener:
             if _goes_on(text, pending.block):
                 return [] if pending.add(text) else self._done()
             found = self._done()
-            self._scanner.paragraph = False
+            self._scanner.end_paragraph()
         line = self._scanner.line(text, number)
         if self._pending:
             found, taken = self._behind(self._pending, line, text, short)
