@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from overhand.documents.layout import contain, heading, name_of
 from overhand.documents.lists import FileNote, bold_pair, entries, entry, file_notes, note_lines, pair
-from overhand.documents.markdown import Scanner, front_matter_end, headings, sections
+from overhand.documents.markdown import BOM, Scanner, front_matter_end, headings, sections
 from overhand.documents.tags import scan, stage
 from overhand.documents.text import decode, one_line, unix
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from overhand.system.edits import Patch
 
 ALERT = "#active-alert"
-_BOM = b"\xef\xbb\xbf"
 _TICKS = re.compile(rb"`+")
 _RUN = re.compile(r"Run (\S+)")
 _LINK = re.compile(r"\[[^\]]*\]\((?:<([^>]*)>|([^)]*))\)")
@@ -154,7 +153,7 @@ class _Page:
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self.begin = len(_BOM) if raw.startswith(_BOM) else 0
+        self.begin = len(BOM) if raw.startswith(BOM) else 0
         self.text = raw[self.begin :].decode("latin-1")
         first = self.text.find("\n")
         self.eol = "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"

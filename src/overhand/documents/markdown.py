@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Piece = tuple[str, int, int]  # `text`, `html`, `code`, `rule`, `h1` … `h6`, from, to
 
+BOM = b"\xef\xbb\xbf"  # which an editor may put before everything
 _SPECIAL = frozenset(" \t\r>#`~<-+*_=0123456789")  # what may begin something else than text
 _QUOTE = -1
 _DEEP = 64  # containers in each other; more than that nobody means, and each costs time on every line
@@ -87,21 +88,6 @@ class Scanner:
     With `html`, every kind of HTML block is known; otherwise only comments are, as our own documents have no other.
     """
 
-    __slots__ = (
-        "_begin",
-        "_empty",
-        "_end",
-        "_leaf",
-        "_mark",
-        "at",
-        "depth",
-        "html",
-        "kind",
-        "level",
-        "pieces",
-        "stack",
-    )
-
     def __init__(self, *, html: bool = False) -> None:
         self.html = html
         self.stack: list[int] = []  # the open containers: a quote, or how many columns a list item's content is in
@@ -119,13 +105,12 @@ class Scanner:
         """What closes the fence or comment that the next line is in, unless that is in a quote; or nothing."""
         return self._mark if self._leaf in ("html", "code") and _QUOTE not in self.stack else ""
 
-    def line(self, text: str, number: int, start: int = 0, end: int | None = None) -> Line | None:
-        """Classify the next line, which ends before its newline; None if it is blank."""
-        stop = len(text) if end is None else end
-        stop = stop - 1 if text.endswith("\r", start, stop) else stop
+    def line(self, text: str, number: int) -> Line | None:
+        """Classify the next line of a stream, given without its newline; None if it is blank."""
         self.pieces.clear()
-        self.take(text, start, stop)
-        return Line(self, text, start, stop, number) if self.kind else None
+        end = len(text.removesuffix("\r"))
+        self.take(text, 0, end)
+        return Line(self, text, 0, end, number) if self.kind else None
 
     def end_paragraph(self) -> None:
         """The next line does not continue a paragraph."""
@@ -144,7 +129,10 @@ class Scanner:
     def take(self, text: str, at: int, end: int) -> None:
         """Read the next line, without its end; its kind is empty if it is blank."""
         self.kind, self.depth, self.level, self.at = "text", 0, 0, -1
-        if at >= end or text[at] in _SPECIAL or self._leaf in ("html", "code"):
+        if at == end and not self.stack and self._leaf in ("", "text"):
+            self.kind = ""
+            self.close()
+        elif at >= end or text[at] in _SPECIAL or self._leaf in ("html", "code"):
             self._take(text, at, end)
         elif self._leaf:  # a line that begins with nothing special continues a paragraph,
             self._end = end
@@ -158,7 +146,7 @@ class Scanner:
         whole = matched == len(stack)
         is_blank = here >= end or (text[here] == "\r" and not text[here:end].strip("\r \t"))
         quote = stack.index(_QUOTE) if _QUOTE in stack else _DEEP
-        self.depth = min(matched, quote)
+        self.depth = min(quote, matched)
         if self._leaf in ("html", "code"):
             if whole:
                 self.kind = "" if is_blank else "text" if matched > quote else self._hides()
@@ -369,27 +357,29 @@ def _is_letter(char: str) -> bool:
 def lines(text: str, start: int = 0, end: int | None = None, number: int = 1) -> Iterator[Line]:
     """The lines of `text[start:end]` that are not blank; `number` is the number of the first line."""
     scanner = Scanner()
-    stop = len(text) if end is None else end
-    while start < stop:
-        after = text.find("\n", start, stop)
-        after = after if after >= 0 else stop
-        found = scanner.line(text, number, start, after)
-        if found is not None:
-            yield found
-        start, number = after + 1, number + 1
+    for count, (begin, stop) in enumerate(_each(scanner, text, start, len(text) if end is None else end), number):
+        if scanner.kind:
+            yield Line(scanner, text, begin, stop, count)
+
+
+def _each(scanner: Scanner, text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Have the scanner take line after line: where each begins and ends, without its end."""
+    while at < end:
+        after = text.find("\n", at, end)
+        after = after if after >= 0 else end
+        stop = after - 1 if after > at and text[after - 1] == "\r" else after
+        scanner.take(text, at, stop)
+        yield at, stop
+        at = after + 1
 
 
 def pieces(text: str, start: int = 0) -> Iterator[Piece]:
     """The pieces that code spans and comments cannot reach across, in order, with every kind of HTML."""
     scanner = Scanner(html=True)
-    while start < len(text):
-        end = text.find("\n", start)
-        end = end if end >= 0 else len(text)
-        scanner.take(text, start, end - 1 if text.endswith("\r", start, end) else end)
+    for _ in _each(scanner, text, start, len(text)):
         if scanner.pieces:
             yield from scanner.pieces
             scanner.pieces.clear()
-        start = end + 1
     scanner.close()
     yield from scanner.pieces
 
@@ -440,11 +430,13 @@ def front_matter(text: str) -> tuple[str | None, str]:
 
 def headings(text: str, start: int = 0, number: int = 1) -> list[tuple[int, str, int, int]]:
     """The headings outside lists, quotes, code and comments as (level, title, line number, offset)."""
-    return [
-        (line.level, line.text, line.number, line.start)
-        for line in lines(text, start, None, number)
-        if line.kind == "heading"
+    scanner = Scanner()
+    found = [
+        Line(scanner, text, begin, stop, count)
+        for count, (begin, stop) in enumerate(_each(scanner, text, start, len(text)), number)
+        if scanner.kind == "heading"
     ]
+    return [(line.level, line.text, line.number, line.start) for line in found]
 
 
 def sections(text: str, level: int = 2) -> list[Part]:

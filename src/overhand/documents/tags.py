@@ -14,7 +14,7 @@ surprised, CommonMark loses:
 from __future__ import annotations
 
 from overhand.documents.inline import inert
-from overhand.documents.markdown import front_matter_end, pieces
+from overhand.documents.markdown import BOM, front_matter_end, pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from overhand.documents.markdown import Piece
     from overhand.system.edits import Patch
-
-BOM = b"\xef\xbb\xbf"
 
 STAGES = ("needs", "delegated", "next", "claimed", "done")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
+from overhand.documents.jsontext import finite, refuse
 from overhand.documents.problems import Problem, wrong
 from overhand.documents.text import shorten, unix
 
@@ -124,7 +125,7 @@ def _load_json(text: str) -> Source:
         return found
 
     try:
-        value = json.loads(text, object_pairs_hook=object_of, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text, object_pairs_hook=object_of, parse_constant=refuse, parse_float=finite)
     except json.JSONDecodeError as error:
         said = f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
         return Source(None, [syntax("JSON", said, error.lineno, _FIX)])
@@ -157,15 +158,6 @@ def _walk(value: object) -> tuple[int, bool]:
             if isinstance(one, dict):
                 waiting += [(part, depth + 1) for part in one.values()]
     return deepest, halves
-
-
-def _refuse(word: str) -> float:
-    raise ValueError(f"the number {word[:20]} cannot be held")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    return number if abs(number) != float("inf") else _refuse(digits)
 
 
 def _number(error: ValueError, text: str) -> Problem:

@@ -6,7 +6,7 @@ cannot afford its imports.
 
 from __future__ import annotations
 
-from overhand.documents.markdown import front_matter_end, sections, tasks
+from overhand.documents.markdown import BOM, front_matter_end, sections, tasks
 from overhand.errors import BadInput, NotFound
 from overhand.system.files import MAX_DOCUMENT
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 STATES = {"open": " ", "doing": "~", "blocked": "?", "error": "!", "done": "x"}
 WORDS = {marker: word for word, marker in STATES.items()}
-_BOM = b"\xef\xbb\xbf"
 _DASH = " — "
 
 
@@ -95,7 +94,7 @@ def read(raw: bytes) -> list[Item]:
     """The steps, in order."""
     if len(raw) > MAX_DOCUMENT or b"plan" not in raw.lower():
         return []
-    cut = len(_BOM) if raw.startswith(_BOM) else 0
+    cut = len(BOM) if raw.startswith(BOM) else 0
     text = raw[cut:].decode("latin-1")  # an offset is one into the bytes
     if raw.count(b"\r") != raw.count(b"\r\n"):
         text = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0\n", "\r\n")

@@ -118,7 +118,7 @@ def _lines(hits: list[Hit], around: int) -> list[str]:
 
 
 def _with_context(path: str, raw: bytes, hit: set[int], around: int) -> list[str]:
-    from overhand.documents.tags import BOM
+    from overhand.documents.markdown import BOM
 
     every = raw.removeprefix(BOM).split(b"\n")
     if every and not every[-1]:
