@@ -145,18 +145,6 @@ def canonical(value: object) -> str:
 
 def same(one: object, other: object) -> bool:
     """Whether two JSON values are equal."""
-    return _quickly(one, other) if _scalar(one) or _scalar(other) else _alike(one, other)
-
-
-def _scalar(value: object) -> bool:
-    return not isinstance(value, (dict, list))
-
-
-def _quickly(one: object, other: object) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
-
-
-def _alike(one: object, other: object) -> bool:
     todo = [(one, other)]
     while todo:
         left, right = todo.pop()
@@ -168,7 +156,7 @@ def _alike(one: object, other: object) -> bool:
             if len(left) != len(right):
                 return False
             todo += zip(left, right, strict=True)
-        elif not (_scalar(left) and _scalar(right) and _quickly(left, right)):
+        elif isinstance(left, bool) != isinstance(right, bool) or left != right:
             return False
     return True
 

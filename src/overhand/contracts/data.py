@@ -52,7 +52,7 @@ def _not_json(data: object) -> str:
 
 
 def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tuple[str, str]], list[Problem]]:
-    """What edges lack, with both their ends, and the places and fields that are told thereby."""
+    """What edges lack, with both their ends, and the places and fields that these problems name."""
     told: set[tuple[str, str]] = set()
     problems: list[Problem] = []
     for row in rows:

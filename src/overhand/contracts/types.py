@@ -31,14 +31,12 @@ def schema_of(spec: object) -> Schema:
 def optional(spec: object) -> bool:
     """Whether the field may be missing: an optional mark in words, or `optional: true`, `required: false`."""
     if isinstance(spec, str):
-        return _may_be_missing(spec)
+        return type_words.is_optional(spec)
     return isinstance(spec, Mapping) and (spec.get("optional") is True or spec.get("required") is False)
 
 
 def mismatch(produced: object, wanted: object) -> str:
     """Why what is produced does not fit what is wanted, "" where it does; unknown words fit everything."""
-    if type(produced) is str and type(wanted) is str:
-        return _words_mismatch(produced, wanted)
     return _compare(schema_of(produced), schema_of(wanted), "")
 
 
@@ -46,16 +44,6 @@ def mismatch(produced: object, wanted: object) -> str:
 def _of_words(text: str) -> Schema:
     found = type_words.read(text)
     return type_words.nullable(found) if found and type_words.is_optional(text) else found
-
-
-@lru_cache(maxsize=16384)
-def _may_be_missing(text: str) -> bool:
-    return type_words.is_optional(text)
-
-
-@lru_cache(maxsize=16384)
-def _words_mismatch(produced: str, wanted: str) -> str:
-    return _compare(_of_words(produced), _of_words(wanted), "")
 
 
 def _of_mapping(spec: Mapping[Any, Any]) -> Schema:
@@ -173,12 +161,7 @@ def kinds_of(schema: Mapping[str, Any]) -> frozenset[str]:
 
 def kinds(spec: object) -> frozenset[str]:
     """The JSON types that type words or a schema allow; none where they do not say."""
-    return _kinds_of_words(spec) if type(spec) is str else kinds_of(schema_of(spec))
-
-
-@lru_cache(maxsize=16384)
-def _kinds_of_words(text: str) -> frozenset[str]:
-    return kinds_of(_of_words(text))
+    return kinds_of(schema_of(spec))
 
 
 def kind_of(value: object) -> str:
@@ -216,7 +199,7 @@ def _compare(produced: Schema, wanted: Schema, where: str) -> str:
 
 
 def _compare_fields(produced: Schema, wanted: Schema, where: str) -> str:
-    """Who lists an object's fields means them: one that is wanted and not among them is missing."""
+    """A list of an object's fields is complete: one that is wanted and not among them is missing."""
     has, needs = produced.get("properties"), wanted.get("properties")
     if not isinstance(has, Mapping) or not has:
         return ""

@@ -13,13 +13,11 @@ from overhand.documents.problems import Problem, by_line
 from overhand.documents.text import one_line, shorten
 from overhand.plans import check_graph
 from overhand.plans.findings import Findings
-from overhand.plans.model import Node, Plan
+from overhand.plans.model import TEMPLATES, Node, Plan
 from overhand.record.model import say_duration
 
 if TYPE_CHECKING:
     from overhand.plans.reader import Lines
-
-TEMPLATES = ("standard", "parallel", "sequential")
 
 
 class AgentFacts(NamedTuple):
@@ -117,7 +115,7 @@ def _verification(found: Findings, node: Node) -> None:
 
 
 def _inside(found: Findings, node: Node, path: str, where: str) -> None:
-    """A file outside the project never counts, so nobody need begin to make it; an absolute path may lie inside."""
+    """A file outside the project never counts, so it need not be made; an absolute path may lie inside."""
     bare = path.strip().strip("`")
     if bare.startswith("..") or "/.." in bare:
         inside = posixpath.normpath(bare)
@@ -165,7 +163,7 @@ def _output(found: Findings, node: Node, name: str, spec: Mapping[str, Any]) -> 
 
 
 def _worth(found: Findings, node: Node) -> None:
-    """Whether somebody else could do it, and anybody could tell."""
+    """Whether the task says enough for another agent, and something comes back."""
     if is_vague(node.task) and node.task:
         message = f"{node.id}: the task “{shorten(one_line(node.task), 40)}” is vague."
         fix = "Name what to change, where, and how one sees that it is done."
@@ -262,7 +260,7 @@ def _best(wanted: Iterable[str], agents: Mapping[str, AgentFacts]) -> str:
 
 
 def _nearest_able(wanted: Iterable[str], agents: Mapping[str, AgentFacts]) -> tuple[str, list[str]]:
-    """Who has most of what is wanted, and what he lacks; "" where nobody has any of it."""
+    """The agent that has most of what is wanted, and what it lacks; "" where none has any of it."""
     needs = _plain(wanted)
     ranked = [(len(needs - _plain(facts.capabilities)), name) for name, facts in agents.items()]
     lacking, name = min(ranked, default=(len(needs), ""))

@@ -210,7 +210,7 @@ def _tie(given: Any, source: str) -> str | None:
 
 
 def _elsewhere(found: Findings, number: int, edge: Interface, key: str, named: list[refs.Ref]) -> None:
-    """An input that comes from another node; one that does not exist is told where it is named."""
+    """An input that comes from another node; one that does not exist is reported where it is named."""
     if all(ref.node in found.plan.nodes for ref in named):
         message = f"{edge.source} → {edge.target}: {key} comes from {named[0].node}, not from {edge.source}."
         fix = f"Refer to `${{{edge.source}.…}}` in the input {key}, or begin the interface at {named[0].node}."
@@ -221,7 +221,7 @@ def _fits(found: Findings, number: int, edge: Interface, source: Node, key: str,
     first, _, rest = field.partition(".")
     if first not in source.outputs:
         if key != field:
-            return  # the reference itself is what is wrong, and is told
+            return  # the reference itself is what is wrong, and is reported
         message = f"{source.id} → {edge.target}: {source.id} has no output {first}."
         message += found.meant(f"field {source.id}", first, source.outputs)
         fix = f"Add {first} to the outputs of {source.id}, or refer to one of {', '.join(source.outputs)}."
@@ -300,7 +300,7 @@ def _meeting(writers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
 
 
 class _Order:
-    """Who waits for whom, at any distance."""
+    """Which node waits for which, at any distance."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._needs = dependencies(nodes)

@@ -1,7 +1,7 @@
 """Results of nodes combined: arrays one after the other, booleans by AND, objects deep, unequal values by a rule.
 
-Then the data take the form that the plan asks for in `final_output_format`. All of it is told: conflicts, and which
-nodes each field comes from.
+Then the data take the form that the plan asks for in `final_output_format`. Conflicts are recorded, and
+which nodes each field comes from.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Sum:
 
 
 def combine(total: Sum, given: Sequence[Given], path: str = "") -> Any:
-    """One value from the nodes' values, NOTHING where a conflict forbids one; null counts only if nobody has more."""
+    """One value from the nodes' values, NOTHING where a conflict forbids one; null counts only if no node has more."""
     said = [one for one in given if one[1] is not None] or list(given)
     kinds = {_kind(value) for _, value in said}
     if len(kinds) > 1:
@@ -92,7 +92,7 @@ def combine(total: Sum, given: Sequence[Given], path: str = "") -> Any:
         return _take(total, said[0], said, path)
     if kind == "object":
         return _objects(total, said, path)
-    if path in total.merge.rules:  # who names a field wants its rule, also where arrays would be joined
+    if path in total.merge.rules:  # a field's own rule counts also where arrays would be joined
         return _scalars(total, said, path)
     if kind == "array":
         return _arrays(total, said, path)
@@ -178,7 +178,7 @@ def _scalars(total: Sum, said: Sequence[Given], path: str) -> Any:
 
 
 def _settle(total: Sum, said: Sequence[Given], path: str) -> Given | None:
-    """The node whose value counts by the field's rule; recorded with everybody's value."""
+    """The node whose value counts by the field's rule; recorded with the value of each."""
     if path in total.unasked:
         return said[0]
     rule = _rule_of(total.merge, path)

@@ -65,7 +65,7 @@ def _sorted(entry: object, beside: dict[str, list[Any]]) -> list[dict[str, Any]]
 
 
 def _limits(plan: Plan, node: Node) -> tuple[dict[str, float], list[str]]:
-    """The `max_<output>` constraints, and every other one as what nobody checks; a node's own win over the plan's."""
+    """The `max_<output>` constraints, and others as prose, which nothing checks; a node's own win over the plan's."""
     limits: dict[str, float] = {}
     prose: list[str] = []
     for name, value in {**plan.constraints, **node.constraints}.items():
@@ -101,7 +101,7 @@ def _shown(value: object) -> str:
 
 
 class Index(dict[str, list[Interface]]):
-    """The plan's interfaces by where they begin; what consumers refer to is looked up once for all who give to them."""
+    """The plan's interfaces by where they begin; what a consumer refers to is looked up once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ def by_source(plan: Plan) -> Index:
 
 
 def _leaving(plan: Plan, node: Node, index: Index) -> list[Interface]:
-    """The interfaces that begin at a node, by its name or, for who waits for it and the merge, as one of all."""
+    """The interfaces that begin at a node, by name or, to the merge and to nodes that wait for it, as one of all."""
     found = list(index.get(node.id, ()))
     for one in index.get(ALL, ()):
         target = plan.nodes.get(one.target)

@@ -80,10 +80,6 @@ def _agent(gather: Gather, value: Any, path: Path) -> str:
     return value if type(value) is str else gather.name(value, path)
 
 
-def _files(gather: Gather, value: Any, path: Path) -> tuple[str, ...]:
-    return gather.words(value, path)
-
-
 def _outputs(gather: Gather, value: Any, path: Path) -> Mapping[str, Any]:
     """Per field its type words or its JSON Schema; a bare list of names promises them with any type."""
     if type(value) is list and all(type(one) is str for one in value):
@@ -121,14 +117,14 @@ NODE_FIELDS: dict[str, tuple[str, Reader]] = {
     "timeout": ("timeout", Gather.seconds),
     "token_budget": ("budget", Gather.tokens),
     "budget": ("budget", Gather.tokens),
-    "writes": ("writes", _files),
+    "writes": ("writes", Gather.words),
     "mutates": ("mutates", Gather.flag),
     "requires_approval": ("requires_approval", Gather.flag),
-    "key_files": ("key_files", _files),
-    "scope": ("key_files", _files),
-    "deliverable": ("deliverables", _files),
-    "deliverables": ("deliverables", _files),
-    "expected_output": ("deliverables", _files),
+    "key_files": ("key_files", Gather.words),
+    "scope": ("key_files", Gather.words),
+    "deliverable": ("deliverables", Gather.words),
+    "deliverables": ("deliverables", Gather.words),
+    "expected_output": ("deliverables", Gather.words),
     "context": ("context", _context),
     "checkpoint_after": ("checkpoint_after", Gather.flag),
 }
@@ -177,7 +173,7 @@ def _take_of_node(gather: Gather, fields: dict[str, Any], entry: tuple[str, Read
 def make_node(id: str, fields: dict[str, Any], at: int) -> Node:
     """The node that these fields make; it waits for those it declares and those its `${…}` name, each once."""
     named = (ref.node for ref in refs.find([fields.get(key) for key in ("inputs", "task", "context")]))
-    # A node that names itself is told so by the check; it must not wait for itself because of it.
+    # The check refuses a node that names itself; it must not wait for itself because of that.
     needs = tuple(dict.fromkeys((*fields.get("needs", ()), *(name for name in named if name != id))))
     return Node(**{"agent": "", **fields, "id": id, "needs": needs, "at": at})
 
@@ -295,7 +291,7 @@ def _interfaces(gather: Gather, value: Any, path: Path) -> tuple[Interface, ...]
 
 
 def _plan_context(gather: Gather, value: Any, path: Path) -> tuple[tuple[str, Any], ...]:
-    """Keys and values that every node is told: a mapping, a text, or a list of {key, value}."""
+    """Keys and values that every node is given: a mapping, a text, or a list of {key, value}."""
     if type(value) is dict:
         return tuple(value.items())
     if type(value) is str:

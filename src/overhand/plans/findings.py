@@ -64,7 +64,7 @@ _SUGGESTIONS = 50
 
 
 class Findings:
-    """What was found, with lines where somebody knows them."""
+    """What was found, with lines where they are known."""
 
     def __init__(self, plan: Plan, lines: Lines | None) -> None:
         self.plan = plan

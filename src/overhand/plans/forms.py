@@ -88,7 +88,7 @@ def _subtask(nodes: _Nodes, one: Any, path: Path, task: str) -> None:
 
 
 def _promises(gather: Gather, one: Mapping[str, Any], path: Path, said: str, fields: Mapping[str, Any]) -> None:
-    """A node without outputs, or whose outputs nobody checks."""
+    """A node without outputs, or with outputs that nothing checks."""
     if "contract" not in one and not fields.get("outputs"):
         fix = "Add `contract: {inputs: {…}, outputs: {…}, constraints: {…}, verification: …}`."
         gather.wrong("plan-contract", f"{said} has no contract.", path, fix)
@@ -143,7 +143,7 @@ def _short_nodes(gather: Gather, value: Any) -> list[tuple[str, Any, Path]]:
 
 
 def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
-    """The input form: a task and agents, each of whom does its part; `sequential` chains them."""
+    """The input form: a task and agents, each of which does its part; `sequential` chains them."""
     said = read_plan(gather, raw, (), ("task", "agents"))
     text, told = _task(gather, raw.get("task"), ("task",))
     if not (text or raw.get("task")):
@@ -325,7 +325,7 @@ def _complete(gather: Gather, fields: dict[str, Any], path: Path) -> dict[str, A
 
 
 def _id(agent: str, nodes: _Nodes) -> str:
-    """A node is called like its agent; who comes twice is counted."""
+    """A node is called like its agent; a second one gets a number."""
     base = re.sub(r"[^A-Za-z0-9_-]", "-", agent)[:58].lstrip("-") or "node"
     if not ID.fullmatch(base):
         base = "node"

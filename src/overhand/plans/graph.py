@@ -82,7 +82,7 @@ def _numbered(plan: Plan) -> dict[str, str]:
 
 
 def _told(plan: Plan, states: Mapping[str, str], name: str) -> str:
-    """The second line of a node: who does it, and how far it is."""
+    """The second line of a node: its agent, and how far it is."""
     return " · ".join(part for part in (plan.nodes[name].agent or "any agent", states.get(name, "")) if part)
 
 

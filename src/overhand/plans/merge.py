@@ -78,7 +78,7 @@ def merge(plan: Plan, results: Sequence[NodeResult], custom: Any = UNSET) -> Mer
     """The results as one; `custom` is what the plan's own function or command made of them."""
     given = {one.id: one for one in results}
     strategy = _strategy(plan)
-    ids = strategy.members(plan)
+    ids = members(plan)
     problems: list[Problem] = []
     usable = [given[name] for name in ids if name in given and _counts(given[name], problems)]
     counted = {one.id for one in usable}
@@ -122,7 +122,7 @@ def _voters(plan: Plan) -> tuple[str, ...]:
 
 
 def _counts(one: NodeResult, problems: list[Problem]) -> bool:
-    """Whether a result can be merged; data that are no JSON are told and left out."""
+    """Whether a result can be merged; data that are no JSON are a problem and left out."""
     if one.status not in USABLE or one.data is None:
         return False
     try:

@@ -9,6 +9,8 @@ from typing import Any
 STRATEGIES = ("parallel", "sequential", "pipeline", "fan-out-fan-in")
 POLICIES = ("abort", "continue", "retry")
 RESERVED = ("all_subtasks", "merge")
+TEMPLATES = ("standard", "parallel", "sequential")
+"""The forms that are delegation templates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Plan:
     merge: Merge = field(default_factory=Merge)
     failure: Failure = field(default_factory=Failure)
     context: tuple[tuple[str, Any], ...] = ()
-    """handoff_context: keys and values that every node is told."""
+    """handoff_context: keys and values that every node is given."""
     constraints: Mapping[str, Any] = field(default_factory=dict)
     strategy: str = ""
     complexity: float | None = None

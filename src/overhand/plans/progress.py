@@ -1,7 +1,7 @@
 """What happens to a plan: events that go in, commands that come out, and the state between them.
 
 Every event of a node carries the node's id and the attempt of the command it answers; an event of another attempt, one
-that comes twice, one that does not fit the node's state and one that nobody knows change nothing. Events of the plan
+that comes twice, one that does not fit the node's state and an unknown one change nothing. Events of the plan
 have node "" and, as attempt, the number of the plan's run (`state.run`). Facts may be left out where nothing else is
 said. Waiting and Resumed say how it is now: the latest counts.
 
@@ -66,7 +66,6 @@ EVENTS = {
     "LimitsChanged": "the caps or the budget are others now",
     "Merged": "the results are one, or could not be",
 }
-COMMANDS = ("Start", "Stop", "Verify", "SetTimer", "ClearTimer", "Merge", "Notice", "Finish")
 
 PENDING, HELD, READY = "pending", "held", "ready"
 STARTING, RUNNING, WAITING, VERIFYING, STOPPING = "starting", "running", "waiting", "verifying", "stopping"
@@ -86,7 +85,6 @@ STATES = {
     STOPPED: "it was stopped",
 }
 LIVE = (STARTING, RUNNING, WAITING, VERIFYING, STOPPING)
-FINAL = (VERIFIED, FAILED, SKIPPED, STOPPED)
 
 NEW, GOING, HALTING, MERGING, FINISHED = "new", "running", "stopping", "merging", "finished"
 PHASES = {
@@ -114,7 +112,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 def event_of(line: Mapping[str, Any]) -> Event | None:
-    """The event that a line tells; nothing where it is none, whoever wrote it there."""
+    """The event that a line tells; None where it is none."""
     try:
         found = Event(**line)
     except TypeError:
@@ -133,7 +131,7 @@ _FIGURES = ("tokens", "seconds", "until", "max_parallel", "budget")
 
 
 class Command(NamedTuple):
-    """One thing to be done, once: whoever executes it does nothing if it was done."""
+    """One thing to be done, once: it does nothing if it was done before."""
 
     what: str
     node: str = ""

@@ -1,4 +1,4 @@
-"""A plan file in any of its forms becomes one Plan; everything that is wrong is told at once, with its line."""
+"""A plan file in any of its forms becomes one Plan; everything that is wrong is reported at once, with its line."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _EMPTY = {
 
 
 def _wired(plan: Plan) -> Mapping[str, Node]:
-    """The nodes with what the interfaces imply: who takes from a node waits for it."""
+    """The nodes with what the interfaces imply: a node waits for those it takes from."""
     nodes = plan.nodes
     more: dict[str, dict[str, None]] = {}
     for one in plan.interfaces:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from overhand.plans.model import Node, Plan
 
-TEMPLATES = ("standard", "parallel", "sequential")
-
 _HEAD = """\
 # {what} Say in each `task` what exactly is to be done; the rest may stay.
 # check it: overhand plan check FILE     run it: overhand plan run FILE --wait
@@ -44,7 +42,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def outline(task: str, agents: Sequence[str], strategy: str = "") -> Plan:
-    """The nodes that these agents become, and who waits for whom."""
+    """The nodes that these agents become, and which waits for which."""
     names = _named(agents)
     nodes = {}
     for number, (name, agent) in enumerate(zip(names, agents, strict=True)):
@@ -53,7 +51,7 @@ def outline(task: str, agents: Sequence[str], strategy: str = "") -> Plan:
 
 
 def _named(agents: Sequence[str]) -> list[str]:
-    """A node for each, named after its agent; who comes twice is counted."""
+    """A node for each, named after its agent; a second one gets a number."""
     names: dict[str, None] = {}
     counts: dict[str, int] = {}
     for agent in agents:

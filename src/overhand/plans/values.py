@@ -20,7 +20,7 @@ _BUDGET = re.compile(r"(\d[\d_,]*(?:\.\d+)?)\s*([kKmM]?)(?:\s*tokens?)?")
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 _NAMES = (str, int)
 _SUGGESTIONS = 100
-"""Looking for what was meant takes its time; who has more problems than this needs another kind of help."""
+"""Looking for what was meant takes time; a file with more problems than this needs another kind of help."""
 
 
 class Gather:
@@ -49,7 +49,7 @@ class Gather:
         self.wrong("plan-type", f"{name} must be {wanted}, not {kind(value)}.", path, fix)
 
     def unknown(self, key: str, known: Iterable[str], path: Path, where: str) -> None:
-        """A key that nobody reads: an error where it looks like a slip, else a warning."""
+        """A key that is not read: an error where it looks like a slip, else a warning."""
         near = nearest(key, known) if len(self.found) < _SUGGESTIONS else ""
         said = shorten(one_line(key), 60)
         if near:

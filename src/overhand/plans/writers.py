@@ -7,11 +7,6 @@ from collections.abc import Iterator
 _MAGIC = "*?[{"
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether two globs may name one file; in doubt yes. A path holds everything below it."""
-    return meet(parts_of(one), parts_of(other))
-
-
 def parts_of(glob: str) -> tuple[str, ...]:
     """Its segments, lower case: on some disks README and readme are one file."""
     parts = tuple(part for part in glob.casefold().split("/") if part not in ("", "."))
@@ -21,9 +16,9 @@ def parts_of(glob: str) -> tuple[str, ...]:
 
 
 def meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """As `overlap`, for globs that were taken apart by `parts_of`."""
+    """Whether two globs, as `parts_of` has them, may name one file; in doubt yes. A path holds everything below it."""
     if (one[:1] == ("/",)) != (other[:1] == ("/",)):
-        return True  # nobody knows from here where an absolute path leads
+        return True  # where an absolute path leads is not known here
     seen, todo = set(), [(0, 0)]
     while todo:
         place = i, j = todo.pop()

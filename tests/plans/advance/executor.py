@@ -6,8 +6,20 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from overhand.plans.advance import advance, new_state, pending
-from overhand.plans.progress import FINAL, LIVE, STATES, Command, Event, Limits, NodeState, State
-from overhand.plans.writers import overlap
+from overhand.plans.progress import (
+    FAILED,
+    LIVE,
+    SKIPPED,
+    STATES,
+    STOPPED,
+    VERIFIED,
+    Command,
+    Event,
+    Limits,
+    NodeState,
+    State,
+)
+from overhand.plans.writers import meet, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -255,7 +267,7 @@ class Executor:
         assert all(node.state in STATES for node in nodes)
         assert state.live == sum(node.state in LIVE for node in nodes) == len(self.live)
         assert state.slots == len(self.slots) == sum(node.slot for node in nodes)
-        assert state.open == sum(node.state not in FINAL for node in nodes)
+        assert state.open == sum(node.state not in (VERIFIED, FAILED, SKIPPED, STOPPED) for node in nodes)
         assert {node.spec.id for node in nodes if node.state == "verified"} == self.verified
         assert state.spent == sum(self.spent.values())
         assert state.committed == sum(max(node.reserved, node.spent) for node in nodes)
@@ -283,6 +295,11 @@ class Executor:
 def _confirms(event: Event, command: Command) -> bool:
     same = (event.node, event.attempt) == (command.node, command.attempt)
     return same and event.what in CONFIRMS.get(command.what, ())
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two globs may name one file."""
+    return meet(parts_of(one), parts_of(other))
 
 
 def share_a_file(one: Iterable[str], other: Iterable[str]) -> bool:

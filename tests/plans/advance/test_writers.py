@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.plans.writers import Held, Lane, overlap
-from plans.advance.executor import FILES, share_a_file
+from overhand.plans.writers import Held, Lane
+from plans.advance.executor import FILES, overlap, share_a_file
 
 GLOBS = (*FILES, "*.py", "src/**", "src/*.py", "src", "**/*.md", "docs/", "**", "s*/**/c.py", "src/?.py", "src/[ab].py")
 
