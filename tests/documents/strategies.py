@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from overhand.documents.alert import Alert
-from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation, Full
+from overhand.documents.checkpoint import Budget, Checkpoint, Command, Delegation
 from overhand.documents.context import Context
 from overhand.documents.contracts import CONTRACTS, SEVERITIES, ContractBlock
 from overhand.documents.handoff import Deliverable, Handoff, KeyFile, Step
@@ -202,24 +201,6 @@ _entries = st.lists(entry, max_size=3).map(tuple)
 _maybe = line | st.just("")
 quicks = st.builds(
     Quick, session=_maybe, status=_maybe, next=_maybe, text=body, state=_entries, gotchas=_entries, extra=extra
-)
-fulls = st.builds(
-    Full,
-    title=_maybe,
-    status=_maybe,
-    context_usage=_maybe,
-    next=_maybe,
-    created=stamp | st.just(""),
-    checkpoint_id=st.sampled_from(["", "ckpt_a", "ckpt_-_B9"]),
-    # The sections beside a quick handoff are the document's own.
-    quick=quicks.map(lambda quick: replace(quick, extra=())),
-    completed=_entries,
-    remaining=_entries,
-    mental_model=body,
-    gotchas=_entries,
-    token_budget=body,
-    related_files=notes,
-    extra=extra,
 )
 _said = text.filter(lambda one: bool(one.strip()))
 checkpoints = st.builds(

@@ -19,11 +19,12 @@ from overhand.documents.checkpoint import (
     Checkpoint,
     Command,
     Delegation,
-    full_of,
     lint_full,
-    parse_full,
+    quick_of,
     render_full,
 )
+from overhand.documents.layout import read_sheet
+from overhand.documents.lists import file_notes
 from overhand.documents.problems import has_errors
 from overhand.documents.quick import count
 from overhand.record.model import is_checkpoint_id
@@ -52,10 +53,10 @@ def test_round_trip(value: Checkpoint) -> None:
 @light
 @given(make.checkpoints)
 def test_the_document_says_the_same(value: Checkpoint) -> None:
-    text = render_full(full_of(value))
-    found = parse_full(text)[0]
-    assert (found.checkpoint_id, found.created) == (value.checkpoint_id, value.created_at)
-    assert tuple(one.path for one in found.related_files) == value.changed_files
+    text = render_full(value, quick_of(value))
+    sheet = read_sheet(text, {"🔗 related files": "files"})
+    assert f"**Created:** {value.created_at}\n**Checkpoint ID:** {value.checkpoint_id}" in sheet.preamble
+    assert tuple(one.path for one in file_notes(sheet.bodies.get("files", ""))) == value.changed_files
     assert "handoff-field-missing" not in {one.code for one in lint_full(text)}
 
 
@@ -71,8 +72,8 @@ def test_the_least_that_is_needed() -> None:
         workflow_state="SOLVE",
         token_budget=Budget(136000, 160000),
     )
-    assert "**Context Usage:** 85 % (136000 tokens)" in render_full(full_of(found))
-    assert count(render_full(full_of(found))).words < 100
+    assert "**Context Usage:** 85 % (136000 tokens)" in render_full(found, quick_of(found))
+    assert count(render_full(found, quick_of(found))).words < 100
 
 
 def test_all_problems_at_once() -> None:

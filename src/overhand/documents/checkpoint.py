@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from overhand.documents.jsontext import (
@@ -20,8 +19,8 @@ from overhand.documents.jsontext import (
     mistyped,
     unknown,
 )
-from overhand.documents.layout import Section, contain, heading, read_sheet, render_sections
-from overhand.documents.lists import FileNote, file_notes, note_lines
+from overhand.documents.layout import contain, heading, read_sheet, render_sections
+from overhand.documents.lists import FileNote, note_lines
 from overhand.documents.problems import Problem, by_line, has_errors, warning, wrong
 from overhand.documents.quick import (
     DONE,
@@ -36,7 +35,6 @@ from overhand.documents.quick import (
     plain_name,
     quick_text,
     read_quick,
-    texts_of,
     upcoming,
 )
 from overhand.documents.text import one_line, unix
@@ -67,7 +65,6 @@ _FIELDS = Fields(
     },
     labels=False,
 )
-_TITLE = re.compile(r"(?:(?<!\s)\s*[-\u2013—:]\s*|(?<!\s)\s+|^)checkpoint$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,54 +254,46 @@ def _sum_problems(used: int, limit: int, share: float | None) -> list[Problem]:
 
 
 # ------------------------------------------------------------------------------------------------------ Markdown
-@dataclass(frozen=True, slots=True)
-class Full:
-    """A checkpoint as a document for people and agents."""
-
-    title: str = ""
-    status: str = ""
-    context_usage: str = ""
-    next: str = ""
-    created: str = ""
-    checkpoint_id: str = ""
-    quick: Quick = field(default_factory=Quick)
-    completed: tuple[str, ...] = ()
-    remaining: tuple[str, ...] = ()
-    mental_model: str = ""
-    gotchas: tuple[str, ...] = ()
-    token_budget: str = ""
-    related_files: tuple[FileNote, ...] = ()
-    extra: tuple[Section, ...] = ()
-
-
-def full_of(checkpoint: Checkpoint) -> Full:
-    """The checkpoint as a full document's value; what only its writer knows is added with `replace`."""
-    status = ", ".join(filter(None, (checkpoint.workflow_state.strip(), f"iteration {checkpoint.iteration}")))
-    following = one_line(checkpoint.next_action).strip() or "not said; begin with the plan in HANDOFF.md"
-    commands = [_command(one) for one in checkpoint.control_commands_issued]
-    quick = Quick(
+def quick_of(checkpoint: Checkpoint) -> Quick:
+    """The quick handoff of a checkpoint."""
+    return Quick(
         session=checkpoint.run_id or checkpoint.task_id,
-        status=status,
-        next=following,
+        status=", ".join(filter(None, (checkpoint.workflow_state.strip(), f"iteration {checkpoint.iteration}"))),
+        next=one_line(checkpoint.next_action).strip() or "not said; begin with the plan in HANDOFF.md",
         text=checkpoint.resume_instructions,
         state=tuple(_delegation(one) for one in checkpoint.delegation_chain),
     )
-    extra = {
-        "Control Commands": list_lines(commands),
-        "Tree": f"Files were at commit {checkpoint.commit}." if checkpoint.commit else "",
-    }
-    return Full(
-        title=checkpoint.task_id,
-        status=status,
-        context_usage=_usage(checkpoint.token_budget),
-        next=following,
-        created=checkpoint.created_at,
-        checkpoint_id=checkpoint.checkpoint_id,
-        quick=quick,
-        token_budget=_spent(checkpoint.token_budget),
-        related_files=tuple(FileNote(path, "changed") for path in checkpoint.changed_files),
-        extra=tuple(Section(title, body) for title, body in extra.items() if body),
+
+
+def render_full(
+    checkpoint: Checkpoint,
+    quick: Quick,
+    completed: Iterable[str] = (),
+    remaining: Iterable[str] = (),
+    mental_model: str = "",
+) -> str:
+    """The full document: everything a successor needs, with the quick handoff at its head."""
+    head = head_lines(
+        {
+            "Status": quick.status,
+            "Context Usage": _usage(checkpoint.token_budget),
+            "Next Session": quick.next,
+            "Created": checkpoint.created_at,
+            "Checkpoint ID": checkpoint.checkpoint_id,
+        }
     )
+    bodies = {
+        "Quick Handoff": contain(quick_text(quick)),
+        f"{DONE} COMPLETED": list_lines(completed),
+        f"{NEXT} REMAINING": list_lines(remaining),
+        "🧠 Mental Model": contain(mental_model),
+        "📊 Token Budget": _spent(checkpoint.token_budget),
+        "🔗 Related Files": note_lines(FileNote(path, "changed") for path in checkpoint.changed_files).rstrip("\n"),
+        "Control Commands": contain(list_lines(map(_command, checkpoint.control_commands_issued))),
+        "Tree": contain(f"Files were at commit {checkpoint.commit}.") if checkpoint.commit else "",
+    }
+    title = heading(f"{checkpoint.task_id} - Checkpoint", 1)
+    return f"{title}\n{head}\n\n{render_sections(bodies, ())}".rstrip("\n") + "\n"
 
 
 def _command(one: Command) -> str:
@@ -332,61 +321,14 @@ def _spent(budget: Budget | None) -> str:
     return f"- Used: {budget.used} of {budget.limit} tokens ({budget.percentage:g} %)\n- Left: {left} tokens"
 
 
-def render_full(full: Full) -> str:
-    """A full checkpoint document; `parse_full` reads it back."""
-    head = head_lines(
-        {
-            "Status": full.status,
-            "Context Usage": full.context_usage,
-            "Next Session": full.next,
-            "Created": full.created,
-            "Checkpoint ID": full.checkpoint_id,
-        }
-    )
-    untitled = "\n\n".join(one.body for one in full.extra if not one.title)
-    out = [heading(f"{full.title} - Checkpoint" if full.title else "Checkpoint", 1), "\n"]
-    out += [f"{part}\n\n" for part in (head, contain(_FIELDS.escape(untitled, bool(head)))) if part]
-    bodies = {
-        "Quick Handoff": contain(quick_text(full.quick)),
-        f"{DONE} COMPLETED": list_lines(full.completed),
-        f"{NEXT} REMAINING": list_lines(full.remaining),
-        "🧠 Mental Model": contain(full.mental_model),
-        "⚠️ Gotchas": list_lines(full.gotchas),
-        "📊 Token Budget": contain(full.token_budget),
-        "🔗 Related Files": note_lines(full.related_files).rstrip("\n"),
-    }
-    out.append(render_sections(bodies, [one for one in (*full.extra, *full.quick.extra) if one.title]))
-    return "".join(out).rstrip("\n") + "\n"
-
-
-def parse_full(text: str) -> tuple[Full, list[Problem]]:
-    """What a full checkpoint document says, and what it lacks."""
-    sheet = read_sheet(unix(text), _KNOWN, naming=plain_name)
-    values, regions, has_head = _FIELDS.read(sheet.preamble)
-    before = _FIELDS.unescape(regions["text"], has_head)
-    title = sheet.title or ""
-    short = title.removesuffix(" - Checkpoint")
-    found = Full(
-        title=short if short != title else _TITLE.sub("", title),
-        status=values.get("status", ""),
-        context_usage=values.get("context_usage", ""),
-        next=values.get("next", ""),
-        created=values.get("created", ""),
-        checkpoint_id=values.get("checkpoint_id", "").strip("`"),
-        quick=read_quick(sheet.body("quick")),
-        completed=texts_of(sheet.bodies.get("completed", "")),
-        remaining=texts_of(sheet.bodies.get("remaining", "")),
-        mental_model=sheet.body("mental_model"),
-        gotchas=texts_of(sheet.bodies.get("gotchas", "")),
-        token_budget=sheet.body("token_budget"),
-        related_files=file_notes(sheet.bodies.get("related_files", "")),
-        extra=sheet.unknown(before),
-    )
-    needed = {"Checkpoint ID": found.checkpoint_id, "Status": found.status, "Next Session": found.next}
-    return found, by_line([*sheet.problems, *fields_missing(needed, 1)])
-
-
 def lint_full(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
-    """Everything that is wrong with a full checkpoint document; `size_of` tells how many lines a file has."""
-    full, problems = parse_full(text)
-    return by_line(problems + lint_text(quick_text(full.quick), text, size_of))
+    """Everything that is wrong with a full document; `size_of` tells how many lines a file has."""
+    sheet = read_sheet(unix(text), _KNOWN, naming=plain_name)
+    values, _, _ = _FIELDS.read(sheet.preamble)
+    needed = {
+        "Checkpoint ID": values.get("checkpoint_id", "").strip("`"),
+        "Status": values.get("status", ""),
+        "Next Session": values.get("next", ""),
+    }
+    words = lint_text(quick_text(read_quick(sheet.body("quick"))), text, size_of)
+    return by_line([*sheet.problems, *fields_missing(needed, 1), *words])

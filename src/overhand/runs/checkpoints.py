@@ -159,21 +159,12 @@ def _tree_of(store: Store, task: Task, run: str | None) -> dict[str, Any] | None
 def document(store: Store, task: Task, saved: Checkpoint, handoff: str, reason: str) -> str:
     """Its Markdown: the whole document, or only its quick handoff."""
     plan = handover.plan_of(store, task.id)
-    whole = documents.full_of(saved)
-    made = [item.text for item in plan if item.marker == "x"]
-    left = [item.text for item in plan if item.marker != "x"]
-    quick = replace(whole.quick, text=_gist(saved, reason), state=handover.marked(plan))
+    quick = replace(documents.quick_of(saved), text=_gist(saved, reason), state=handover.marked(plan))
     if handoff == "quick":
         return render_quick(quick)
-    return documents.render_full(
-        replace(
-            whole,
-            quick=quick,
-            completed=tuple(made) or whole.completed,
-            remaining=tuple(left) or whole.remaining,
-            mental_model=_notes(store, task.id) or whole.mental_model,
-        )
-    )
+    made = [item.text for item in plan if item.marker == "x"]
+    left = [item.text for item in plan if item.marker != "x"]
+    return documents.render_full(saved, quick, made, left, _notes(store, task.id))
 
 
 def _gist(saved: Checkpoint, reason: str) -> str:
