@@ -1,6 +1,6 @@
 # Needs only Python >= 3.11, git and make. `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs works bench agents examples lock clean bytecode
+.PHONY: help demo test soak lint docs works bench agents examples lock clean bytecode
 SHELL := /bin/sh
 
 # Tried in this order; `make PYTHON=/path/to/python demo` puts one in front.
@@ -17,7 +17,10 @@ demo: .venv/.runtime bytecode ## set up what running needs, then `overhand demo`
 	$(VENV)/overhand demo
 
 test: .venv/.dev bytecode ## the test suite (ARGS="-k word" is passed on)
-	$(VENV)/python -m pytest -n 2 $(ARGS)
+	$(VENV)/python -m pytest -n 2 -m "not soak" $(ARGS)
+
+soak: .venv/.dev bytecode ## kill loops and real agents: a sample (SEED=N: the same again; FULL=1: all)
+	$(VENV)/python -m pytest -n 2 -m soak $(if $(FULL),,--sample=$(or $(SEED),$(shell date +%j%H%M))) $(ARGS)
 
 lint: .venv/.dev ## ruff, mypy --strict, import layers
 	$(VENV)/ruff check .

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+import soak
 
 # Whoever starts the suite in the background of a script, or with nohup, has these ignored, and every program that a
 # test starts would inherit that: ^C and a lost terminal are among what is tested.
@@ -16,3 +19,19 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
 # A property is about what comes out, not about when: a machine that stalls for 200 ms proves nothing against it.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", metavar="SEED", help="of the lots of `make soak` take only a sample, chosen by this")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    seed = config.getoption("--sample")
+    return f"sample: one lot of {soak.SHARE}, SEED={seed}" if seed else ""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if seed := config.getoption("--sample"):
+        out = soak.left_out(items, seed)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
+        items[:] = [item for item in items if item.nodeid not in out]

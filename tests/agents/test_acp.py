@@ -310,6 +310,7 @@ def test_a_real_agent_works_and_resumes(name: str, tmp_path: Path) -> None:
 @pytest.mark.case("denied", "ACP")
 @pytest.mark.parametrize(("name", "level"), [("goose", "--read-only"), ("codex", "--priority=P1")])
 @pytest.mark.parametrize("answer", ["Allow once", "Reject", "2"])
+@pytest.mark.soak
 def test_a_real_agent_asks_for_permission(name: str, level: str, answer: str, tmp_path: Path) -> None:
     """Goose asks for each tool, Codex for what its sandbox does not let it do."""
     there = tmp_path / "outside.txt"
@@ -334,6 +335,7 @@ def test_a_real_agent_asks_for_permission(name: str, level: str, answer: str, tm
 
 @pytest.mark.case("killed", "ACP")
 @pytest.mark.parametrize("name", list(REAL))
+@pytest.mark.soak
 def test_a_real_agent_is_killed_and_goes_on(name: str, tmp_path: Path) -> None:
     scripts = {
         "slow": [{"ops": [{"bash": {"command": "echo one > one.txt; sleep 60"}}]}, {"text": "?"}],

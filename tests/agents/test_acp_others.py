@@ -12,6 +12,8 @@ from agents.installed import require
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 OTHERS = {
     "claude": ["claude-agent-acp"],
     "gemini": ["gemini", "--acp", "-m", "gemini-2.5-pro"],

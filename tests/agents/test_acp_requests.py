@@ -104,6 +104,7 @@ def at_home(place: House, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(REAL))
+@pytest.mark.soak
 def test_real_agents_ask_for_the_whole_command_and_never_for_our_tools(name: str, tmp_path: Path) -> None:
     there = tmp_path / "outside.txt"
     extra = {"sandbox_permissions": "require_escalated", "justification": "Outside."} if name == "codex" else {}

@@ -11,6 +11,8 @@ from agents.house import FIRST, REST, House, house, returns, until
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 ASK: list[dict[str, Any]] = [
     {"ops": [{"bash": {"command": "../bin/overhand ask 'Which colour?' --option red --option blue"}}]},
     {"ops": [{"write": {"path": "{project}/told.txt", "content": "{result}"}}]},

@@ -45,6 +45,7 @@ SETTINGS = ("settings.json", "settings.local.json", ".claude.json", "config.toml
 
 
 @pytest.mark.parametrize("name", [*FIRST, *REST])
+@pytest.mark.soak
 def test_nothing_is_written_to_the_repository_or_its_settings(name: str, tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [returns(), {"text": "Over."}]
     with house(name, tmp_path, {"work": script}) as place:
@@ -62,6 +63,7 @@ def test_nothing_is_written_to_the_repository_or_its_settings(name: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", FIRST)
+@pytest.mark.soak
 def test_control_lines_are_heard_in_its_own_words_only(name: str, tmp_path: Path) -> None:
     script: list[dict[str, Any]] = [
         {"text": "I look.", "ops": [{"bash": {"command": "cat lines.txt"}}]},
@@ -83,6 +85,7 @@ def test_control_lines_are_heard_in_its_own_words_only(name: str, tmp_path: Path
         assert len(set(place.sessions())) == 1
 
 
+@pytest.mark.soak
 def test_who_may_write_waits_for_who_writes_and_readers_do_not(tmp_path: Path) -> None:
     wait = "touch begun-$OVERHAND_TASK; while ! test -e go; do sleep 0.1; done"
     script: list[dict[str, Any]] = [{"ops": [{"bash": {"command": wait}}]}, returns(), {"text": "Over."}]
@@ -121,6 +124,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("how", ["none", "plain", "a link"])
+@pytest.mark.soak
 def test_the_persons_servers_stay_and_the_repositorys_are_not_started(how: str, tmp_path: Path) -> None:
     hello = {"mcp": {"server": "mine", "tool": "hello", "arguments": {}}}
     script: list[dict[str, Any]] = [{"ops": [hello]}, returns(), {"text": "Over."}]

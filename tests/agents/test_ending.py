@@ -12,6 +12,8 @@ from overhand.testing import processes
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 PATIENT = {"yield_time_ms": 30000}  # else Codex leaves a command behind after ten seconds and goes on
 ONCE = "test -e begun || { touch begun; while sleep 0.5; do :; done; }"
 SLOW: list[dict[str, Any]] = [

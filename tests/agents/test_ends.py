@@ -11,6 +11,8 @@ from agents.house import FIRST, REST, House, house, returns, until
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 OVER = {"text": "Over."}
 
 

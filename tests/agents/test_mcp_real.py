@@ -16,6 +16,8 @@ from model.clients import CLIENTS
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 
 def mcp(tool: str, **arguments: Any) -> dict[str, Any]:
     """An operation that calls a tool of ours."""

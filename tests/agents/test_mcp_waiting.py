@@ -12,6 +12,8 @@ from agents.test_mcp_real import mcp
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 
 LATE = "import sys, time\nif sys.orig_argv[-2:] == ['overhand', 'mcp']:\n    time.sleep(3)\n"
 

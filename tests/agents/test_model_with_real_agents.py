@@ -19,6 +19,8 @@ from model import scripted_model
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.soak  # real agents
+
 AGENTS = ("claude", "codex", "goose", "gemini", "opencode", "qwen")
 SCRIPTS: dict[str, Any] = {
     "work": [

@@ -13,6 +13,8 @@ from overhand.testing import processes
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 ASK = {"claude": None, "codex": ["codex-acp"], "goose": ["goose", "acp", "--with-builtin", "developer"]}
 SOON = '[limits]\nanswer_wait = "1s"\nstop_grace = "3s"\n'
 

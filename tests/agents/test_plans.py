@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 PLAN = """
 plan: A greeting that somebody else has looked at
 nodes:

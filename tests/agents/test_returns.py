@@ -15,6 +15,8 @@ from overhand.agents.drivers import gemini
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.soak  # real agents
+
 HOOKED = ("claude", "codex", "qwen")  # agents that run a hook of ours before they stop
 BROKEN = {"ops": [{"write": {"path": "{output}", "content": "I did it, believe me.\n"}}]}
 SORRY = {"text": "That is all."}

@@ -207,6 +207,7 @@ def test_a_session_belongs_to_its_program(overhand_project: ProjectDir, bench: P
 # real agents
 
 
+@pytest.mark.soak
 def test_codex_takes_over_from_claude(tmp_path: Path) -> None:
     scripts = {
         "it": [{"text": "I begin."}, {"text": "Still nothing."}],
@@ -228,6 +229,7 @@ def test_codex_takes_over_from_claude(tmp_path: Path) -> None:
         assert rows[0]["format"] == "responses"
 
 
+@pytest.mark.soak
 def test_real_claude_goes_on_in_a_session_that_a_person_began(tmp_path: Path) -> None:
     scripts = {"begin": [{"text": "I remember BLUE."}], "it": [returns(summary="It was blue."), {"text": "Done."}]}
     with house("claude", tmp_path, scripts) as place:

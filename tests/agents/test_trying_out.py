@@ -13,6 +13,8 @@ from agents.installed import LIMIT
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.soak  # real agents
+
 SCRIPTS = {
     "ok": [returns(summary="ok"), {"text": "Done."}],
     "stranger": [{"status": 401, "message": "Invalid API key"}],

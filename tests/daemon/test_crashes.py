@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from daemon.house import TYPED
 from items.house import AT, BY, GATES
-from items.test_crashes import at_every_point
+from items.test_crashes import at_every_point, in_lots
 from overhand.items import typed
 from overhand.runs import finish, run
 from runtime.scene import QUICK, kill, until
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from items.house import House
 
 
-def test_taking_what_was_typed(house: Watched) -> None:
+@in_lots
+def test_taking_what_was_typed(house: Watched, lot: int) -> None:
     """The task, the id in the span, the note of both."""
 
     def before(one: House) -> str:
@@ -30,10 +33,11 @@ def test_taking_what_was_typed(house: Watched) -> None:
         assert one.read() == TYPED.replace("#delegated-fix", f"#delegated-fix <!--overhand:{task}-->")
         assert (one.state(task).queued, len(one.events(task, "accepted"))) == (True, 1)
 
-    at_every_point(house, "heed", before, after)
+    at_every_point(house, lot, "heed", before, after)
 
 
-def test_queueing_again(house: Watched) -> None:
+@in_lots
+def test_queueing_again(house: Watched, lot: int) -> None:
     """`ended`, the verdict with `requeued`, one edit, the note: one step back, one entry, one more attempt."""
 
     def before(one: House) -> str:
@@ -56,7 +60,7 @@ def test_queueing_again(house: Watched) -> None:
         assert len(one.events(task, "requeued")) == 1
         GATES.pop(one.path, None)
 
-    at_every_point(house, "finish", before, after)
+    at_every_point(house, lot, "finish", before, after)
 
 
 def test_inv_daemon_stateless(house: Watched) -> None:
@@ -90,6 +94,7 @@ def _again(house: Watched) -> None:
     house.begin()
 
 
+@pytest.mark.soak
 def test_whoever_kills_it_again_and_again_gets_one_run_of_each(house: Watched) -> None:
     house.begin()
     names = [f"requests/{number}.md" for number in range(6)]

@@ -18,11 +18,13 @@ from overhand.agents.drivers import external
 from overhand.policy.config import Config
 from overhand.testing.project import make_project
 from runtime.scene import Scene, kill, until
+from soak import lots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
+PARTS = 8
 SERVICE = [sys.executable, "-S", str(HERE / "service.py")]
 
 
@@ -227,7 +229,7 @@ def waiter(tmp_path: Path, folder: Path, run: str, *, at: int | None) -> int:
     return child.returncode
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", lots(PARTS))
 def test_killed_at_every_moment(tmp_path: Path, folder: Path, part: int) -> None:
     moment, code = part, -signal.SIGKILL
     while code == -signal.SIGKILL:
@@ -238,7 +240,7 @@ def test_killed_at_every_moment(tmp_path: Path, folder: Path, part: int) -> None
         code = waiter(place, service, "sess_1_aaaaaa", at=moment)
         if code == -signal.SIGKILL:
             is_gone_on_with(place, service)
-        moment += 4
+        moment += PARTS
     assert code == 0
     assert moment > 30, "there are many moments before it is through"
 

@@ -10,12 +10,15 @@ from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand.items import approve
 from overhand.runs import finish, run
 from runtime.scene import until
+from soak import lots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from items.house import House
 
+LOTS = 8
+in_lots = pytest.mark.parametrize("lot", lots(LOTS))
 DONE = """# Fix Request: The map pauses
 
 **Tags**: #done-fix <!--overhand:TASK--> #P1
@@ -37,9 +40,11 @@ The map pauses when one zooms in.
 """
 
 
-def at_every_point(house: House, step: str, before: Callable[[House], str], after: Callable[[House], None]) -> None:
+def at_every_point(
+    house: House, lot: int, step: str, before: Callable[[House], str], after: Callable[[House], None]
+) -> None:
     """In a project of its own each: prepare, do the step until it is killed at its Nth write, look at what it left."""
-    for point in range(100):
+    for point in range(lot, 100, LOTS):
         one = house.another(f"{step}-{point}")
         word = before(one)
         killed = one.kill_at(point, step, word)
@@ -60,7 +65,8 @@ def carried_on(house: House, item: str) -> str:
     return task
 
 
-def test_approve(house: House) -> None:
+@in_lots
+def test_approve(house: House, lot: int) -> None:
     """1 the task and `created`, 2 the swap, 3 the log."""
 
     def before(one: House) -> str:
@@ -72,10 +78,11 @@ def test_approve(house: House) -> None:
         task = carried_on(one, f"{AT}#fix")
         assert one.read() == REQUEST.replace("#needs-fix", f"#delegated-fix <!--overhand:{task}-->")
 
-    at_every_point(house, "approve", before, after)
+    at_every_point(house, lot, "approve", before, after)
 
 
-def test_promote(house: House) -> None:
+@in_lots
+def test_promote(house: House, lot: int) -> None:
     """1 the task and `created`, 2 the request, 3 the mention, 4 the log; never a second request."""
     link = "`#needs-chores` ([CHORES_REQUEST_REPAIR_THE_CLOCK](requests/CHORES_REQUEST_REPAIR_THE_CLOCK.md))"
 
@@ -89,7 +96,7 @@ def test_promote(house: House) -> None:
         assert one.tags(INLINE) == [("#delegated-chores", task)]
         assert [p.name for p in (one.path / "requests").glob("*.md")] == ["CHORES_REQUEST_REPAIR_THE_CLOCK.md"]
 
-    at_every_point(house, "approve", before, after)
+    at_every_point(house, lot, "approve", before, after)
 
 
 def closed(house: House, task: str) -> None:
@@ -102,7 +109,8 @@ def closed(house: House, task: str) -> None:
     assert len(house.events(task, "judged")) == 1
 
 
-def test_claim(house: House) -> None:
+@in_lots
+def test_claim(house: House, lot: int) -> None:
     """1 `run.created`, 2 the swap, 3 the log, 4 the start: whoever comes next starts it, and it began once."""
 
     def before(one: House) -> str:
@@ -119,10 +127,11 @@ def test_claim(house: House) -> None:
         one.agent_ended(task)
         closed(one, task)
 
-    at_every_point(house, "start", before, after)
+    at_every_point(house, lot, "start", before, after)
 
 
-def test_done(house: House) -> None:
+@in_lots
+def test_done(house: House, lot: int) -> None:
     """1 `run.ended`, 2 OUTPUT, 3 `judged`, 4 one edit, 5 the log."""
 
     def before(one: House) -> str:
@@ -137,10 +146,11 @@ def test_done(house: House) -> None:
         assert ("## Response" in one.read()) == (one.tag() == "#done-fix"), "one edit"
         closed(one, one.items()[0])
 
-    at_every_point(house, "finish", before, after)
+    at_every_point(house, lot, "finish", before, after)
 
 
-def test_step_back(house: House) -> None:
+@in_lots
+def test_step_back(house: House, lot: int) -> None:
     """The same for one that failed: `## Recovery` and the swap are one edit, and there is one entry."""
 
     def before(one: House) -> str:
@@ -160,7 +170,7 @@ def test_step_back(house: House) -> None:
         assert (one.tag(), one.state(task).status) == ("#needs-fix", "failed")
         assert one.read().count("**Prior Session**") == 1
 
-    at_every_point(house, "finish", before, after)
+    at_every_point(house, lot, "finish", before, after)
 
 
 def cut_short(house: House, item: str) -> str:

@@ -42,7 +42,8 @@ def spawn_noted(*args: Any, **options: Any) -> int:
     return spawned[-1]
 
 
-between = (WithShim if sys.argv[5:] == ["shim"] else Countdown)(int(sys.argv[4])).between
+countdown = (WithShim if sys.argv[5:] == ["shim"] else Countdown)(int(sys.argv[4]))
+between = countdown.between
 spawn = os.posix_spawn
 os.posix_spawn = between(spawn_noted)
 os.rename = between(os.rename)
@@ -50,8 +51,7 @@ os.mkdir = between(os.mkdir)
 os.link = between(os.link)
 log.write = between(log.write)
 subprocess.run = between(subprocess.run)
-new = between(files.write_new)
-vars(store)["write_new"] = vars(run)["write_new"] = new  # both have it by its name
+countdown.everywhere(files.write_new)
 
 
 def main(root: str, task: str, step: str) -> None:

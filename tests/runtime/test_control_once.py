@@ -17,6 +17,7 @@ from overhand.runs import finish, run
 from overhand.system import members, processes
 from runtime.scene import QUICK, until
 from runtime.test_control import answer_files, children, commands, ended, says
+from soak import lots
 
 if TYPE_CHECKING:
     from runtime.scene import Scene
@@ -49,6 +50,7 @@ def step(scene: Scene, task: str, name: str, point: int = 10_000) -> int:
     return subprocess.run([*KILLED_AT, str(scene.path), task, name, str(point)], env=env, check=False).returncode
 
 
+@pytest.mark.soak
 def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
     says(scene, EVERYTHING)
     scene.shell("worker", "until test -e go; do sleep 0.5; done; cat worker.said", control=True)  # there are many
@@ -69,7 +71,7 @@ def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
     assert codes[-1] == 0, "there are more points than were tried"
 
 
-@pytest.mark.parametrize("point", range(14))
+@pytest.mark.parametrize("point", lots(14, kept=2))
 def test_a_supervisor_that_dies_at_any_point_of_a_delegation(scene: Scene, point: int) -> None:
     scene.shell("helper", QUICK)
     (scene.path / "said").write_text("CONTROL: DELEGATE helper REASON: Do a part.\n")
@@ -163,7 +165,7 @@ if "--agent=helper" in sys.orig_argv:
 
 
 @pytest.mark.parametrize("first", ["it goes on", "the next one hears the line"])
-@pytest.mark.parametrize("attempt", range(2))
+@pytest.mark.parametrize("attempt", lots(2))
 def test_a_supervisor_that_dies_while_its_delegation_is_under_way(scene: Scene, first: str, attempt: int) -> None:
     """The delegation outlives it, and the next supervisor reads the same line again."""
     (scene.path / "own").mkdir()

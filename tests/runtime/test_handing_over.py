@@ -11,7 +11,7 @@ import pytest
 from overhand.runs import messages
 from overhand.system import processes
 from runtime.scene import QUICK, until
-from runtime.test_starting import NEVER, die_at, every_point, two_adopters
+from runtime.test_starting import LOTS, NEVER, die_at, every_point, in_lots, two_adopters
 from verbs import player
 
 if TYPE_CHECKING:
@@ -47,20 +47,21 @@ def ended(scene: Scene, task: str) -> None:
     assert not die_at(scene, task, "settle", NEVER)
 
 
-def test_the_starter_dies_at_every_moment(yard: Scene) -> None:
+@in_lots
+def test_the_starter_dies_at_every_moment(yard: Scene, lot: int) -> None:
     tasks = {}
-    for task, point in every_point(yard, "start"):
+    for task, point in every_point(yard, "start", lot, 15):
         send(yard, task)
         tasks[task] = point
-    assert len(tasks) > 15
     two_adopters(yard)
     for task, point in tasks.items():
         assert (heard(yard, task), yard.starts(task)) == (1, 1), f"killed at point {point}"
 
 
-def test_the_judge_dies_at_every_moment(yard: Scene) -> None:
+@in_lots
+def test_the_judge_dies_at_every_moment(yard: Scene, lot: int) -> None:
     tasks = {}
-    for task, point in every_point(yard, "finish"):
+    for task, point in every_point(yard, "finish", lot, 5):
         ended(yard, task)
         send(yard, task)  # it came while the run was being judged
         tasks[task] = point
@@ -70,20 +71,21 @@ def test_the_judge_dies_at_every_moment(yard: Scene) -> None:
         assert [event["status"] for event in yard.events(task, "judged")] == ["completed"] * 2
 
 
+@in_lots
 def test_the_judge_of_a_limit_dies_at_every_moment(
-    yard: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    yard: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lot: int
 ) -> None:
     folder = player.put(tmp_path / "bin", "claude")
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     (folder / "limit").write_text("You've hit your usage limit. Try again in 2 hours.")
-    tasks, point, killed = {}, 0, True
+    tasks, point, killed = {}, lot, True
     while killed:
         task = yard.accepted(f"point {point}", "claude")
         ended(yard, task)
         killed = die_at(yard, task, "finish", point)
         tasks[task] = point
-        point += 1
-    assert len(tasks) > 3
+        point += LOTS
+    assert point - LOTS > 3
     (folder / "limit").unlink()
     yard.json("list")
     until(lambda: all(yard.state(task).paused for task in tasks), "every limit recorded")

@@ -22,6 +22,7 @@ from overhand.system import files, lock
 from overhand.system.jsonline import dumps
 from overhand.verbs import ask
 from runtime.scene import QUICK, kill, lines, until
+from soak import lots
 
 if TYPE_CHECKING:
     from overhand.record.task import Question
@@ -250,7 +251,7 @@ def test_two_people_answer_at_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("state", ["parked", "waiting"])
-@pytest.mark.parametrize("point", range(8))
+@pytest.mark.parametrize("point", lots(8))
 def test_kill_9_of_answer_at_every_write(scene: Scene, state: str, point: int) -> None:
     """Not recorded: it can be given again. Recorded: it arrives, whatever else was not written."""
     scene.project.config(SOON if state == "parked" else LATER)

@@ -13,6 +13,7 @@ import pytest
 
 from overhand.system import detached, processes
 from runtime.scene import QUICK, until
+from soak import lots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 DRIVER = str(Path(__file__).with_name("killed_at.py"))
 BENCH = Path(__file__).parents[2] / "bench"
 NEVER = 9999
+LOTS = 5
+in_lots = pytest.mark.parametrize("lot", lots(LOTS))
 
 
 @pytest.fixture
@@ -41,14 +44,15 @@ def die_at(scene: Scene, task: str, step: str, point: int, *more: str) -> bool:
     return ran.returncode == -9
 
 
-def every_point(scene: Scene, step: str) -> Iterator[tuple[str, int]]:
-    """A fresh task and the next point, until the step goes through."""
-    point, killed = 0, True
+def every_point(scene: Scene, step: str, lot: int, least: int) -> Iterator[tuple[str, int]]:
+    """A fresh task and the lot's next point, until the step goes through; it has at least so many points."""
+    point, killed = lot, True
     while killed:
         task = scene.accepted(f"point {point}")
         yield task, point
         killed = die_at(scene, task, step, point)
-        point += 1
+        point += LOTS
+    assert point - LOTS > least
 
 
 def two_adopters(scene: Scene) -> None:
@@ -67,9 +71,9 @@ def ran_once(scene: Scene, task: str, about: object) -> None:
     assert len(scene.events(task, "judged")) == 1, about
 
 
-def test_start_killed_at_every_moment(yard: Scene) -> None:
-    tasks = dict(every_point(yard, "start"))
-    assert len(tasks) > 15
+@in_lots
+def test_start_killed_at_every_moment(yard: Scene, lot: int) -> None:
+    tasks = dict(every_point(yard, "start", lot, 15))
     two_adopters(yard)
     for task, point in tasks.items():
         ran_once(yard, task, f"killed at point {point}")
@@ -97,29 +101,29 @@ def has_shim(scene: Scene, task: str) -> bool:
     return bool(scene.state(task).runs) and (scene.place(task) / "stdout").exists()
 
 
-def test_settling_killed_at_every_moment(yard: Scene) -> None:
+@in_lots
+def test_settling_killed_at_every_moment(yard: Scene, lot: int) -> None:
     """The run never began; who finds that out is killed as well, and the next one finds the same."""
     laid_out = 12  # folder and some files are there, the shim is not
     tasks = {}
-    for task, point in every_point(yard, "settle"):
+    for task, point in every_point(yard, "settle", lot, 3):
         assert die_at(yard, task, "start", laid_out)
         assert not has_shim(yard, task)
         tasks[task] = point
-    assert len(tasks) > 3
     two_adopters(yard)
     for task, point in tasks.items():
         ran_once(yard, task, f"settler killed at point {point}")
 
 
-def test_judging_killed_at_every_moment(yard: Scene) -> None:
+@in_lots
+def test_judging_killed_at_every_moment(yard: Scene, lot: int) -> None:
     tasks = {}
-    for task, point in every_point(yard, "finish"):
+    for task, point in every_point(yard, "finish", lot, 5):
         assert not die_at(yard, task, "start", NEVER)
         shim = yard.pid(task, "shim")
         until(lambda shim=shim: processes.start_time(shim) is None, "the end of the run")  # type: ignore[misc] # bound now
         assert not die_at(yard, task, "settle", NEVER)
         tasks[task] = point
-    assert len(tasks) > 5
     two_adopters(yard)
     for task, point in tasks.items():
         ran_once(yard, task, f"judge killed at point {point}")
@@ -127,13 +131,14 @@ def test_judging_killed_at_every_moment(yard: Scene) -> None:
         assert result["summary"] == "Done."
 
 
-def test_delegating_killed_at_every_moment(yard: Scene) -> None:
+@in_lots
+def test_delegating_killed_at_every_moment(yard: Scene, lot: int) -> None:
     """What was accepted is run once, by the next verb; what was not is no task that runs, and in nobody's way."""
-    point, killed = 0, True
+    point, killed = lot, True
     while killed:
         killed = die_at(yard, f"point {point}", "delegate", point)
-        point += 1
-    assert point > 5
+        point += LOTS
+    assert point - LOTS > 5
     rows = yard.json("list")["tasks"]
     until(lambda: not any(yard.state(row["task_id"]).queued for row in rows), "every accepted task begun")
     for row in rows:
@@ -145,13 +150,14 @@ def test_delegating_killed_at_every_moment(yard: Scene) -> None:
     assert len({row["handle"] for row in rows if row["handle"]}) == len([row for row in rows if row["handle"]])
 
 
-def test_random_kills() -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.soak)])
+def test_random_kills(kills: int) -> None:
     """The quick version of the figure: killed at random moments, shims too, two adopters at once."""
-    argv = [sys.executable, str(BENCH / "kills.py"), "25"]
+    argv = [sys.executable, str(BENCH / "kills.py"), str(kills)]
     ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=100)
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
-    assert (told["kills"], told["double_starts"], told["stuck"]) == (25, 0, 0), told
+    assert (told["kills"], told["double_starts"], told["stuck"]) == (kills, 0, 0), told
 
 
 def test_a_look_at_the_wrong_moment_does_not_prevent_a_start(tmp_path: Path) -> None:

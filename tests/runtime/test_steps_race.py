@@ -148,7 +148,8 @@ def test_eight_processes_mark_eight_steps(scene: Scene, tmp_path: Path) -> None:
     assert document.read_text() == before
 
 
-def test_killed_at_any_moment_leaves_a_whole_file(path: Path) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.soak)])
+def test_killed_at_any_moment_leaves_a_whole_file(path: Path, kills: int) -> None:
     whole = path.read_bytes()
     loop = (
         "import sys; from overhand.runs import steps; path = sys.argv[1]; print(flush=True)\n"
@@ -159,7 +160,7 @@ def test_killed_at_any_moment_leaves_a_whole_file(path: Path) -> None:
     )
     failed = whole.replace(b"- [ ] step 3.", "- [!] step 3. — it broke badly".encode())
     possible = {one.replace(b"[ ] step 5", mark) for one in (whole, failed) for mark in (b"[ ] step 5", b"[x] step 5")}
-    for _ in range(25):
+    for _ in range(kills):
         process = subprocess.Popen([sys.executable, "-c", loop, str(path)], stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stdout.readline(), "it never began"

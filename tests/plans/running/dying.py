@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from overhand.plans import executor, task
-from overhand.record import log, store
+from overhand.record import log
 from overhand.supervisor import loop
 from overhand.system import files
 from overhand.testing.countdown import Countdown
@@ -45,12 +45,13 @@ def for_a_plan(call: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-between = OfPlans(int(sys.argv[2])).between
+countdown = OfPlans(int(sys.argv[2]))
+between = countdown.between
 os.rename = between(os.rename)
 os.mkdir = between(os.mkdir)
 os.posix_spawn = between(os.posix_spawn)
 log.write = between(log.write)
-vars(store)["write_new"] = between(files.write_new)
+countdown.everywhere(files.write_new)
 for name in ("tell", "go_on"):
     setattr(executor.Carrying, name, for_a_plan(getattr(executor.Carrying, name)))
 task.begin = for_a_plan(task.begin)

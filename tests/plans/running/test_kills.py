@@ -23,12 +23,13 @@ from overhand.verbs import Session
 from overhand.verbs import plan as plans
 from plans.running.stage import COPY, PLAN_EVENTS, VERIFIED, node, states
 from runtime.scene import kill, until
+from soak import lots
 
 if TYPE_CHECKING:
     from plans.running.stage import Stage
 
 DYING = str(Path(__file__).with_name("dying.py"))
-LOTS = 12
+LOTS = 48
 ONCE = "if [ ! -e tried ]; then touch tried; exit 3; fi"
 NODES: dict[str, Any] = {
     "a": node("quick", outputs={"n": "integer"}),
@@ -71,9 +72,9 @@ def is_as_if_nothing_had_happened(stage: Stage, task: str) -> None:
         assert len(stage.events(child.id, "judged")) == (2 if name == "c" else 1)
 
 
-@pytest.mark.parametrize("lot", range(LOTS))
+@pytest.mark.parametrize("lot", lots(LOTS))
 def test_at_every_write(ready: Stage, lot: int) -> None:
-    """Each lot takes every twelfth point, one after the other; the last one has no more."""
+    """Each lot takes every 48th point, one after the other; the last one has no more."""
     for number in range(lot, 1000, LOTS):
         (ready.path / "tried").unlink(missing_ok=True)
         task = accepted(ready, NODES, **KEYS)
@@ -87,16 +88,16 @@ def test_at_every_write(ready: Stage, lot: int) -> None:
     pytest.fail("it never came to an end")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", lots(25))
 def test_at_any_moment(ready: Stage, seed: int) -> None:
-    """Ten kills while agents are at work, fifty in all; each agent is adopted, none is started twice."""
+    """Two kills while agents are at work, fifty in all; each agent is adopted, none is started twice."""
     chance = random.Random(seed)
     stage, kills = ready, 0
     stage.gives("quick", {"n": 1}, before="sleep 0.2")
-    while kills < 10:
+    while kills < 2:
         (stage.path / "tried").unlink(missing_ok=True)
         task = stage.plan(NODES, **KEYS)
-        while kills < 10 and stage.state(task).status is None:
+        while kills < 2 and stage.state(task).status is None:
             time.sleep(chance.uniform(0.0, 0.4))
             if (pid := stage.supervisor()) is not None:
                 kill(pid)
