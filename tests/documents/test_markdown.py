@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from documents import strategies as make
@@ -15,6 +15,8 @@ from overhand.documents.markdown import front_matter, lines, sections, tasks
 
 @light
 @given(make.body, st.booleans())
+@example("> a\n>\n> ```\n>\n> b\n\n>\n", False)
+@example("- a\n\n  > b\n  >\n\n  ```\n\n  c", True)
 def test_lines_are_exact_spans(text: str, crlf: bool) -> None:
     text = text.replace("\n", "\r\n") if crlf else text
     rows = text.split("\n")

@@ -149,12 +149,12 @@ class Scanner:
         self.depth = min(quote, matched)
         if self._leaf in ("html", "code"):
             if whole:
-                self.kind = "" if is_blank else "text" if matched > quote else self._hides()
+                self.kind = "text" if matched > quote else "" if is_blank else self._hides()
                 self._inside(text, here, there - column, end, is_blank=is_blank)
                 return
             self.close()
         if is_blank:
-            self.kind, self._empty = "", False
+            self.kind, self._empty = "text" if matched > quote else "", False  # `>` alone is a line
             self.close()
             del stack[matched:]
             return
