@@ -83,9 +83,6 @@ class Heard:
         return self.text[-1] if self.text else ""
 
 
-Translate = "Callable[[dict[str, Any]], Iterable[Event]]"
-
-
 def objects(raw: bytes) -> Iterable[dict[str, Any]]:
     """The JSON objects of complete lines; what is no JSON is passed over, as agents print other things too."""
     for line in raw.split(b"\n"):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from overhand import __version__
 from overhand.errors import BadInput
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS, PERMIT
-from overhand.mcp.wire import HANDSHAKE, Wire, read
 
 if TYPE_CHECKING:
     from overhand.agents.driver import Permit
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other opening is for the SDK
 STATELESS = "2026-07-28"
+HANDSHAKE = ("initialize", "notifications/initialized")
 _PROTOCOL = "io.modelcontextprotocol"
 _NAME = {"name": "overhand", "version": __version__}
 HOST_LIMIT = 50.0  # seconds a call may block; the least patient client we know gives up after 60
@@ -166,3 +166,72 @@ def listed(tool: Tool) -> dict[str, Any]:
         **({} if tool.plain else {"outputSchema": tool.output}),
         "annotations": {"readOnlyHint": tool.reads, "destructiveHint": tool.name == "stop"},
     }
+
+
+# the client's two pipes
+
+
+def read(line: bytes) -> dict[str, Any]:
+    """One message; nothing of what is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class Wire:
+    """Stdin and stdout for the client alone: whatever else reads finds nothing, whatever else prints goes to stderr."""
+
+    def __init__(self) -> None:
+        self.handshake: list[bytes] = []  # what the SDK must be told as well
+        self.told: list[bytes] = []  # read already, and to be read once more
+        self.answered: set[str] = set()  # ids of requests that the SDK answers a second time
+        self._reads, self._writes = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        os.close(nothing)
+        self._ahead = self._unsent = b""
+
+    def next(self) -> bytes:
+        """The next line; empty at the end."""
+        if self.told:
+            return self.told.pop(0)
+        while b"\n" not in self._ahead:
+            piece = os.read(self._reads, 1 << 16)
+            if not piece:
+                break
+            self._ahead += piece
+        line, end, self._ahead = self._ahead.partition(b"\n")
+        return line + end
+
+    def send(self, text: str) -> None:
+        """A line, at once."""
+        self._unsent += text.encode()
+        self.flush()
+
+    # as the SDK reads and writes
+
+    def serve(self) -> None:
+        """From here on the SDK reads, first of all the handshake."""
+        self.told = [*self.handshake, *self.told]
+
+    def readline(self) -> str:
+        """The next line; empty at the end."""
+        return self.next().decode("utf-8", "replace")
+
+    def write(self, text: str) -> None:
+        """A line, unless it answers what was answered before."""
+        if self.answered:
+            message = json.loads(text)
+            if "method" not in message and str(message.get("id")) in self.answered:
+                self.answered.discard(str(message["id"]))
+                return
+        self._unsent += text.encode()
+
+    def flush(self) -> None:
+        """Send it."""
+        view, self._unsent = memoryview(self._unsent), b""
+        while view:
+            view = view[os.write(self._writes, view) :]

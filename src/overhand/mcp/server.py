@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from overhand.mcp.door import Service
+    from overhand.mcp.door import Service, Wire
     from overhand.mcp.tools import Tool
-    from overhand.mcp.wire import Wire
 
 _BEAT = 5.0  # seconds between signs of life while a call blocks
 _AT_ONCE = ("status",)  # never waits for anybody, so no thread is needed
