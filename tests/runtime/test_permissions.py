@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.agents import find_driver, permissions
+from overhand.agents.drivers.acp import client
 from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
 from overhand.questions import blocked, record
 from overhand.supervisor.watches import Watches
@@ -87,7 +88,7 @@ def test_what_a_sandboxed_agent_asks_for_lies_outside_its_sandbox() -> None:
     ],
 )
 def test_tools_by_whatever_name(kind: str | None, name: str, raw: object, found: str) -> None:
-    assert str(request(kind, name, raw, cwd="/cwd")) == found
+    assert str(client.request(kind, name, raw, cwd="/cwd")) == found
 
 
 def test_a_link_does_not_lead_outside(tmp_path: Path) -> None:
@@ -263,7 +264,7 @@ def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) 
     answer(scene, task, "Allow once")
     thread.join(PATIENCE)
     assert found == [{"behavior": "allow", "updatedInput": given_}]
-    late = permissions.decide(scene.store, task, run, "Write", {"file_path": "/etc/y"}, 0.1)
+    late = permissions.decide(scene.store, task, run, Request("edit", "Write", paths=("/etc/y",)), 0.1)
     assert late[0] == "deny"
     assert "Nobody has answered" in late[1]
     inside = {"file_path": str(scene.path / "a"), "content": ""}

@@ -36,22 +36,10 @@ _VERBS = {
     "search": "search",
     "fetch": "fetch",
 }
-_NAMES = {  # tools that say no kind, by their own names
-    "execute": ("shell", "bash", "exec", "exec_command", "shell_command", "run_shell_command", "terminal"),
-    "edit": (
-        *("write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "create_file", "replace"),
-        *("apply_patch", "str_replace", "text_editor"),
-    ),
-    "read": ("read", "view", "read_file", "ls", "tree", "list_directory", "analyze"),
-    "search": ("grep", "glob", "find", "search", "search_file_content"),
-    "fetch": ("webfetch", "websearch", "web_search", "web_fetch", "fetch"),
-    "think": ("task", "todowrite", "todo", "think"),
-}
 _OURS = ("mcp__overhand__", "overhand__", "overhand_", "overhand.", "overhand/", "overhand: ")
-_OUR_TITLE = " (overhand mcp server)"  # as Gemini CLI calls them
+_OUR_TITLE = " (overhand mcp server)"
 _PATHS = ("path", "file_path", "filePath", "filepath", "absolute_path", "notebook_path", "abs_path", "destination")
 _JOINS = (";", "&", "|", "\n", "`", "$", "<", ">", "(", ")", "{", "}", "*", "?", "[", "\\", "'", '"', "#", "~", "!")
-_ARGUMENTS = {"server", "tool", "arguments"}  # what Codex says of a call to an MCP server
 _WRAPPERS = ("sh", "bash", "zsh", "dash", "env", "sudo", "xargs", "python", "python3", "node", "perl", "ruby", "eval")
 _BEFORE = ("env", "sudo", "command", "exec", "nohup", "time", "then", "do", "else")
 _LONG = 70  # characters of a pattern that is offered: options in the log are short
@@ -100,8 +88,8 @@ class Policy:
         self.beyond = beyond  # a sandbox gives what the level allows: whatever is asked for lies outside it
 
 
-def request(kind: str | None, name: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:
-    """A tool call, whatever the agent calls its tools; paths are absolute and without links."""
+def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:
+    """A tool call, of the kind that its driver knows it to be; paths are absolute and without links."""
     from overhand.system.jsonline import dumps
 
     given: dict[str, Any] = raw if isinstance(raw, dict) else {}
@@ -109,25 +97,13 @@ def request(kind: str | None, name: str, raw: object, locations: Iterable[str] =
     paths = dict.fromkeys(os.path.realpath(os.path.join(cwd or os.getcwd(), path)) for path in found)
     told = given.get("command", given.get("cmd", ""))
     command = " ".join(map(str, told)) if isinstance(told, list) else str(told or "")
-    tool = name.partition(" · ")[0].strip()
-    if given.keys() == _ARGUMENTS and tool == f"mcp.{given['server']}.{given['tool']}":
-        kind, tool = "other", tool.removeprefix("mcp.")
-    elif not kind or kind == "other":
-        kind = _kind(tool.lower(), command, bool(paths))
+    if not kind:
+        kind = "execute" if command and not paths else "other"
     elif kind in LOOKING and command and not any(key in given for key in _PATHS):
         kind = "execute"  # a shell, whatever it is said to look at
     command = command or tool if kind == "execute" else ""  # some say it in the title only
-    return Request(kind, tool if kind != "execute" else tool.split(" ")[0], command, tuple(paths), dumps(given))
-
-
-def _kind(name: str, command: str, has_path: bool) -> str:
-    own = name.removeprefix("developer__")
-    if own == "text_editor" and command == "view":
-        return "read"
-    for kind, names in _NAMES.items():
-        if own in names and (kind != "execute" or command):
-            return kind
-    return "execute" if command and not has_path else "other"
+    name = tool.split(" ", maxsplit=1)[0] if kind == "execute" else tool
+    return Request(kind, name, command, tuple(paths), dumps(given))
 
 
 def rule(asked: Request, policy: Policy) -> str:
@@ -306,8 +282,7 @@ def decide(
     store: Store,
     task_id: str,
     run_id: str,
-    tool: str,
-    given: dict[str, Any],
+    asked: Request,
     seconds: float = 86400.0,
     gone: int = -1,
 ) -> tuple[str, str]:
@@ -319,7 +294,6 @@ def decide(
     place = store.run_folder(task_id, run_id)
     spec = loads((read_file(f"{place}/spec.json") or b"{}").decode())
     policy = Policy(spec.get("level", "read"), store.root, place, spec.get("allow", ()), spec.get("deny", ()))
-    asked = request(None, tool, given, cwd=store.root)
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
         with record.Blocked(place, found.seq):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task")
 _EDIT = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 _TOOLS = {"execute": ("Bash",), "edit": _EDIT, "read": ("Read",), "search": ("Grep", "Glob"), "fetch": ("WebFetch",)}
+# the same from its side: of which kind each of its tools is
+_KINDS = {**_TOOLS, "read": ("Read", "LS"), "fetch": ("WebFetch", "WebSearch"), "think": ("Task", "TodoWrite")}
 
 
 def launch(agent: Agent, job: Job) -> Launch:
@@ -207,7 +209,9 @@ def _session_totals(used: Mapping[str, Any], before: Mapping[str, Any]) -> tuple
 
 def _permit(store: Store, task: str, run: str, tool: str, given: dict[str, Any], gone: int) -> dict[str, Any]:
     """The answer of its permission prompt tool, which it asks about what its lists do not settle."""
-    found, why = permissions.decide(store, task, run, tool, given, gone=gone)
+    kind = next((kind for kind, tools in _KINDS.items() if tool in tools), None)
+    asked = permissions.request(kind, tool, given, cwd=store.root)
+    found, why = permissions.decide(store, task, run, asked, gone=gone)
     return {"behavior": "allow", "updatedInput": given} if found == "allow" else {"behavior": "deny", "message": why}
 
 

@@ -16,6 +16,7 @@ from overhand.system.jsonline import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from overhand.agents.drivers.acp.wire import Message
@@ -33,6 +34,18 @@ MODES = {
     "full": ("agent-full-access", "full-access", "bypassPermissions", "yolo", "approve", "default"),
 }
 _TOLD = ("name", "title", "kind", "rawInput", "locations", "content")  # what an agent may say of a call, bit by bit
+# Tools that say no kind, by the names that agents give them.
+_NAMES = {
+    "execute": ("shell", "bash", "exec", "exec_command", "shell_command", "run_shell_command", "terminal"),
+    "edit": (
+        *("write", "edit", "multiedit", "notebookedit", "write_file", "edit_file", "create_file", "replace"),
+        *("apply_patch", "str_replace", "text_editor"),
+    ),
+    "read": ("read", "view", "read_file", "ls", "tree", "list_directory", "analyze"),
+    "search": ("grep", "glob", "find", "search", "search_file_content"),
+    "fetch": ("webfetch", "websearch", "web_search", "web_fetch", "fetch"),
+    "think": ("task", "todowrite", "todo", "think"),
+}
 _CALLS = 100  # calls under way that are remembered
 _SANDBOXED = ("read-only", "workspace-write")  # what is asked for in these modes lies outside the sandbox
 _STOPS = {
@@ -208,7 +221,7 @@ class Client:
         places += [str(one["path"]) for one in call.get("content") or () if isinstance(one, dict) and "path" in one]
         name = str(call.get("name") or call.get("title") or call["toolCallId"])
         said = call.get("rawInput") or {"content": call.get("content")}
-        return permissions.request(call.get("kind"), name, said, places, self.spec["project"])
+        return request(call.get("kind"), name, said, places, self.spec["project"])
 
     # permissions
 
@@ -281,6 +294,25 @@ class Client:
     def stop(self, *_: object) -> None:
         """SIGTERM came."""
         self.stopping = True
+
+
+def request(kind: str | None, name: str, raw: object, places: Sequence[str] = (), cwd: str = "") -> permissions.Request:
+    """A tool call, whatever the agent calls its tools."""
+    given: Message = raw if isinstance(raw, dict) else {}
+    tool = name.partition(" · ")[0].strip()
+    if given.keys() == {"server", "tool", "arguments"} and tool == f"mcp.{given['server']}.{given['tool']}":
+        kind, tool = "other", tool.removeprefix("mcp.")  # a call to an MCP server, as Codex says it
+    elif not kind or kind == "other":
+        kind = _kind(tool.lower().removeprefix("developer__"), given)
+    return permissions.request(kind, tool, raw, places, cwd)
+
+
+def _kind(name: str, given: Message) -> str | None:
+    """What a tool of this name does; None where nobody knows."""
+    if name == "text_editor" and given.get("command") == "view":
+        return "read"
+    runs = bool(given.get("command", given.get("cmd")))
+    return next((kind for kind, names in _NAMES.items() if name in names and (kind != "execute" or runs)), None)
 
 
 def _grace(place: str) -> float:
