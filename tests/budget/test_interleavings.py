@@ -24,8 +24,7 @@ from overhand.policy.config import Budgets, Config
 from overhand.record import log
 from overhand.record.store import Store
 from overhand.record.task import Task
-from overhand.runs import run, spending
-from overhand.supervisor import meter
+from overhand.runs import limits, run, spending
 
 BY = {"kind": "overhand", "via": "test"}
 TURN = 60  # the largest
@@ -139,7 +138,7 @@ class Tree(RuleBasedStateMachine):
     def count(self, task: str) -> bool:
         """Whether it may go on."""
         self.uncounted.discard(task)
-        if meter.count(self.work, task, note=False).stop:
+        if limits.count(self.work, task, note=False).stop:
             self.end(task, "budget", owes=False)
             return False
         return True

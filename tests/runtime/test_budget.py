@@ -391,12 +391,12 @@ def test_yesterday_does_not_count(scene: Scene) -> None:
     with scene.store.locked(task, {"kind": "overhand"}) as locked:
         locked.append({"e": "run.created", "run": run}, {**report, "input": 70})
         locked.append({**report, "input": 100}, {"e": "judged", "run": run, "status": "failed"})
-    assert spending.Day().spent(scene.store) == budget.amount(100)
+    assert spending.spent_today(scene.store) == budget.amount(100)
     path = scene.place(task).parents[1] / "log.jsonl"
     today = machine.now()[:10]
     early, *rest = path.read_text().split('"input":100')
     path.write_text('"input":100'.join([early.replace(today, "2020-01-01"), *rest]))
-    assert spending.Day().spent(scene.store) == budget.amount(30)
+    assert spending.spent_today(scene.store) == budget.amount(30)
 
 
 # the context window

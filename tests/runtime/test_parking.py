@@ -16,12 +16,13 @@ import pytest
 from overhand.questions import blocked as parking
 from overhand.questions import record
 from overhand.record import log, model
-from overhand.supervisor import watches as watching
+from overhand.supervisor.live_runs import _is_touched
 from overhand.system import bell as bells
 from overhand.system import files, lock
 from overhand.system.jsonline import dumps
 from overhand.verbs import ask
 from runtime.scene import QUICK, kill, lines, until
+from runtime.watched import Watched
 from soak import lots
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, m
         call.__exit__()
         return really(path)
 
-    monkeypatch.setattr(log, "is_held", meanwhile)
+    monkeypatch.setattr(lock, "is_held", meanwhile)
     assert parking.asks(str(tmp_path), model.fold("worker-1", [{"e": "asked", "seq": 1}]))
     assert not parking.asks(str(tmp_path), model.fold("worker-1", [])), "nothing is open"
 
@@ -432,19 +433,18 @@ def test_what_was_made_in_a_folder_before_it_was_watched_is_found(scene: Scene) 
     assert current
     scene.kill_supervisor()  # it makes files of its own there
     place = Path(scene.store.run_folder(task, current.id))
-    watches = watching.Watches(select.poll())
-    watches.keep(task, current, str(place), None)
-    known = watches.live[task]
-    assert (watches.touched(known), watches.touched(known)) == (True, False)
+    watched = Watched(scene.store)
+    watch = watched.keep(scene.state(task), current, str(place))
+    assert (_is_touched(watch), _is_touched(watch)) == (True, False)
     (place / "waiting").mkdir()
-    assert watches.stirred() == [task]
-    assert (watches.touched(known), watches.touched(known)) == (True, False)
+    assert watched.stirred() == [task]
+    assert (_is_touched(watch), _is_touched(watch)) == (True, False)
     (place / "waiting/ask-1").touch()
-    assert watches.stirred() == []
-    watches.keep(task, current, str(place), None)
-    assert watches.touched(known)
-    watches.keep(task, current, str(place), None)
-    assert not watches.touched(known)
-    watches.drop(task)
+    assert watched.stirred() == []
+    watched.keep(scene.state(task), current, str(place))
+    assert _is_touched(watch)
+    watched.keep(scene.state(task), current, str(place))
+    assert not _is_touched(watch)
+    watched.runs.drop(task)
     (scene.path / "go").touch()
     scene.json("wait", task)

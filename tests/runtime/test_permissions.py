@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import select
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,8 @@ from overhand.agents import find_driver, permissions
 from overhand.agents.drivers.acp import client
 from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
 from overhand.questions import blocked, record
-from overhand.supervisor.watches import Watches
 from runtime.scene import PATIENCE, until
+from runtime.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,8 +232,8 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
     current, place, lock = scene.state(task).runs[-1], str(scene.place(task)), fcntl.flock
     asked = begin(scene.store, task, run, Request("execute", "sh", "make a;"), Policy("read", "/p", place), "test")
     assert not isinstance(asked, str)
-    watches = Watches(select.poll())
-    watches.keep(task, current, place, None)
+    watches = Watched(scene.store)
+    watches.keep(scene.state(task), current, place)
     with pytest.MonkeyPatch.context() as patched:
 
         def look_first(fd: int, how: int) -> None:
@@ -248,7 +247,7 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
     assert watches.stirred() == [task]
     assert blocked.asks(place, scene.state(task))
     waiting.end()
-    watches.drop(task)
+    watches.runs.drop(task)
 
 
 def test_claude_is_told_in_its_own_form(scene: Scene, at_work: tuple[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import sys
@@ -16,11 +15,12 @@ from overhand.policy import config
 from overhand.policy.actor import Actor
 from overhand.record import log, model
 from overhand.record.children import Children
+from overhand.record.store import Store
 from overhand.runs import run
 from overhand.supervisor import client
-from overhand.supervisor import watches as watching
 from overhand.system import detached, members, processes
 from runtime.scene import QUICK, kill, until
+from runtime.watched import Watched
 
 if TYPE_CHECKING:
     from runtime.scene import Scene
@@ -329,11 +329,11 @@ def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp
     kill(shim)
     run_id = "sess_1_aaaaaa"
     begun = {**run.created(run_id, "worker", "command", 600.0), **log.stamp(BY)}
-    current = model.fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}]).current_run
-    assert current is not None
-    watches = watching.Watches(select.poll())
-    watches.keep("x", current, str(tmp_path), None)
-    assert (watches.live["x"].orphan, watches.by_fd) == (True, {})
-    watches.drop("x")
+    task = model.fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}])
+    assert task.current_run is not None
+    watched = Watched(Store(str(tmp_path)))
+    watch = watched.keep(task, task.current_run, str(tmp_path))
+    assert (watch.orphan, watch.pidfd) == (True, None)
+    watched.runs.drop("x")
     os.kill(agent, signal.SIGKILL)
     detached.reap()

@@ -8,15 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from overhand.supervisor import client
-from overhand.supervisor.jobs import Jobs
-from overhand.supervisor.loop import Supervisor
-from overhand.supervisor.socket import Desk
+from overhand.supervisor.messages import Changed
+from overhand.supervisor.socket import Server
 from overhand.system import members, processes
 from runtime.scene import QUICK, kill, until
+from runtime.watched import Watched
 
 if TYPE_CHECKING:
     import pytest
@@ -63,14 +62,14 @@ def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> No
     """The supervisor waits for nobody: whoever is held up between its call and its first word is not heard."""
     scene.store.ensure()
     heard: list[str] = []
-    with Desk(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as desk:
+    with Server(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as server:
 
         def serve() -> None:
-            select.select([desk.listener], [], [])
-            desk.listener.accept()[0].close()
+            select.select([server.listener], [], [])
+            server.listener.accept()[0].close()
             while not heard:
-                select.select([desk.listener], [], [])
-                heard.extend(task for tasks, _ in desk.receive(lambda _: None) for task in tasks)
+                select.select([server.listener], [], [])
+                heard.extend(task for tasks, _ in server.receive(lambda _: None) for task in tasks)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -114,16 +113,17 @@ def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
     scene.running(task)
     shim = scene.pid(task, "shim")
     scene.kill_supervisor()
-    with Desk(f"{scene.path}/sock", f"{scene.path}/sock") as desk, ThreadPoolExecutor(1) as pool:
-        one = Supervisor(scene.store, desk, Jobs(pool, desk.ring))
-        one.look(task)
-        (pidfd,) = one.watches.by_fd
-        kill(shim)
-        assert [fd for fd, _ in one.poll.poll(10_000)] == [pidfd]
-        assert one.watches.shim_ended(pidfd) == task
-        assert task in one.watches.live
-        assert one.poll.poll(0) == []
-        one.watches.drop(task)
+    watched = Watched(scene.store)
+    live, mail, poll = watched.runs, watched.mail, watched.poll
+    live.adopt(scene.state(task))
+    kill(shim)
+    ((pidfd, _),) = poll.poll(10_000)
+    assert live.is_shim(pidfd)
+    live.ready(pidfd)
+    assert list(mail.take()) == [Changed(task)]
+    assert not live.is_idle
+    assert poll.poll(0) == []
+    live.drop(task)
     (scene.path / "go").touch()
     assert scene.json("wait", task)["status"] == "completed"
 

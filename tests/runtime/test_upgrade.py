@@ -15,7 +15,7 @@ import pytest
 
 from overhand.errors import Refused
 from overhand.supervisor import client
-from overhand.supervisor.socket import Desk
+from overhand.supervisor.socket import Server
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ def test_a_live_run_survives_the_upgrade(scene: Scene, older: str) -> None:
 def test_a_newer_supervisor_is_left_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.store.ensure()
     monkeypatch.setattr("overhand.supervisor.socket.PROTOCOL", client.PROTOCOL + 1)
-    with Desk(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as desk:
+    with Server(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as server:
 
         def serve() -> None:
-            select.select([desk.listener], [], [])
-            list(desk.receive(lambda _: None))
+            select.select([server.listener], [], [])
+            list(server.receive(lambda _: None))
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()

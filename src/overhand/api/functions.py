@@ -23,11 +23,10 @@ from overhand.policy.actor import Actor
 from overhand.questions import files, record
 from overhand.record import journal, log
 from overhand.record.store import new_run_id
-from overhand.runs import finish, handover, prepare, run, spending, worktree
+from overhand.runs import finish, handover, limits, prepare, run, spending, worktree
 from overhand.runs import prompt as prompts
 from overhand.runs import result as paperwork
 from overhand.runs.judge import judge
-from overhand.supervisor import meter
 from overhand.system import detached, git
 from overhand.system.files import write_file
 from overhand.verbs.delegate import draft, make, note_refusal, only_from_people
@@ -278,7 +277,7 @@ def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
         root=batch.session.root,
         inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.work.store, begun.state)),
         _ask=attention.ask,
-        _count=meter.in_process(attention.work, begun.task_id),
+        _count=limits.in_process(attention.work, begun.task_id),
     )
 
 

@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import OverhandError
 from overhand.system import lock, machine
-from overhand.system.files import read_file, remove, write_file
+from overhand.system.files import read_file, write_file
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import Run, Task
 
-Window = tuple[float, float, int]  # when a file was first and last seen to change, and its inode
-
 MARGIN = 5.0  # seconds: a change is heard of a little later than it was made
 
 
-def _load(store: Store, name: str = "sightings") -> dict[str, Any]:
+def _load(store: Store) -> dict[str, Any]:
     try:
-        found = json.loads(read_file(f"{store.own}/{name}") or b"{}")
+        found = json.loads(read_file(f"{store.own}/sightings") or b"{}")
     except (ValueError, OverhandError):
         found = {}
     return found if isinstance(found, dict) else {}
@@ -55,22 +53,6 @@ def known(store: Store) -> float:
 def remember(store: Store, at: float) -> None:
     """Every tag that was there at this time is recorded, or waits."""
     _change(store, known=at)
-    remove(f"{store.own}/due")
-
-
-def expect(store: Store, due: dict[str, Window]) -> None:
-    """These files changed, and are looked at one after the other: the first may start a run before the last is seen."""
-    store.ensure()
-    write_file(f"{store.own}/due", json.dumps(due))
-
-
-def due(store: Store) -> dict[str, Window]:
-    """Files that were to be looked at by somebody who has not said since that all were."""
-    return {path: (one[0], one[1], one[2]) for path, one in _load(store, "due").items() if _is_window(one)}
-
-
-def _is_window(found: object) -> bool:
-    return isinstance(found, list) and len(found) == 3 and all(isinstance(one, int | float) for one in found)
 
 
 def waiting(store: Store) -> dict[str, dict[str, Any]]:

@@ -78,6 +78,21 @@ class Carrying:
     _news: deque[tuple[Event, ...]] = field(default_factory=deque)
     _turn: Any = field(default_factory=threading.Lock)
 
+    @property
+    def next_timer(self) -> float:
+        """When the first timer fires, in seconds since 1970."""
+        return min(list(self.timers.values()), default=float("inf"))
+
+    @property
+    def delegated_by(self) -> str | None:
+        """The run that delegated this plan."""
+        return self.ground.state.parent.run if self.ground.state.parent else None
+
+    @property
+    def live_tasks(self) -> list[str]:
+        """The tasks of nodes that are at work."""
+        return [task_id for node, task_id in self.tasks.items() if self.state.nodes[node].state in progress.LIVE]
+
     # events
 
     def tell(self, *events: Event) -> None:

@@ -20,7 +20,7 @@ from overhand.agents import find_driver, sessions, translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
 from overhand.policy import budget
 from overhand.record import log, model
-from overhand.record.task import Usage
+from overhand.record.task import Amount, Usage
 from overhand.system import machine
 from overhand.system.files import is_there, read_file, size_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Amount, Event, Run, Task
+    from overhand.record.task import Event, Run, Task
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
@@ -329,38 +329,23 @@ def hand_over(task: Task, ended: Run, status: str) -> list[Event]:
 # the day
 
 
-class Day:
-    """What all tasks of the project have used since midnight, UTC; logs that did not change are not read again."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, int, dict[str, Amount]]] = {}
-
-    def spent(self, store: Store) -> Amount:
-        """As the reports are now."""
-        today = machine.now()[:10]
-        midnight = machine.epoch(f"{today}T00:00:00Z")
-        sums = [self._of(store, task_id, today, midnight) for task_id in store.ids()]
-        return budget.add(*sums)
-
-    def _of(self, store: Store, task_id: str, today: str, midnight: float) -> Amount:
-        folder = store.folder(task_id)
+def spent_today(store: Store) -> Amount:
+    """What all tasks of the project have used since midnight, UTC, as the reports are now."""
+    today = machine.now()[:10]
+    midnight = machine.epoch(f"{today}T00:00:00Z")
+    total = Amount()
+    for task_id in store.ids():
         try:
-            found = os.stat(f"{folder}/{log.LOG}")
+            if os.stat(f"{store.folder(task_id)}/{log.LOG}").st_mtime < midnight:
+                continue  # what a live run uses is noted in its log from time to time
         except OSError:
-            return budget.amount()
-        known = self._known.get(task_id)
-        if known is None or known[:2] != (today, found.st_size):
-            if found.st_mtime < midnight:
-                return budget.amount()  # whatever reports is noted in its log from time to time
-            known = self._known[task_id] = (today, found.st_size, _runs_today(store, task_id, today))
-        total = budget.amount()
-        for run_id, before in known[2].items():
+            continue
+        for run_id, before in _runs_today(store, task_id, today).items():
             if run_id == "":
-                total = total + before
+                total += before
             else:  # not judged yet: its reports count as they are now
-                usage = reported(store.run_folder(task_id, run_id))
-                total = total + (budget.used(usage) - before)
-        return total
+                total += budget.used(reported(store.run_folder(task_id, run_id))) - before
+    return total
 
 
 def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:

@@ -3,46 +3,92 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-_WAITING = 48  # threads, begun as they are needed: with fewer, stopping five hundred runs takes twice as long
+    T = TypeVar("T")
+
+    class Pool(Protocol):
+        """Something that calls functions, such as a ThreadPoolExecutor."""
+
+        def submit(self, fn: Callable[[], None], /) -> object:
+            """Call it, some time."""
 
 
-@dataclass(slots=True)
 class Jobs:
-    """Jobs under way, and those that are done and not yet taken note of."""
+    """Jobs under way and those that are done; what follows from a job happens on the loop's thread."""
 
-    pool: ThreadPoolExecutor
-    ring: Callable[[], None]  # wakes the loop, from any thread
-    busy: set[str] = field(default_factory=set)
-    _waiting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WAITING, "waiting"))
-    _done: deque[tuple[str, BaseException | None]] = field(default_factory=deque)
+    def __init__(self, pool: Pool, wake: Callable[[], None]) -> None:
+        self._pool, self._wake = pool, wake
+        self._busy: set[str] = set()
+        self._done: deque[tuple[str, BaseException | None, Callable[[], None]]] = deque()
+        self._retries: dict[str, float] = {}
 
-    def start(self, task_id: str, do: Callable[[], object], *, waits: bool = False) -> None:
-        """Do something for a task, unless something is being done for it; what mostly waits takes nobody's thread."""
-        if task_id in self.busy:
-            return
-        self.busy.add(task_id)
+    def is_busy(self, task_id: str) -> bool:
+        """Whether a job of this task is under way."""
+        return task_id in self._busy
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way and nothing is to be tried again."""
+        return not (self._busy or self._done or self._retries)
+
+    def run(self, task_id: str, work: Callable[[], T], then: Callable[[T], None] | None = None) -> bool:
+        """Do something for a task, and `then` take its result; False if another job of this task is under way."""
+        if task_id in self._busy:
+            return False
+        self._busy.add(task_id)
+        self._submit(task_id, work, then)
+        return True
+
+    def beside(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> None:
+        """Do something that belongs to no task."""
+        self._submit("", work, then)
+
+    def _submit(self, task_id: str, work: Callable[[], T], then: Callable[[T], None] | None) -> None:
         def whole() -> None:
             error: BaseException | None = None
+            follow: Callable[[], None] = _nothing
             try:
-                do()
-            except BaseException as caught:  # noqa: BLE001 -- the loop tells of it; one task must not end the others
+                found = work()
+                follow = partial(then, found) if then is not None else _nothing
+            except BaseException as caught:  # noqa: BLE001 -- the loop reports it; one task must not end the others
                 error = caught
-            self._done.append((task_id, error))
-            self.ring()
+            self._done.append((task_id, error, follow))
+            self._wake()
 
-        (self._waiting if waits else self.pool).submit(whole)
+        self._pool.submit(whole)
 
-    def finished(self) -> Iterator[tuple[str, BaseException | None]]:
-        """Tasks whose job is done, with what went wrong."""
+    def finished(self) -> list[tuple[str, BaseException | None]]:
+        """Take the jobs that are done: what follows from them is done here, and each task is named with its error."""
+        found = []
         while self._done:
-            task_id, error = self._done.popleft()
-            self.busy.discard(task_id)
-            yield task_id, error
+            task_id, error, follow = self._done.popleft()
+            self._busy.discard(task_id)
+            follow()
+            found.append((task_id, error))
+        return found
+
+    # what is tried again
+
+    def retry(self, task_id: str, at: float) -> None:
+        """Look at the task again at this time of the monotonic clock."""
+        self._retries[task_id] = at
+
+    def forget(self, task_id: str) -> None:
+        """Nothing is to be tried again for this task."""
+        self._retries.pop(task_id, None)
+
+    def due(self, now: float) -> list[str]:
+        """Tasks whose time has come; each is named once."""
+        found = [task_id for task_id, at in self._retries.items() if at <= now]
+        for task_id in found:
+            del self._retries[task_id]
+        return found
+
+
+def _nothing() -> None:
+    return

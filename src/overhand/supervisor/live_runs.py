@@ -1,216 +1,514 @@
-"""The supervisor's ear: questions and CONTROL lines of live runs, runs that are blocked, and when they are parked."""
+"""The live runs: what wakes the supervisor for them, signs of life, questions, CONTROL lines, deadlines, parking."""
 
 from __future__ import annotations
 
+import os
+import select
 import time
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from overhand.errors import OverhandError
 from overhand.questions import blocked as parking
 from overhand.record import log, model
-from overhand.runs import control, run
-from overhand.supervisor import meter, plans
-from overhand.system import detached
+from overhand.runs import control, run, spending
+from overhand.runs.control import Hearing
+from overhand.supervisor.messages import Changed, RunOver
+from overhand.system import detached, machine, members, processes
 from overhand.system.files import size_of
+from overhand.system.inotify import MODIFY, Inotify
 
 if TYPE_CHECKING:
-    from overhand.record.task import Task
-    from overhand.supervisor.loop import Supervisor
-    from overhand.supervisor.watches import Watch
+    from collections.abc import Callable
 
+    from overhand.policy.actor import Actor
+    from overhand.policy.config import Config
+    from overhand.record.store import Store
+    from overhand.record.task import Run, Task
+    from overhand.supervisor.jobs import Jobs
+    from overhand.supervisor.messages import Mailbox
+
+# Seconds after the start at which the sessions of a run are noted: what hides does so early. Then ever more rarely.
+_NOTE_AT = (0.1, 0.5, 2.0)
+_NOTE_EVERY = 60.0
+_AGAIN = 5.0  # seconds after which a stop that did not work is tried again
 _ATTEND_EVERY = 5.0  # seconds between looks at a run that waits, should nothing wake us
-_HEAR_AGAIN = 1.0  # the same, of one that is heard
+_HEAR_AGAIN = 1.0  # the same, of one whose stream is read
+_HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are read
 _SIZE_EVERY = 3.0
-_SETTLED = 30.0  # seconds after which a run that is blocked is no longer looked at for whom it has started
-_HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are heard
+_SETTLED = 30.0  # seconds after which a blocked run is no longer searched for new members
+_HARDLY = 2.0  # ticks of a hundredth of a second in a second: 2 % of a core
 
 
-def watch(boss: Supervisor, task: Task) -> None:
-    """A run that is not recorded as ended: see whether it lives, and keep an eye on it."""
-    task_id, current = task.id, task.current_run
-    if current is None:
-        return
-    place = boss.store.run_folder(task_id, current.id)
-    if detached.exit_code(place) is not None or not detached.lives(place):
-        boss.watches.drop(task_id)
-        boss.jobs.start(task_id, lambda: boss.close(task_id))
-        return
-    limits = meter.limits(boss, task)
-    # first of all: what a killed shim left is known to nobody else, and whoever stops the run must find it
-    boss.watches.keep(task_id, current, place, limits if limits is not boss.config else None)
-    if task.stop:
-        grace = 0.0 if task.stop == "now" else limits.stop_grace
-        boss.jobs.start(task_id, lambda: boss.end(task_id, "cancelled", grace), waits=True)
-        return
-    if control.escalation(task, current.id):
-        boss.jobs.start(task_id, partial(boss.end, task_id, "exit", limits.stop_grace), waits=True)
-        return
-    known = boss.watches.live[task_id]
-    if known.pidfd is None and detached.exit_code(place) is not None:  # it ended before we could listen
-        boss.watches.drop(task_id)
-        boss.jobs.start(task_id, lambda: boss.close(task_id))
-        return
-    if current.state == "starting" and known.pidfd is not None:  # who started it was killed before it said so
-        boss.jobs.start(task_id, partial(run.settle, boss.work(task_id), task_id))
-        return
-    stir_parent(boss, task)
-    known.asked = parking.has_file_question(task, current)
-    known.park_at = float("inf")
-    if known.waiting is not None and limits.answer_wait and task.open_questions:
-        known.park_at = known.waiting + limits.answer_wait
-    meter.look(boss, task_id, known)
+class Metering(Protocol):
+    """Counts what a run reports."""
+
+    def is_due(self, task_id: str, place: str, *, limited: bool) -> bool:
+        """Whether there is something to count."""
+
+    def count(self, task_id: str, grace: float) -> bool:
+        """Count it in a job; False if another job of the task is under way."""
 
 
-def stirred(boss: Supervisor) -> None:
-    """Something appeared in the folders of these runs."""
-    now = time.monotonic()
-    for task_id in boss.watches.stirred():
-        known = boss.watches.live.get(task_id)
-        if known is None or meter.look(boss, task_id, known):
-            continue
-        if task_id not in boss.jobs.busy and boss.watches.has_talk(known):
-            known.stirred = False  # whether it ended is told by its shim, or seen at the next look
-            attend(boss, task_id, known, now)
+@dataclass(slots=True)
+class Watch:
+    """A live run, in as few bytes as can be: there may be hundreds."""
+
+    run: str
+    place: str
+    began: float
+    deadline: float | None
+    note_at: float
+    sign: float  # when it last showed a sign of life
+    ours: bool = True  # in our pid namespace
+    limited: bool = True  # a budget may be used up although it reports nothing
+    pidfd: int | None = None
+    orphan: bool = False  # its shim is gone
+    size: int = -1
+    sized: float = 0.0  # when the size was looked at
+    touch: tuple[int, ...] = ()  # when something was last made in its folders
+    stirred: bool = True  # something may have been made there since
+    folders: tuple[int, ...] = ()  # what wakes us for it
+    waiting: float | None = None  # since when it is known to be blocked
+    park_at: float = float("inf")  # when it is ended for want of an answer
+    attended: float = 0.0  # when it was last looked at whether it waits
+    logged: int = -1  # how long its task's log was then
+    hearing: Hearing | None = None  # its stream, where CONTROL lines are read
+    asked: bool = False  # an open question lies in a file: its silence is measured
+    quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
+    ticks: int = -1
+    stalled: bool = False
+    own: Config | None = None  # where the task has settings of its own
+
+    @property
+    def members(self) -> members.Members:
+        """The processes that belong to it."""
+        return members.Members(self.place, f"{run.MARKER}={self.run}", frozenset({os.getpid()}))
+
+    @property
+    def talk(self) -> tuple[str, str]:
+        """The folders in which questions and waiting processes appear."""
+        task_folder = os.path.dirname(os.path.dirname(self.place))
+        return f"{task_folder}/ipc", f"{self.place}/waiting"
+
+    @property
+    def printed(self) -> int:
+        """How much it has printed."""
+        return sum(size_of(f"{self.place}/{name}") for name in ("stdout", "stderr"))
+
+    @property
+    def due(self) -> float:
+        """When it must be looked at; while it is blocked its clock stands still."""
+        if self.deadline is None or self.waiting is not None:
+            return min(self.park_at, self.note_at)
+        return min(self.deadline, self.note_at)
 
 
-def is_due(known: Watch, now: float) -> bool:
+class LiveRuns:
+    """Every live run that is ours to watch, by task; it wakes the loop and starts what a run calls for."""
+
+    def __init__(
+        self,
+        store: Store,
+        poll: select.poll,
+        jobs: Jobs,
+        mail: Mailbox,
+        actor: Callable[[str], Actor],
+        *,
+        config: Config,
+        config_for: Callable[[Task], Config],
+        is_working_for: Callable[[str], bool],
+        meter: Metering,
+        say: Callable[[str], None],
+    ) -> None:
+        """`is_working_for` says whether a task that a run delegated is doing something, so that it waits for that."""
+        self._store, self._poll, self._jobs, self._mail, self._actor = store, poll, jobs, mail, actor
+        self._config = config
+        self._config_for, self._is_working_for, self._meter, self._say = config_for, is_working_for, meter, say
+        self._live: dict[str, Watch] = {}
+        self._by_pidfd: dict[int, str] = {}
+        self._by_folder: dict[int, str] = {}
+        self._news = Inotify()
+        if self._news.fd >= 0:
+            poll.register(self._news.fd, select.POLLIN)
+
+    # adopting a run, and letting it go
+
+    def adopt(self, task: Task) -> None:
+        """Watch the task's current run if it is alive, however it was started; else say that it is over."""
+        current = task.current_run
+        if current is None:
+            return
+        place = self._store.run_folder(task.id, current.id)
+        if detached.exit_code(place) is not None or not detached.lives(place):
+            self._over(task.id)
+            return
+        # before anything else: what a killed shim left is known only to us, and a stop of the run must find it
+        config = self._config_for(task)
+        watch = self._keep(task, current, place, config)
+        grace = config.stop_grace
+        if task.stop:
+            self._stop(task.id, "cancelled", 0.0 if task.stop == "now" else grace)
+            return
+        if control.escalation(task, current.id):
+            self._stop(task.id, "exit", grace)
+            return
+        if watch.pidfd is None and detached.exit_code(place) is not None:  # it ended before we could listen
+            self._over(task.id)
+            return
+        if current.state == "starting" and watch.pidfd is not None:  # its starter was killed before it recorded that
+            self._jobs.run(task.id, partial(run.settle, self._actor(task.id), task.id))
+            return
+        self.stir_parent(task)
+        watch.asked = parking.has_file_question(task, current)
+        watch.park_at = float("inf")
+        if watch.waiting is not None and config.answer_wait and task.open_questions:
+            watch.park_at = watch.waiting + config.answer_wait
+        self._count(task.id, watch)
+
+    def _keep(self, task: Task, current: Run, place: str, config: Config) -> Watch:
+        watch = self._live.get(task.id)
+        if watch is None or watch.run != current.id:
+            self.drop(task.id)
+            same = current.boot == machine.boot()
+            now = time.monotonic()
+            began = current.mono if same else now
+            deadline = began + current.timeout if same and current.timeout else None
+            watch = Watch(current.id, place, began, deadline, now + _NOTE_AT[0], now, run.same_pid_world(current))
+            watch.own = config if config is not self._config else None
+            self._live[task.id] = watch
+        watch.limited = bool(task.budget or task.parent or config.budget.day.is_cap)
+        watch.waiting = current.waiting
+        if current.control and watch.hearing is None:
+            watch.hearing = Hearing(current.id, f"{place}/stdout", driver=current.driver)
+        if watch.deadline is not None:
+            watch.deadline = current.mono + current.timeout + current.waited
+        self._listen(task.id, watch)
+        self._watch_shim(task.id, watch, current.shim)
+        return watch
+
+    def drop(self, task_id: str) -> None:
+        """Stop watching a task's run."""
+        watch = self._live.pop(task_id, None)
+        if watch:
+            self._close(watch)
+            for number in watch.folders:
+                if self._by_folder.pop(number, None):
+                    self._news.remove(number)
+
+    def _over(self, task_id: str) -> None:
+        self.drop(task_id)
+        self._mail.post(RunOver(task_id))
+
+    def _stop(self, task_id: str, cause: str, grace: float) -> None:
+        self._jobs.run(task_id, partial(run.stop, self._actor(task_id), task_id, cause, grace))
+
+    def _config_of(self, watch: Watch) -> Config:
+        return watch.own or self._config
+
+    # what others ask
+
+    def settings(self, config: Config) -> None:
+        """The settings of tasks that have none of their own."""
+        self._config = config
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no run is watched."""
+        return not self._live
+
+    @property
+    def due(self) -> float:
+        """When the nearest deadline or note is."""
+        return min((watch.due for watch in self._live.values()), default=float("inf"))
+
+    def is_blocked(self, task_id: str) -> bool:
+        """Whether the task's run is known to wait."""
+        watch = self._live.get(task_id)
+        return watch is not None and watch.waiting is not None
+
+    def stir_parent(self, task: Task) -> None:
+        """The run that delegated this task may be blocked by it now, or no longer be: look at it soon."""
+        parent = self._live.get(task.parent.task) if task.parent else None
+        if parent is not None:
+            parent.stirred = True
+
+    # what wakes us
+
+    def owns(self, fd: int) -> bool:
+        """Whether this descriptor is one of ours."""
+        return fd == self._news.fd or fd in self._by_pidfd
+
+    def is_shim(self, fd: int) -> bool:
+        """Whether this descriptor becomes ready when a shim ends."""
+        return fd in self._by_pidfd
+
+    def ready(self, fd: int) -> None:
+        """One of our descriptors can be read."""
+        if fd in self._by_pidfd:
+            self._mail.post(Changed(self.shim_ended(fd)))
+        elif fd == self._news.fd:
+            self._read_news()
+
+    def _read_news(self) -> None:
+        """Something appeared in the folders of some runs."""
+        now = time.monotonic()
+        for task_id in self._stirred():
+            watch = self._live[task_id]
+            if self._count(task_id, watch):
+                continue
+            if not self._jobs.is_busy(task_id) and _has_talk(watch):
+                watch.stirred = False  # whether it ended is told by its shim, or seen at the next look
+                self._attend(task_id, watch, now)
+
+    def _stirred(self) -> list[str]:
+        """Tasks in whose folders something happened."""
+        numbers = self._news.read()
+        tasks = list(self._live) if numbers is None else [self._by_folder[n] for n in numbers if n in self._by_folder]
+        found = [task_id for task_id in dict.fromkeys(tasks) if task_id in self._live]
+        for task_id in found:
+            self._live[task_id].stirred = True
+            self._listen_to_reports(task_id, self._live[task_id])
+        return found
+
+    def _listen(self, task_id: str, watch: Watch) -> None:
+        """Be woken when something appears in the run's folder, among its questions, or among what waits."""
+        numbers = tuple(number for path in (watch.place, *watch.talk) if (number := self._news.add(path)) is not None)
+        if watch.hearing is not None and (stream := self._news.add(watch.hearing.path, MODIFY)) is not None:
+            numbers = (*numbers, stream)
+        self._by_folder.update(dict.fromkeys(numbers, task_id))
+        watch.stirred |= not set(numbers).issubset(watch.folders)  # what came before we listened is found by a look
+        watch.folders = numbers
+        self._listen_to_reports(task_id, watch)
+
+    def _listen_to_reports(self, task_id: str, watch: Watch) -> None:
+        """Be woken by its reports as soon as the file is there, for it may be filled long after it was made."""
+        number = self._news.add(f"{watch.place}/{spending.REPORTS}", MODIFY)
+        if number is not None and number not in watch.folders:
+            self._by_folder[number] = task_id
+            watch.folders = (*watch.folders, number)
+
+    def _watch_shim(self, task_id: str, watch: Watch, recorded: int | None = None) -> None:
+        """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
+        if watch.pidfd is not None or watch.orphan or not watch.ours or not hasattr(os, "pidfd_open"):
+            return
+        # a program that is just being replaced by the next has no command line for a moment
+        shim = recorded if detached.is_child(recorded) else detached.shim_pid(watch.place, recorded)
+        if recorded is not None and processes.start_time(shim or recorded) is None:
+            self._orphaned(watch)  # it was killed before we could watch it: what it left must be known at once
+            return
+        if shim is None:
+            return
+        try:
+            watch.pidfd = os.pidfd_open(shim)
+        except OSError:
+            return
+        self._poll.register(watch.pidfd, select.POLLIN)
+        self._by_pidfd[watch.pidfd] = task_id
+
+    def shim_ended(self, pidfd: int) -> str:
+        """Mostly the run has ended; what outlives its shim comes to us, its subreaper, and is remembered as its own."""
+        task_id = self._by_pidfd[pidfd]
+        watch = self._live[task_id]
+        self._close(watch)
+        self._orphaned(watch)
+        return task_id
+
+    def _orphaned(self, watch: Watch) -> None:
+        watch.orphan = True
+        if processes.LINUX and detached.exit_code(watch.place) is None:
+            others = [other.place for other in self._live.values() if other is not watch]
+            watch.members.take_orphans(os.getpid(), others, detached.is_child)
+
+    def _close(self, watch: Watch) -> None:
+        """A descriptor of an ended process would wake us for ever."""
+        if watch.pidfd is not None:
+            self._poll.unregister(watch.pidfd)
+            del self._by_pidfd[watch.pidfd]
+            os.close(watch.pidfd)
+            watch.pidfd = None
+
+    # time
+
+    def tick(self, now: float) -> None:
+        """Deadlines, parking and notes whose time has come."""
+        for task_id, watch in list(self._live.items()):
+            late = watch.deadline is not None and watch.waiting is None and now >= watch.deadline
+            if late and watch.ours and not self._jobs.is_busy(task_id):
+                watch.deadline = now + _AGAIN
+                self._stop(task_id, "timeout", self._config_of(watch).stop_grace)
+            if now >= watch.park_at and watch.ours and not self._jobs.is_busy(task_id):
+                watch.park_at = now + _AGAIN
+                self._park(task_id, watch, now)
+            if now >= watch.note_at:
+                self._note(task_id, watch, now)
+
+    def examine(self, now: float) -> None:
+        """About every second, each run: has it ended, does it flood? Mostly one look at its folder."""
+        for task_id, watch in list(self._live.items()):
+            if not self._jobs.is_busy(task_id):
+                self._examine(task_id, watch, now)
+
+    def _examine(self, task_id: str, watch: Watch, now: float) -> None:
+        touched = _is_touched(watch)
+        if touched or watch.pidfd is None:
+            if detached.exit_code(watch.place) is not None or (watch.pidfd is None and not detached.lives(watch.place)):
+                self._mail.post(Changed(task_id))
+                return
+            self._watch_shim(task_id, watch)
+        if (touched or not watch.folders) and self._count(task_id, watch):
+            return
+        if (touched and _has_talk(watch)) or _is_due(watch, now):
+            self._attend(task_id, watch, now)
+            return
+        if not touched and now - watch.sized < _SIZE_EVERY * (1 if watch.waiting is None else 4):
+            return
+        watch.sized = now
+        size, most = watch.printed, self._config_of(watch).max_output
+        if size > most:
+            self._jobs.run(task_id, partial(self._stop_flood, self._actor(task_id), task_id, most))
+        if size != watch.size:
+            watch.size, watch.sign = size, now
+
+    def _count(self, task_id: str, watch: Watch) -> bool:
+        """Have the meter count what it reported; whether that is being done now."""
+        if not self._meter.is_due(task_id, watch.place, limited=watch.limited):
+            return False
+        watch.stirred = True  # whatever else is to be done for it, it is looked at once more
+        return self._meter.count(task_id, self._config_of(watch).stop_grace)
+
+    def _attend(self, task_id: str, watch: Watch, now: float) -> None:
+        """It may have asked something, or be blocked, or no longer be."""
+        if watch.hearing is not None and now - watch.attended < _HEAR_EVERY:
+            watch.stirred = True  # it prints a lot: with the next look
+            return
+        watch.attended = now
+        quiet = watch.asked and _is_quiet(watch, now, parking.QUIET)
+        child_waits = not self._is_working_for(watch.run)
+        actor, hearing = self._actor(task_id), watch.hearing
+
+        def work() -> bool:
+            if hearing is not None:
+                control.hear(actor, task_id, hearing)
+            return parking.attend(actor, task_id, quiet=quiet, child_waits=child_waits)
+
+        def then(unfinished: bool) -> None:
+            if unfinished:  # a file was half-written: soon again
+                watch.attended, watch.stirred = 0.0, True
+
+        self._jobs.run(task_id, work, then)
+
+    def _park(self, task_id: str, watch: Watch, now: float) -> None:
+        """No answer came: the run ends, the question stays open, and its answer will start the next run."""
+        if watch.asked and not _is_quiet(watch, now, 0.0):
+            self._attend(task_id, watch, now)  # it has gone on to work since the last look
+            return
+        actor, grace = self._actor(task_id), self._config_of(watch).stop_grace
+
+        def work() -> None:
+            if parking.may_park(actor, task_id):
+                run.stop(actor, task_id, "answer-timeout", grace)
+
+        self._jobs.run(task_id, work)
+
+    def _note(self, task_id: str, watch: Watch, now: float) -> None:
+        """Remember the sessions of its members; a run without any sign of life for long is reported, once."""
+        stall = self._config_of(watch).stall
+        if watch.waiting is not None and now - watch.began > _SETTLED:
+            watch.sign = now  # why it is silent is known
+            watch.note_at = (now // _SETTLED + 2) * _SETTLED  # all of them at the same time: each would wake us
+            return
+        silent = _silence(watch, now, stall)
+        if stall and silent > stall and not watch.stalled:
+            watch.stalled = True
+            text = f"No sign of life for {model.say_duration(silent)}: no output, no CPU."
+            self._notice(self._actor(task_id), task_id, text)
+
+    def _notice(self, actor: Actor, task_id: str, text: str) -> None:
+        """Leave a line for the person."""
+        try:
+            with self._store.locked(task_id, actor.by, patience=0.5) as locked:
+                locked.append({"e": "notice", "text": text})
+        except OverhandError as error:
+            self._say(f"{task_id}: {text} ({error})")
+
+    def _stop_flood(self, actor: Actor, task_id: str, most: int) -> None:
+        """In a job: an agent that prints without end is stopped; what it printed stays."""
+        self._notice(actor, task_id, f"It printed more than {most} bytes and was stopped.")
+        run.stop(actor, task_id, "error", 0.0)
+
+
+def _is_due(watch: Watch, now: float) -> bool:
     """Whether a run that waits must be looked at, although nothing woke us; there may be hundreds that wait on."""
-    if known.hearing is not None:
-        blocked = known.asked or known.waiting is not None or known.hearing.listener.waiting
-        return blocked and now - known.attended >= _HEAR_AGAIN
-    if not (known.asked or known.waiting is not None) or now - known.attended < _ATTEND_EVERY:
+    if watch.hearing is not None:
+        blocked = watch.asked or watch.waiting is not None or watch.hearing.listener.waiting
+        return blocked and now - watch.attended >= _HEAR_AGAIN
+    if not (watch.asked or watch.waiting is not None) or now - watch.attended < _ATTEND_EVERY:
         return False
-    if not has_news(known) and known.attended and not known.asked and parking.waits_on(known.place):
-        known.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
+    if not _has_news(watch) and watch.attended and not watch.asked and parking.waits_on(watch.place):
+        watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
 
 
-def has_news(known: Watch) -> bool:
-    """Whether something was recorded of its task since the last look, an answer perhaps by one who was killed then."""
-    before, known.logged = known.logged, size_of(f"{known.place}/../../{log.LOG}")
-    return known.logged != before
+def _has_news(watch: Watch) -> bool:
+    """Whether its task's log has grown since the last look, perhaps by a process that was killed right after."""
+    before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{log.LOG}")
+    return watch.logged != before
 
 
-def attend(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
-    """It may have asked something, or be blocked, or no longer be."""
-    if known.hearing is not None and now - known.attended < _HEAR_EVERY:
-        known.stirred = True  # it prints a lot: with the next look
-        return
-    known.attended = now
-    quiet = known.asked and boss.watches.is_quiet(known, now, parking.QUIET)
-    child_waits = not any(works(boss, s) for s in children(boss, known.run)) and not plans.works_for(boss, known.run)
-    work = boss.work(task_id)
-
-    def do() -> None:
-        if known.hearing is not None:
-            control.hear(work, task_id, known.hearing)
-        if parking.attend(work, task_id, quiet=quiet, child_waits=child_waits):
-            known.attended = 0.0  # a file was half-written: soon again
-            known.stirred = True
-
-    boss.jobs.start(task_id, do)
+def _is_touched(watch: Watch) -> bool:
+    """Whether something was made in the run's folders since the last look."""
+    if watch.folders:
+        watch.stirred, stirred = False, watch.stirred
+        return stirred
+    touch = tuple(_touch(path) for path in (watch.place, *watch.talk))
+    watch.touch, before = touch, watch.touch
+    return touch != before or touch[0] == 0
 
 
-def children(boss: Supervisor, run_id: str) -> list[Task]:
-    """Tasks at work or queued that this run delegated."""
-    at_work = (*boss.slots.values(), *boss.queue.values())
-    return [s for s in at_work if s.parent and s.parent.run == run_id]
+def _has_talk(watch: Watch) -> bool:
+    """Whether it has asked something, or one of its processes waits."""
+    return watch.hearing is not None or any(_has_entries(path) for path in watch.talk)
 
 
-def stir_parent(boss: Supervisor, task: Task) -> None:
-    """Whoever waits for this task may be blocked by it now, or no longer be."""
-    parent = boss.watches.live.get(task.parent.task) if task.parent else None
-    if parent is not None:
-        parent.stirred = True
+def _silence(watch: Watch, now: float, stall: float) -> float:
+    """Remember the sessions of its members; returns for how long it has shown no sign of life."""
+    age = now - watch.began
+    step = min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY) / 8
+    later = (now // step + 8) * step  # hundreds of runs are noted in a few lots: each lot wakes us once
+    watch.note_at = next((watch.began + at for at in _NOTE_AT if at > age), later)
+    shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
+    if shim is not None:
+        ticks = watch.members.note(shim)
+        if ticks != watch.ticks:
+            watch.ticks, watch.sign = ticks, now
+    return now - watch.sign
 
 
-def works(boss: Supervisor, task: Task) -> bool:
-    """Whether a child is doing something, so that its parent does not wait for a person."""
-    known = boss.watches.live.get(task.id)
-    return known is None or known.waiting is None
+def _is_quiet(watch: Watch, now: float, after: float) -> bool:
+    """Whether it has printed nothing for so long, and hardly used the processor."""
+    size = watch.printed
+    shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
+    ticks = watch.members.note(shim) if shim is not None else 0
+    was_size, was_ticks, since = watch.quiet
+    little = 5 + (now - since) * _HARDLY
+    if size != was_size or ticks - was_ticks > little or ticks < was_ticks:
+        watch.quiet = (size, ticks, now)
+        return False
+    return now - since >= after
 
 
-def park(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
-    """Nobody answered: the run ends, the question stays open, and its answer will start the next run."""
-    if known.asked and not boss.watches.is_quiet(known, now, 0.0):
-        attend(boss, task_id, known, now)  # it has gone on to work since the last look
-        return
-    work, grace = boss.work(task_id), (known.own or boss.config).stop_grace
-
-    def do() -> None:
-        if parking.may_park(work, task_id):
-            run.stop(work, task_id, "answer-timeout", grace)
-
-    boss.jobs.start(task_id, do)
-
-
-def note(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
-    """A run without any sign of life for long is told of, once."""
-    stall = (known.own or boss.config).stall
-    if known.waiting is not None and now - known.began > _SETTLED:
-        known.sign = now  # why it is silent is known
-        known.note_at = (now // _SETTLED + 2) * _SETTLED  # all of them at the same time: each would wake us
-        return
-    silent = boss.watches.note(known, now, stall)
-    if stall and silent > stall and not known.stalled:
-        known.stalled = True
-        notice(boss, task_id, f"No sign of life for {model.say_duration(silent)}: no output, no CPU.")
-
-
-def examine(boss: Supervisor, task_id: str, known: Watch, now: float) -> None:
-    """One live run: has it ended, does it flood? There may be hundreds, so mostly one look at its folder."""
-    touched = boss.watches.touched(known)
-    if touched or known.pidfd is None:
-        if detached.exit_code(known.place) is not None or (known.pidfd is None and not detached.lives(known.place)):
-            boss.look(task_id)
-            return
-        boss.watches.watch_shim(task_id, known)
-    if (touched or not known.folders) and meter.look(boss, task_id, known):
-        return
-    if (touched and boss.watches.has_talk(known)) or is_due(known, now):
-        attend(boss, task_id, known, now)
-        return
-    if not touched and now - known.sized < _SIZE_EVERY * (1 if known.waiting is None else 4):
-        return
-    known.sized = now
-    size = sum(size_of(f"{known.place}/{name}") for name in ("stdout", "stderr"))
-    most = (known.own or boss.config).max_output
-    if size > most:
-        boss.jobs.start(task_id, lambda: stop_flood(boss, task_id, most))
-    if size != known.size:
-        known.size, known.sign = size, now
-
-
-def notice(boss: Supervisor, task_id: str, text: str) -> None:
-    """Leave a line for the person."""
+def _has_entries(path: str) -> bool:
     try:
-        with boss.store.locked(task_id, boss.work(task_id).by, patience=0.5) as locked:
-            locked.append({"e": "notice", "text": text})
-    except OverhandError as error:
-        boss.say(f"{task_id}: {text} ({error})")
+        return bool(os.listdir(path))
+    except OSError:
+        return False
 
 
-def open_window(boss: Supervisor, task_id: str) -> None:
-    """A window for a run of an item, if the settings ask for one; whatever becomes of it, the run goes on."""
-    task = boss.store.state(task_id)
-    if task.item is None or not meter.limits(boss, task).watch_in_tmux:
-        return
-    env = boss.work(task_id).env  # it is forgotten with the run, which may be over before a thread comes to this
-
-    def do() -> None:
-        from overhand.supervisor.tmux import watch_in_tmux
-
-        try:
-            watch_in_tmux(boss.store.root, task, env)
-        except OverhandError as error:
-            boss.say(f"{task_id}: {error.message}")
-
-    boss.jobs.pool.submit(do)  # beside the task's own job: tmux may take its time
-
-
-def stop_flood(boss: Supervisor, task_id: str, most: int) -> None:
-    """An agent that prints without end is stopped; what it printed stays."""
-    notice(boss, task_id, f"It printed more than {most} bytes and was stopped.")
-    boss.end(task_id, "error", 0.0)
+def _touch(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0

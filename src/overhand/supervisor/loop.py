@@ -1,7 +1,8 @@
 """The one process per project that starts, watches, stops and judges; it ends when idle and its agents outlive it.
 
-The loop itself never blocks: whatever may take long (reading agents, checks, stopping, judging) is a job in a thread,
-at most one per task, and when a job is done the task's log is looked at again.
+The loop never blocks: whatever may take long (reading agents, checks, stopping, judging) is a job in a thread, at most
+one per task. It owns nothing but the order of things: the queue, the live runs, the plans, the tag daemon, the meter
+and the notifications have their own state, which the loop's thread alone touches.
 """
 
 from __future__ import annotations
@@ -10,341 +11,377 @@ import os
 import select
 import time
 import traceback
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.agents import quota
 from overhand.errors import Busy, OverhandError
-from overhand.items import recovery, sync
-from overhand.plans import task
+from overhand.items import sync
+from overhand.plans import task as plan_task
 from overhand.policy import config as configs
 from overhand.policy import projects, trust
 from overhand.policy.actor import Actor
 from overhand.record.children import Children
 from overhand.record.store import Store, open_states
 from overhand.runs import control, finish, run, spending
-from overhand.supervisor import client, live_runs, meter
-from overhand.supervisor import plans as conducting
+from overhand.supervisor import client
 from overhand.supervisor.jobs import Jobs
+from overhand.supervisor.live_runs import LiveRuns
+from overhand.supervisor.messages import Changed, Mailbox, RunOver
+from overhand.supervisor.meter import Meter
 from overhand.supervisor.notify.notifications import Notifications
-from overhand.supervisor.queue import fits, in_order, leaves_its_place, waits_for, waits_for_child
-from overhand.supervisor.socket import Desk
-from overhand.supervisor.tag_daemon import Dispatch
-from overhand.supervisor.watches import Watches
+from overhand.supervisor.plans import Plans
+from overhand.supervisor.queue import Begin, Block, Pause, Queue, Start
+from overhand.supervisor.socket import Server
+from overhand.supervisor.steps import next_step
+from overhand.supervisor.tag_daemon import TagDaemon
 from overhand.system import detached, lock, machine, members
 from overhand.system.files import size_of
+from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-    from overhand.plans.executor import Carrying
     from overhand.record.task import Task
+    from overhand.supervisor.queue import Decision
 
-_JOBS = 16
+_THREADS = 32
 _LOOK_EVERY = 1.0
-_AGAIN = 5.0  # seconds after which a stop that did not work is tried again
+_BY = {"kind": "overhand", "via": "supervisor"}
 
 
-@dataclass(slots=True)
-class Supervisor:
-    """State in memory only: everything is found again in the logs."""
+class Closed(NamedTuple):
+    """What came of a run that was judged."""
 
-    store: Store
-    desk: Desk
-    jobs: Jobs
-    queue: dict[str, Task] = field(default_factory=dict)
-    slots: dict[str, Task] = field(default_factory=dict)  # live or starting, by task: what the caps count
-    later: dict[str, float] = field(default_factory=dict)  # tasks whose job failed, and when to try again
-    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    envs: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    plans: dict[str, Carrying] = field(default_factory=dict)  # carried by us, by task
-    tries: dict[str, int] = field(default_factory=dict)  # of plans that could not be taken up, how often
-    called: deque[str] = field(default_factory=deque)  # tasks that a job of another one changed
-    left: deque[str] = field(default_factory=deque)  # ended, being judged, and no longer in their slot
-    poll: select.poll = field(default_factory=select.poll)
-    watches: Watches = field(init=False)
-    notifications: Notifications = field(init=False)
-    config: configs.Config = field(default_factory=configs.Config)
-    day: spending.Day = field(default_factory=spending.Day)
-    held: bool = False  # the day's budget is used up
-    resumes: float = float("inf")  # when the first paused program that is waited for may go on; seconds since 1970
-    idle_since: float = field(default_factory=time.monotonic)
-    looked: float = 0.0
-    daemon: Dispatch = field(init=False)
-    children: Children = field(init=False)
+    task: Task
+    changed: list[str]  # other tasks that are concerned
 
-    def __post_init__(self) -> None:
-        self.watches = Watches(self.poll)
-        self.daemon = Dispatch(self)
-        self.children = Children(self.store)
-        self.notifications = Notifications(self.store.root, say, memory=f"{self.store.own}/told")
+
+class Loop:
+    """Hands every event to the object it concerns; all of its state can be found again in the logs."""
+
+    def __init__(self, store: Store, server: Server, pool: ThreadPoolExecutor) -> None:
+        self._store, self._server = store, server
+        self._poll = select.poll()
+        self._config = configs.Config()
+        self._env: Mapping[str, str] = dict(os.environ)
+        self._envs: dict[str, Mapping[str, str]] = {}
+        self._children = Children(store)
+        self._idle_since = time.monotonic()
+        self._examined = 0.0
+        self._mail = Mailbox(server.wake)
+        self._jobs = Jobs(pool, server.wake)
+        self._notifications = Notifications(store.root, say, memory=f"{store.own}/told")
+        self._queue = Queue(store, self._config_for)
+        self._plans = Plans(store, self._jobs, self._mail, self._actor)
+        self._meter = Meter(store, self._jobs, self._mail, self._actor)
+        self._runs = LiveRuns(
+            store,
+            self._poll,
+            self._jobs,
+            self._mail,
+            self._actor,
+            config=self._config,
+            config_for=self._config_for,
+            is_working_for=self._is_working_for,
+            meter=self._meter,
+            say=say,
+        )
+        self._tags = TagDaemon(
+            store, self._poll, self._jobs, self._mail, config=self._config, reload=self._load_config, say=say
+        )
 
     def serve(self) -> None:
-        """Until there has been nothing to do for a while."""
-        self.poll.register(self.desk.listener, select.POLLIN)
-        self.poll.register(self.desk.bell, select.POLLIN)
-        self.load_config()
-        states = self.store.states()
-        for state in states:
-            # a crash kept its result from its parent, or its tag from showing it
-            if control.owes_report(self.store, state) or sync.owes(state):
-                self.look(state.id)
-        spending.mend(self.work(""), states)
-        for state in open_states(states):
-            self.look(state.id)
-        self.daemon.turn()
-        while not (self.is_idle() and self.desk.close_if_quiet()):
-            ready = [fd for fd, _ in self.poll.poll(self.timeout() * 1000)]
-            # shims first: what a killed one left must be known before somebody's `stop` looks for it
-            for fd in sorted(ready, key=lambda fd: fd not in self.watches.by_fd):
-                if fd == self.desk.listener.fileno():
-                    self.receive()
-                elif fd == self.desk.bell:
-                    self.desk.silence()
-                elif fd == self.watches.news.fd:
-                    live_runs.stirred(self)
-                elif fd == self.daemon.fd:
-                    self.daemon.heard()
-                elif fd in self.watches.by_fd:
-                    self.look(self.watches.shim_ended(fd))
-            self.after_jobs()
-            self.tick()
-            self.daemon.tick()
-            self.fill()
-        self.notifications.close(10.0)
+        """Work until there has been nothing to do for a while."""
+        self._poll.register(self._server.listener, select.POLLIN)
+        self._poll.register(self._server.woken, select.POLLIN)
+        self._load_config()
+        self._take_stock()
+        self._tags.turn()
+        while not (self._is_idle() and self._server.close_if_quiet()):
+            self._turn()
+        self._notifications.close(10.0)
 
-    def receive(self) -> None:
+    def _take_stock(self) -> None:
+        """What was at work or unfinished when the last supervisor ended."""
+        tasks = self._store.states()
+        for task in tasks:
+            # a crash kept its result from its parent, or its tag from showing it
+            if control.owes_report(self._store, task) or sync.owes(task):
+                self.handle(task.id)
+        spending.mend(self._actor(""), tasks)
+        for task in open_states(tasks):
+            self.handle(task.id)
+
+    def _turn(self) -> None:
+        """Wait for something to happen, and deal with everything that has."""
+        ready = [fd for fd, _ in self._poll.poll(self._patience() * 1000)]
+        # shims first: what a killed one left must be known before a `stop` looks for it
+        for fd in sorted(ready, key=lambda fd: not self._runs.is_shim(fd)):
+            if fd == self._server.listener.fileno():
+                self._receive()
+            elif fd == self._server.woken:
+                self._server.drain()
+            elif fd == self._tags.fd:
+                self._tags.heard()
+            elif self._runs.owns(fd):
+                self._runs.ready(fd)
+                self._deliver()
+        self._finish_jobs()
+        self._deliver()
+        self._tick()
+        self._deliver()
+        for decision in self._queue.starts(self._config, self._jobs.is_busy, lambda: self._meter.is_held(self._config)):
+            self._carry_out(decision)
+
+    # what comes in
+
+    def _receive(self) -> None:
         """Tasks that a verb hands over, to be run in that verb's environment; or a verb turned the daemon's switch."""
-        for task_ids, env in self.desk.receive(self.daemon.answer):
-            self.load_config()
-            self.daemon.turn()
-            if env is not None and env != self.env:  # mostly the same one: kept once
-                self.env = env
+        for task_ids, env in self._server.receive(self._answer):
+            self._load_config()
+            self._tags.turn()
+            if env is not None and env != self._env:  # mostly the same one: kept once
+                self._env = env
             for task_id in task_ids:
                 if env is not None:
-                    self.envs[task_id] = self.env
-                self.look(task_id)
+                    self._envs[task_id] = self._env
+                self.handle(task_id)
+
+    def _answer(self, asked: dict[str, Any]) -> bytes | None:
+        if asked.get("ask") != "daemon":
+            return None
+        found = self._tags.status([task.id for task in self._queue.queued], self._queue.running)
+        return dumps(found).encode("utf-8", "surrogateescape")
+
+    def _finish_jobs(self) -> None:
+        """Look at each task again whose job is done."""
+        for task_id, error in self._jobs.finished():
+            if error is not None:
+                self._failed(task_id, error)
+            elif task_id:
+                self.handle(task_id)
+
+    def _failed(self, task_id: str, error: BaseException) -> None:
+        """A job failed: write it down, try again later."""
+        say(f"{task_id}: {error}" if task_id else str(error))
+        if not isinstance(error, OverhandError):
+            say("".join(traceback.format_exception(error)))
+        if not task_id:
+            return  # it belonged to no task
+        self._plans.failed(task_id, error)
+        self._queue.withdraw(task_id)
+        self._jobs.retry(task_id, time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0))
+
+    def _deliver(self) -> None:
+        """Every message to the object it concerns."""
+        for message in self._mail.take():
+            match message:
+                case Changed(task_id, env_of):
+                    if env_of in self._envs:
+                        self._envs[task_id] = self._envs[env_of]
+                    self.handle(task_id)
+                case RunOver(task_id):
+                    self._close(task_id)
 
     # one task
 
-    def look(self, task_id: str) -> None:
+    def handle(self, task_id: str) -> None:
         """Read the task's log and do the next thing it calls for."""
-        self.idle_since = time.monotonic()
-        if task_id in self.jobs.busy:
+        self._idle_since = time.monotonic()
+        if self._jobs.is_busy(task_id):
             return  # it is looked at again when its job is done
         try:
-            state = self.store.state(task_id)
+            task = self._store.state(task_id)
         except OverhandError:
-            conducting.gone(self, task_id)
+            self._forget(task_id)
+            self._plans.child_gone(task_id)
             return
-        self.notifications.task_changed(state)
-        conducting.told(self, state)
-        current = state.current_run
-        if state.queued:
-            self.watches.drop(task_id)
-            self.slots.pop(task_id, None)
-            self.queue[task_id] = state
-            if state.stop:
-                work, why = self.work(task_id), "Stopped before it began."
-                self.jobs.start(task_id, partial(run.cancel_queued, work, task_id, why))
-        elif current is None:
-            self.forget(task_id)
-            live_runs.stir_parent(self, state)
-            if control.owes_report(self.store, state):
-                self.jobs.start(task_id, lambda: self.report(state))
-            elif sync.owes(state):
-                self.jobs.start(task_id, partial(sync.show, self.store, self.work(task_id).by, task_id))
-        elif current.has_ended:
-            self.watches.drop(task_id)
-            self.slots[task_id] = state  # until it is judged: what it delegated is to go with it, not to take its place
-            self.jobs.start(task_id, lambda: self.close(task_id))
-        elif current.machine not in ("", machine.machine()):
-            self.forget(task_id)  # only a person settles it
-        elif current.is_plan_run:
-            conducting.look(self, state)
-        elif current.attached:
-            self.forget(task_id)
-            if state.stop:
-                self.jobs.start(task_id, lambda: self.end(task_id, "cancelled", 0.0))
-            elif not detached.lives(self.store.run_folder(task_id, current.id)):
-                self.jobs.start(task_id, lambda: self.close(task_id))
-        else:
-            self.slots[task_id] = state
-            live_runs.watch(self, state)
+        self._notifications.task_changed(task)
+        self._plans.child_changed(task)
+        actor = self._actor(task_id)
+        match next_step(task, machine.machine()):
+            case "queue":
+                self._offer(task)
+            case "cancel":
+                self._offer(task)
+                self._jobs.run(task_id, partial(run.cancel_queued, actor, task_id, "Stopped before it began."))
+            case "rest":
+                self._forget(task_id)
+                self._runs.stir_parent(task)
+                if control.owes_report(self._store, task):
+                    self._jobs.run(task_id, partial(control.report_to_parent, actor, task), self._reported)
+                elif sync.owes(task):
+                    self._jobs.run(task_id, partial(sync.show, self._store, actor.by, task_id))
+            case "judge":
+                self._runs.drop(task_id)
+                self._queue.hold(task)  # until it is judged: what it delegated goes with it and doesn't take its place
+                self._close(task_id)
+            case "leave":
+                self._forget(task_id)
+            case "plan":
+                self._plans.look(task)
+            case "attached":
+                self._forget(task_id)
+                if task.stop:
+                    self._jobs.run(task_id, partial(run.stop, actor, task_id, "cancelled", 0.0))
+                elif not detached.lives(self._store.run_folder(task_id, task.runs[-1].id)):
+                    self._close(task_id)
+            case "watch":
+                self._queue.hold(task)
+                self._runs.adopt(task)
 
-    def forget(self, task_id: str) -> None:
+    def _offer(self, task: Task) -> None:
+        self._runs.drop(task.id)
+        self._meter.forget(task.id)
+        self._queue.offer(task)
+
+    def _forget(self, task_id: str) -> None:
         """Nothing more to do for this task."""
-        conducting.drop(self, task_id)
-        self.watches.drop(task_id)
-        for table in (self.queue, self.slots, self.later, self.envs):
-            table.pop(task_id, None)
-        self.notifications.forget(task_id)
+        self._plans.drop(task_id)
+        self._runs.drop(task_id)
+        self._queue.release(task_id)
+        self._jobs.forget(task_id)
+        self._meter.forget(task_id)
+        self._notifications.forget(task_id)
+        self._envs.pop(task_id, None)
 
-    # jobs
+    def _reported(self, parent: str | None) -> None:
+        if parent is not None:
+            self._mail.post(Changed(parent))
 
-    def work(self, task_id: str) -> Actor:
-        """What a job needs."""
-        by = {"kind": "overhand", "via": "supervisor"}
-        env = self.envs.get(task_id, self.env)
-        spare = frozenset({os.getpid()})
-        return Actor(self.store, self.config, by, env, spare=spare, children=self.children)
+    def _close(self, task_id: str) -> None:
+        """A run seems to be over: settle, judge and report it in a job."""
+        work = partial(close, self._actor(task_id), task_id, self._tags.verdict_note())
+        self._jobs.run(task_id, work, self._closed)
 
-    def after_jobs(self) -> None:
-        """Look at each task again whose job is done; who has left its place makes room at once."""
-        while self.left:
-            self.slots.pop(self.left.popleft(), None)
-        for task_id, error in self.jobs.finished():
-            if error is None:
-                self.look(task_id)
-            else:
-                self.trouble(task_id, error)
-        while self.called:
-            self.look(self.called.popleft())
+    def _closed(self, closed: Closed) -> None:
+        for task_id in closed.changed:
+            self._mail.post(Changed(task_id))
+        self._meter.ended(closed.task)
 
-    def trouble(self, task_id: str, error: BaseException) -> None:
-        """A job failed: write it down, try again later."""
-        say(f"{task_id}: {error}")
-        conducting.trouble(self, task_id, error)
-        if not isinstance(error, OverhandError):
-            say("".join(traceback.format_exception(error)))
-        self.queue.pop(task_id, None)
-        self.later[task_id] = time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0)
+    # what starts
 
-    def start(self, task_id: str) -> None:
-        """The task's next run."""
-        if run.start(self.work(task_id), task_id):
-            self.daemon.note("started", task=task_id)
-            live_runs.open_window(self, task_id)
+    def _carry_out(self, decision: Decision) -> None:
+        """Start what the queue has decided."""
+        task = decision.task
+        actor = self._actor(task.id)
+        match decision:
+            case Start():
+                self._jobs.run(task.id, partial(run.start, actor, task.id), partial(self._started, task))
+            case Begin():
+                self._jobs.run(task.id, partial(plan_task.begin, actor, task.id))
+            case Block(_, why):
+                self._jobs.run(task.id, partial(run.cancel_queued, actor, task.id, why, "blocked"))
+            case Pause(_, other):
+                self._plans.child_paused(task)
+                if other:
+                    self._jobs.run(task.id, partial(quota.hand_over, actor, task.id, task.agent, other))
 
-    def close(self, task_id: str) -> None:
-        """A run that seems to be over: find out how it ended, stop what a stopped one delegated, judge it."""
-        work = self.work(task_id)
-        state = run.settle(work, task_id)
-        self.called.extend(run.stop_children(work, state))
-        if leaves_its_place(state, self.slots):
-            self.left.append(task_id)
-            self.desk.ring()
-        state = finish.finish(work, task_id, told=self.daemon.judged)
-        if finish.unjudged(state):
-            raise Busy(f"Task {task_id} is being judged by another process.")
-        self.called.extend(run.stop_children(work, state))  # its last words may have called for a person
-        meter.ended(self, state)
-        self.report(state)
-        conducting.ended(self, state)
+    def _started(self, task: Task, is_ours: bool) -> None:
+        """A run was started, unless another process was first; the settings may ask for a window for it."""
+        if not is_ours:
+            return
+        self._tags.note("started", task=task.id)
+        if task.item is not None and self._config_for(task).watch_in_tmux:
+            self._jobs.beside(partial(open_window, self._store, task.id, self._actor(task.id).env))
 
-    def report(self, state: Task) -> None:
-        """What was delegated by a CONTROL line is judged: its parent gets the result, and may go on."""
-        if parent := control.report_to_parent(self.work(state.id), state):
-            self.called.append(parent)
+    # what the objects ask
 
-    def end(self, task_id: str, cause: str, grace: float) -> None:
-        """Stop a run; the next look judges it and stops what it delegated."""
-        run.stop(self.work(task_id), task_id, cause, grace)
+    def _actor(self, task_id: str) -> Actor:
+        """Who acts in a job of this task."""
+        env = self._envs.get(task_id, self._env)
+        return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}), children=self._children)
+
+    def _config_for(self, task: Task) -> configs.Config:
+        """The settings in force for a task; its own ones count for as long as they can be read."""
+        try:
+            return configs.of_task(self._store.root, self._config, task.settings)
+        except OverhandError as error:
+            say(str(error))
+            return self._config
+
+    def _is_working_for(self, run_id: str) -> bool:
+        """Whether a task or plan that this run delegated is doing something."""
+        delegated = self._queue.delegated_by(run_id)
+        return any(not self._runs.is_blocked(task.id) for task in delegated) or self._plans.works_for(run_id)
+
+    def _load_config(self) -> None:
+        """Settings as they are now; those of a project that is not trusted do not count."""
+        try:
+            self._config = trust.settings(self._store.root)
+        except OverhandError as error:
+            say(str(error))
+        self._notifications.use(self._config.notify, self._env)
+        self._runs.settings(self._config)
+        self._tags.settings(self._config)
 
     # time
 
-    def timeout(self) -> float:
+    def _patience(self) -> float:
         """Seconds until something must be looked at."""
+        if not self._mail.is_empty:
+            return 0.0
         now = time.monotonic()
-        due = min(self.daemon.due() - now, conducting.due(self))
-        if self.watches.live or self.later or self.jobs.busy:
-            look = min(self.looked + _LOOK_EVERY, self.watches.next_due()) - now
-            return max(0.0, min(look, self.resumes - time.time(), due))
-        if self.queue and self.resumes != float("inf"):
-            return max(0.01, min(_LOOK_EVERY * 10, self.resumes - time.time(), due))
-        if self.daemon.on or self.plans:
+        due = min(self._tags.due - now, self._plans.due)
+        resumes = self._queue.resumes - time.time()
+        if not (self._runs.is_idle and self._jobs.is_idle):
+            look = min(self._examined + _LOOK_EVERY, self._runs.due) - now
+            return max(0.0, min(look, resumes, due))
+        if resumes != float("inf"):
+            return max(0.01, min(_LOOK_EVERY * 10, resumes, due))
+        if self._tags.on or not self._plans.is_idle:
             return max(0.0, min(_LOOK_EVERY * 10, due))
-        return max(0.05, min(_LOOK_EVERY * 10, self.config.idle - (now - self.idle_since)))
+        return max(0.05, min(_LOOK_EVERY * 10, self._config.idle - (now - self._idle_since)))
 
-    def tick(self) -> None:
-        """Deadlines and notes when they are due; sizes and leftovers about every second."""
+    def _tick(self) -> None:
+        """Deadlines and timers when they are due; sizes and leftovers about every second."""
         now = time.monotonic()
-        for task_id, known in list(self.watches.live.items()):
-            late = known.deadline is not None and known.waiting is None and now >= known.deadline
-            if late and known.ours and task_id not in self.jobs.busy:
-                known.deadline = now + _AGAIN
-                grace = (known.own or self.config).stop_grace
-                self.jobs.start(task_id, partial(self.end, task_id, "timeout", grace), waits=True)
-            if now >= known.park_at and known.ours and task_id not in self.jobs.busy:
-                known.park_at = now + _AGAIN
-                live_runs.park(self, task_id, known, now)
-            if now >= known.note_at:
-                live_runs.note(self, task_id, known, now)
-        conducting.tick(self)
-        if now - self.looked < _LOOK_EVERY:
+        self._runs.tick(now)
+        self._plans.tick()
+        self._tags.tick(is_queued=not self._queue.is_empty)
+        if now - self._examined < _LOOK_EVERY:
             return
-        self.looked = now
+        self._examined = now
         detached.reap()
-        conducting.examine(self)
-        for task_id in [t for t, at in list(self.later.items()) if at <= now]:
-            del self.later[task_id]
-            self.look(task_id)
-        for task_id, known in list(self.watches.live.items()):
-            if task_id not in self.jobs.busy:
-                live_runs.examine(self, task_id, known, now)
+        self._plans.examine()
+        for task_id in self._jobs.due(now):
+            self.handle(task_id)
+        self._runs.examine(now)
 
-    # the queue
-
-    def say(self, text: str) -> None:
-        """One line in our log."""
-        say(text)
-
-    def load_config(self) -> None:
-        """Settings as they are now; those of a project nobody trusts do not count."""
-        try:
-            self.config = trust.settings(self.store.root)
-        except OverhandError as error:
-            say(str(error))
-        self.notifications.use(self.config.notify, self.env)
-
-    def fill(self) -> None:
-        """Start what the caps allow, the most urgent first."""
-        self.resumes = float("inf")
-        if not self.queue:
-            return
-        paused = quota.pauses(self.store)
-        known: dict[str, tuple[str, str | None]] = {}
-        holding = {t: s for t, s in self.slots.items() if not waits_for_child(self.store, s)}
-        for state in in_order(self.queue.values()):
-            task_id = state.id
-            if task_id in self.jobs.busy or state.stop:
-                continue
-            if (why := waits_for(self.store, state)) is not None:
-                if why:
-                    self.jobs.start(task_id, partial(run.cancel_queued, self.work(task_id), task_id, why, "blocked"))
-                continue
-            if state.is_plan:  # it takes no slot: its nodes do
-                del self.queue[task_id]
-                self.jobs.start(task_id, partial(task.begin, self.work(task_id), task_id))
-                continue
-            if (at := recovery.not_before(state)) > time.time():
-                self.resumes = min(self.resumes, at)
-                continue
-            if paused and meter.is_paused(self, state, paused, known):
-                conducting.paused(self, state)
-                continue
-            if fits(state, holding, self.config) and not meter.is_held(self):
-                del self.queue[task_id]
-                self.slots[task_id] = holding[task_id] = state
-                self.jobs.start(task_id, partial(self.start, task_id))
-
-    def is_idle(self) -> bool:
+    def _is_idle(self) -> bool:
         """Nothing runs, nothing can start, and it has been so for a while."""
-        if (
-            self.watches.live
-            or self.jobs.busy
-            or self.later
-            or self.slots
-            or self.plans
-            or self.daemon.on
-            or (self.queue and (self.held or self.resumes != float("inf")))
-        ):
-            self.idle_since = time.monotonic()
+        held = self._meter.held and not self._queue.is_empty
+        objects = (self._runs, self._jobs, self._queue, self._plans)
+        if held or self._tags.on or not self._mail.is_empty or not all(one.is_idle for one in objects):
+            self._idle_since = time.monotonic()
             return False
-        return time.monotonic() - self.idle_since >= self.config.idle
+        return time.monotonic() - self._idle_since >= self._config.idle
+
+
+def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> Closed:
+    """In a job: find out how a run ended, stop what a stopped one delegated, judge it, report it to its parent."""
+    task = run.settle(actor, task_id)
+    changed = run.stop_children(actor, task)
+    task = finish.finish(actor, task_id, told=on_verdict)
+    if finish.unjudged(task):
+        raise Busy(f"Task {task_id} is being judged by another process.")
+    changed += run.stop_children(actor, task)  # its last words may have called for a person
+    if parent := control.report_to_parent(actor, task):
+        changed.append(parent)
+    return Closed(task, changed)
+
+
+def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
+    """In a job: a window for a run of an item; whatever becomes of it, the run goes on."""
+    from overhand.supervisor.tmux import watch_in_tmux
+
+    try:
+        watch_in_tmux(store.root, store.state(task_id), env)
+    except OverhandError as error:
+        say(f"{task_id}: {error.message}")
 
 
 def say(text: str) -> None:
@@ -367,10 +404,10 @@ def main(argv: list[str]) -> int:
                 os.truncate(f"{store.own}/log", 0)
             projects.remember(store.root)
             with (
-                Desk(client.address(store, client.own_folder(store)), f"{store.own}/sock") as desk,
-                ThreadPoolExecutor(_JOBS, thread_name_prefix="job") as pool,
+                Server(client.address(store, client.own_folder(store)), f"{store.own}/sock") as server,
+                ThreadPoolExecutor(_THREADS, thread_name_prefix="job") as pool,
             ):
-                Supervisor(store, desk, Jobs(pool, desk.ring)).serve()
+                Loop(store, server, pool).serve()
     except OverhandError as error:
         say(error.message)
         return error.exit_status

@@ -1,7 +1,6 @@
-"""The supervisor's plans: a plan's run lives as long as it is not judged, and is carried by whichever supervisor runs.
+"""The supervisor's plans: a plan's run lives as long as it is not judged, and any supervisor can execute it.
 
-A plan takes no slot. What it does is a job of its own task, except that a node's end is told in the job that judged it:
-the next node's task is there when that job is done.
+A plan takes no slot. What it does is a job of its own task.
 """
 
 from __future__ import annotations
@@ -10,177 +9,181 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from overhand.documents.contracts import validate_data
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
-from overhand.plans import task
+from overhand.plans import task as plan_task
 from overhand.plans.executor import LOCK, Carrying, open_plan
+from overhand.supervisor.messages import Changed
 from overhand.system import lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from overhand.policy.actor import Actor
+    from overhand.record.store import Store
     from overhand.record.task import Task
-    from overhand.supervisor.loop import Supervisor
+    from overhand.supervisor.jobs import Jobs
+    from overhand.supervisor.messages import Mailbox
 
-_TRIES = 5  # of taking a plan up, before it is given up
-_AGAIN = 5.0  # seconds until a plan that somebody else carries is looked at again
-
-
-def look(boss: Supervisor, state: Task) -> None:
-    """A plan that is not judged: carry it, or carry out what is new in its own log."""
-    task_id, current = state.id, state.current_run
-    if current is None:
-        return
-    known = boss.plans.get(task_id)
-    if known is None and _is_elsewhere(boss, state):
-        boss.later[task_id] = time.monotonic() + _AGAIN
-        return
-    size = boss.store.log_size(task_id)
-    if known is not None and known.run_id == current.id and known.seen == size and not known.heard:
-        return
-    if known is not None:
-        known.seen = size
-    boss.jobs.start(task_id, partial(_carry, boss, task_id, current.id))
+_TRIES = 5  # of opening a plan, before it is given up
+_AGAIN = 5.0  # seconds until a plan that another process executes is looked at again
 
 
-def _is_elsewhere(boss: Supervisor, state: Task) -> bool:
-    """Whether a Python process carries it itself, with functions that only it has."""
-    return lock.is_held(f"{boss.store.folder(state.id)}/{LOCK}")
+class Plans:
+    """The plans that this supervisor executes, by task."""
 
+    def __init__(self, store: Store, jobs: Jobs, mail: Mailbox, actor: Callable[[str], Actor]) -> None:
+        self._store, self._jobs, self._mail, self._actor = store, jobs, mail, actor
+        self._open: dict[str, Carrying] = {}
+        self._tries: dict[str, int] = {}  # of plans that could not be opened, how often
 
-def _carry(boss: Supervisor, task_id: str, run_id: str) -> None:
-    """The plan's own job."""
-    known = boss.plans.get(task_id)
-    if known is not None and known.run_id != run_id:
-        drop(boss, task_id)
-        known = None
-    if known is None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether no plan is executed here."""
+        return not self._open
+
+    # one plan
+
+    def look(self, plan: Task) -> None:
+        """A plan that is not judged: open it, or carry out what is new in its own log."""
+        current = plan.current_run
+        if current is None:
+            return
+        executor = self._open.get(plan.id)
+        if executor is None and lock.is_held(f"{self._store.folder(plan.id)}/{LOCK}"):
+            # a Python process executes it itself, with functions that only it has
+            self._jobs.retry(plan.id, time.monotonic() + _AGAIN)
+            return
+        size = self._store.log_size(plan.id)
+        if executor is not None and executor.run_id == current.id and executor.seen == size and not executor.heard:
+            return
+        if executor is not None:
+            executor.seen = size
+        self._execute(plan.id, current.id)
+
+    def _execute(self, task_id: str, run_id: str) -> None:
+        """The plan's own job."""
+        executor = self._open.get(task_id)
+        if executor is not None and executor.run_id != run_id:
+            self.drop(task_id)
+            executor = None
+        self._jobs.run(task_id, partial(self._work, executor, task_id, run_id), partial(self._worked, task_id))
+
+    def _work(self, executor: Carrying | None, task_id: str, run_id: str) -> Carrying | None:
+        """In a job: None if the plan cannot be executed here."""
+        is_new = executor is None
         try:
-            known = open_plan(boss.work(task_id), task_id, run_id, call=partial(call, boss, task_id))
-        except Busy:
-            boss.later[task_id] = time.monotonic() + _AGAIN
+            if executor is None:
+                executor = open_plan(self._actor(task_id), task_id, run_id, call=partial(self._call, task_id))
+                executor.go_on()
+            while executor.heard:
+                executor.see(executor.heard.popleft())
+            executor.look_at_plan(self._store.state(task_id))
+        except BaseException as error:
+            if executor is not None and is_new:
+                executor.close()
+            if executor is None and isinstance(error, Busy):
+                return None
+            if executor is None and isinstance(error, Refused) and not isinstance(error, StorageFailed):
+                # what was accepted is not there any more: no process can go on with it
+                self._give_up(task_id, run_id, f"{error.message} {error.hint}".strip())
+                return None
+            raise
+        return executor
+
+    def _worked(self, task_id: str, executor: Carrying | None) -> None:
+        if executor is None:  # another process executes it, or it was given up: that is seen then
+            self._jobs.retry(task_id, time.monotonic() + _AGAIN)
             return
-        except StorageFailed:
-            raise  # it may pass
-        except Refused as error:  # what was accepted is not there any more: nobody can go on with it
-            _give_up(boss, task_id, run_id, f"{error.message} {error.hint}".strip())
+        self._tries.pop(task_id, None)
+        if task_id not in self._open:
+            self._open[task_id] = executor
+            executor.heard.extend(executor.live_tasks)  # they may have changed before they could be told apart
+        if executor.over:
+            self.drop(task_id)
+
+    def failed(self, task_id: str, error: BaseException) -> None:
+        """A job failed. What is on disk counts; a plan that cannot be opened again and again comes to an end."""
+        self.drop(task_id)
+        try:
+            task = self._store.state(task_id)
+        except OverhandError:
             return
-        boss.plans[task_id] = known
-        known.go_on()
-        validate_data({}, {})  # what judges the first node is loaded while that is at work
-    while known.heard:
-        known.see(known.heard.popleft())
-    known.look_at_plan(boss.store.state(task_id))
-    boss.tries.pop(task_id, None)
-    if known.over:
-        drop(boss, task_id)
+        current = task.current_run
+        if current is None or not current.is_plan_run or isinstance(error, Busy | StorageFailed):
+            return
+        self._tries[task_id] = self._tries.get(task_id, 0) + 1
+        if self._tries[task_id] >= _TRIES or task.stop:
+            self._tries.pop(task_id)
+            told = str(error) if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
+            self._give_up(task_id, current.id, f"The plan cannot go on: {told}")
 
+    def _give_up(self, task_id: str, run_id: str, why: str) -> None:
+        for changed in plan_task.give_up(self._actor(task_id), task_id, run_id, why):
+            self._mail.post(Changed(changed))
 
-def trouble(boss: Supervisor, task_id: str, error: BaseException) -> None:
-    """A job failed. What is on disk counts; a plan that nobody can take up from there comes to an end."""
-    drop(boss, task_id)
-    try:
-        state = boss.store.state(task_id)
-    except OverhandError:
-        return
-    current = state.current_run
-    if current is None or not current.is_plan_run or isinstance(error, Busy | StorageFailed):
-        return
-    boss.tries[task_id] = boss.tries.get(task_id, 0) + 1
-    if boss.tries[task_id] >= _TRIES or state.stop:
-        told = str(error) if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
-        _give_up(boss, task_id, current.id, f"The plan cannot go on: {told}")
+    def _call(self, plan_id: str, task_id: str) -> None:
+        """In a job: a node's task is new, or was asked to stop; it runs in the environment of its plan."""
+        self._mail.post(Changed(task_id, env_of=plan_id))
 
+    def drop(self, task_id: str) -> None:
+        """Execute a plan no longer; what is on disk says how it stands."""
+        executor = self._open.pop(task_id, None)
+        if executor is not None:
+            executor.close()
 
-def _give_up(boss: Supervisor, task_id: str, run_id: str, why: str) -> None:
-    boss.tries.pop(task_id, None)
-    boss.called.extend(task.give_up(boss.work(task_id), task_id, run_id, why))
+    # the tasks of its nodes
 
+    def child_changed(self, child: Task) -> None:
+        """A node's task was read: if that is news to its plan, the plan's job looks at it."""
+        executor = self._plan_of(child)
+        if executor is None:
+            return
+        if not child.queued:
+            executor.held.discard(child.id)
+        if executor.is_news(child):
+            self._tell(executor, child.id)
 
-def gone(boss: Supervisor, task_id: str) -> None:
-    """A task was removed: there is no more to do for it, but if it was a node's, its plan hears of it."""
-    boss.forget(task_id)
-    for known in list(boss.plans.values()):
-        if task_id in known.tasks.values():
-            known.heard.append(task_id)
-            boss.jobs.start(known.task_id, partial(_carry, boss, known.task_id, known.run_id))
+    def child_paused(self, child: Task) -> None:
+        """A node's task is queued behind its provider's limit: until it begins, another node may take its place."""
+        executor = self._plan_of(child)
+        if executor is not None and child.id not in executor.held:
+            executor.held.add(child.id)
+            self.child_changed(child)
 
+    def child_gone(self, task_id: str) -> None:
+        """A task was removed; if it was a node's, its plan looks at that."""
+        for executor in list(self._open.values()):
+            if task_id in executor.tasks.values():
+                self._tell(executor, task_id)
 
-def call(boss: Supervisor, plan_id: str, task_id: str) -> None:
-    """A node's task is new, or was asked to stop: it runs in the environment of its plan."""
-    if plan_id in boss.envs:
-        boss.envs[task_id] = boss.envs[plan_id]
-    boss.called.append(task_id)
-    boss.desk.ring()
+    def _tell(self, executor: Carrying, task_id: str) -> None:
+        executor.heard.append(task_id)
+        self._execute(executor.task_id, executor.run_id)
 
+    def _plan_of(self, child: Task) -> Carrying | None:
+        return self._open.get(child.parent.task) if child.node and child.parent else None
 
-def told(boss: Supervisor, child: Task) -> None:
-    """A node's task was looked at: if that is news to its plan, it hears of it in its own job."""
-    known = _plan_of(boss, child)
-    if known is not None and not child.queued:
-        known.held.discard(child.id)
-    if known is not None and known.is_news(child):
-        known.heard.append(child.id)
-        boss.jobs.start(known.task_id, partial(_carry, boss, known.task_id, known.run_id))
+    def works_for(self, run_id: str) -> bool:
+        """Whether a plan that this run delegated is doing something, so that the run does not wait for a person."""
+        return any(executor.works for executor in self._open.values() if executor.delegated_by == run_id)
 
+    # time
 
-def paused(boss: Supervisor, child: Task) -> None:
-    """A node's task is queued behind its provider's limit: until it begins, its place in the plan is another's."""
-    known = _plan_of(boss, child)
-    if known is not None and child.id not in known.held:
-        known.held.add(child.id)
-        told(boss, child)
+    def tick(self) -> None:
+        """Timers whose time has come."""
+        now = time.time()
+        for task_id, executor in list(self._open.items()):
+            if executor.next_timer <= now and not self._jobs.is_busy(task_id):
+                self._execute(task_id, executor.run_id)
 
+    def examine(self) -> None:
+        """A process that wrote something into a plan's log may have died before it told us."""
+        for task_id, executor in list(self._open.items()):
+            if self._store.log_size(task_id) != executor.seen:
+                self._mail.post(Changed(task_id))
 
-def ended(boss: Supervisor, child: Task) -> None:
-    """A node's task was judged: its plan hears of it here and now, in the job that judged it."""
-    known = _plan_of(boss, child)
-    if known is None:
-        return
-    try:
-        known.look(child)
-    except BaseException:
-        drop(boss, known.task_id)  # it is taken up again as it stands on disk
-        boss.called.append(known.task_id)
-        raise
-    if known.over:
-        boss.called.append(known.task_id)
-
-
-def works_for(boss: Supervisor, run_id: str) -> bool:
-    """Whether a plan that this run delegated is doing something, so that the run does not wait for a person."""
-    plans = [
-        known for known in list(boss.plans.values()) if (above := known.ground.state.parent) and above.run == run_id
-    ]
-    return any(known.works for known in plans)
-
-
-def _plan_of(boss: Supervisor, child: Task) -> Carrying | None:
-    return boss.plans.get(child.parent.task) if child.node and child.parent else None
-
-
-def drop(boss: Supervisor, task_id: str) -> None:
-    """Carry a plan no longer; what is on disk says how it stands."""
-    known = boss.plans.pop(task_id, None)
-    if known is not None:
-        known.close()
-
-
-def tick(boss: Supervisor) -> None:
-    """Timers whose time has come."""
-    now = time.time()
-    for task_id, known in list(boss.plans.items()):
-        if task_id not in boss.jobs.busy and any(at <= now for at in list(known.timers.values())):
-            boss.jobs.start(task_id, partial(_carry, boss, task_id, known.run_id))
-
-
-def examine(boss: Supervisor) -> None:
-    """Whoever wrote something into a plan's log may have died before it told us."""
-    for task_id, known in list(boss.plans.items()):
-        if boss.store.log_size(task_id) != known.seen:
-            boss.look(task_id)
-
-
-def due(boss: Supervisor) -> float:
-    """Seconds until the first timer; jobs take plans up and let them go meanwhile."""
-    plans = list(boss.plans.values())
-    first = min((at for known in plans for at in list(known.timers.values())), default=float("inf"))
-    return max(0.0, first - time.time())
+    @property
+    def due(self) -> float:
+        """Seconds until the first timer."""
+        first = min((executor.next_timer for executor in self._open.values()), default=float("inf"))
+        return max(0.0, first - time.time())

@@ -1,64 +1,209 @@
-"""Who may start next: order and caps of the queue."""
+"""The queue: which task starts next, and within which caps."""
 
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from overhand.agents import quota
 from overhand.errors import OverhandError
-from overhand.record.task import Item
+from overhand.items import recovery
 from overhand.system import lock
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from overhand.policy.config import Config
     from overhand.record.store import Store
     from overhand.record.task import Task
 
+_MIDDLE = 4.0  # the place of a task that is no item among items of its weight: beside `implementation`
 
-def in_order(states: Iterable[Task]) -> list[Task]:
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The task's next run starts now."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A plan begins; it takes no slot, its nodes do."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The task can never start."""
+
+    task: Task
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The task waits for its provider's limit; another agent takes over where one is named."""
+
+    task: Task
+    stand_in: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The task waits for another one, or for a time; nothing is to be done."""
+
+
+Decision = Start | Begin | Block | Pause
+
+
+class Queue:
+    """Queued tasks, and the slots that live or starting ones hold."""
+
+    def __init__(self, store: Store, config_for: Callable[[Task], Config]) -> None:
+        self._store, self._config_for = store, config_for
+        self._queued: dict[str, Task] = {}
+        self._holding: dict[str, Task] = {}
+        self._resumes = float("inf")
+
+    # what is queued and what runs
+
+    def offer(self, task: Task) -> None:
+        """The task waits for a slot."""
+        self._holding.pop(task.id, None)
+        self._queued[task.id] = task
+
+    def hold(self, task: Task) -> None:
+        """The task has a slot, until it is released or queued again."""
+        self._holding[task.id] = task
+
+    def withdraw(self, task_id: str) -> None:
+        """The task does not start before it is offered again."""
+        self._queued.pop(task_id, None)
+
+    def release(self, task_id: str) -> None:
+        """The task is neither queued nor at work."""
+        self._queued.pop(task_id, None)
+        self._holding.pop(task_id, None)
+
+    @property
+    def queued(self) -> list[Task]:
+        """Queued tasks as they will start."""
+        return in_order(self._queued.values())
+
+    @property
+    def running(self) -> list[str]:
+        """The tasks that hold a slot."""
+        return sorted(self._holding)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is queued."""
+        return not self._queued
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs, and nothing that is queued starts at a known time."""
+        return not (self._holding or (self._queued and self._resumes != float("inf")))
+
+    @property
+    def resumes(self) -> float:
+        """When the first task that waits for a time may start; seconds since 1970."""
+        return self._resumes
+
+    def delegated_by(self, run_id: str) -> list[Task]:
+        """Tasks at work or queued that this run delegated."""
+        known = (*self._holding.values(), *self._queued.values())
+        return [task for task in known if task.parent and task.parent.run == run_id]
+
+    # what starts
+
+    def starts(self, config: Config, is_busy: Callable[[str], bool], is_held: Callable[[], bool]) -> list[Decision]:
+        """Decide which queued tasks start now, the most urgent first, within the caps.
+
+        Pure apart from reading `after` tasks, blocked runs and provider limits. Tasks that can't start keep their
+        place. A P0 task may use one slot above the cap, and nothing else starts while it runs.
+        """
+        self._resumes = float("inf")
+        if not self._queued:
+            return []
+        paused = quota.pauses(self._store)
+        drivers: dict[str, tuple[str, str | None]] = {}
+        holding = {i: task for i, task in self._holding.items() if not waits_for_child(self._store, task)}
+        found: list[Decision] = []
+        for task in self.queued:
+            if is_busy(task.id) or task.stop:
+                continue
+            decision = self._decide(task, paused, drivers)
+            if decision is None and fits(task, holding, config) and not is_held():
+                holding[task.id] = self._holding[task.id] = task
+                decision = Start(task)
+            if decision is None or isinstance(decision, Wait):
+                continue
+            if isinstance(decision, Start | Begin):
+                del self._queued[task.id]
+            found.append(decision)
+        return found
+
+    def _decide(
+        self, task: Task, paused: Mapping[str, quota.Pause], drivers: dict[str, tuple[str, str | None]]
+    ) -> Decision | Wait | None:
+        """What keeps the task from starting, or lets it start without a slot; None if the caps decide."""
+        if (why := waits_for(self._store, task)) is not None:
+            return Block(task, why) if why else Wait()
+        if task.is_plan:
+            return Begin(task)
+        if (at := recovery.not_before(task)) > time.time():
+            self._resumes = min(self._resumes, at)
+            return Wait()
+        if not paused:
+            return None
+        if task.agent not in drivers:  # agent files are read once, however many tasks wait
+            own = self._config_for(task)
+            drivers[task.agent] = quota.driver_of(self._store.root, task, own), quota.stand_in(self._store, task, own)
+        driver, other = drivers[task.agent]
+        if (pause := paused.get(driver)) is None:
+            return None
+        self._resumes = min(self._resumes, pause.until)
+        return Pause(task, other)
+
+
+def in_order(tasks: Iterable[Task]) -> list[Task]:
     """Queued tasks as they will start: weight, then the route's priority of items, then the time they were accepted."""
-    return sorted(states, key=_place)
+    return sorted(tasks, key=_place)
 
 
 def _place(task: Task) -> tuple[str, float, str, str, int]:
-    item = task.item or Item()
-    return task.priority, float(item.rank), task.queued_at or "", item.path, task.handle or 0
+    rank = task.item.rank if task.item else _MIDDLE
+    path = task.item.path if task.item else ""
+    return task.priority, rank, task.queued_at or "", path, task.handle or 0
 
 
-def fits(task: Task, holding: dict[str, Task], config: Config) -> bool:
+def fits(task: Task, holding: Mapping[str, Task], config: Config) -> bool:
     """Whether one more run of this agent and kind may start now; one that is P0 keeps all others from starting."""
     urgent = task.priority == "P0"
-    if not urgent and any(s.priority == "P0" for s in holding.values()):
+    others = holding.values()
+    if not urgent and any(other.priority == "P0" for other in others):
         return False
-    if holding and (task.settings.get("exclusive") or any(s.settings.get("exclusive") for s in holding.values())):
+    if holding and any(one.settings.get("exclusive") for one in (task, *others)):
         return False
-    if writes_here(task) and any(writes_here(s) for s in holding.values()):
+    if writes_here(task) and any(writes_here(other) for other in others):
         return False
     if config.max_parallel and len(holding) >= config.max_parallel + urgent:
         return False
     cap = config.per_agent.get(task.agent, 0)
-    if cap and sum(s.agent == task.agent for s in holding.values()) >= cap:
+    if cap and sum(other.agent == task.agent for other in others) >= cap:
         return False
     cap = config.per_kind.get(task.kind or "", 0)
-    return not (cap and sum(s.kind == task.kind for s in holding.values()) >= cap)
+    return not (cap and sum(other.kind == task.kind for other in others) >= cap)
 
 
 def writes_here(task: Task) -> bool:
     """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
     return bool(task.settings.get("real")) and task.level != "read"
-
-
-def leaves_its_place(task: Task, slots: Mapping[str, Task]) -> bool:
-    """Whether the next run may start while this one, which has ended, is being judged.
-
-    Not where its checks are run in the tree, and not where it was alone: then what changed there is its own work, and
-    a run that began before the verdict would be taken for it.
-    """
-    ended = task.runs and task.runs[-1].has_ended
-    others = len(slots) > 1
-    return bool(ended and others and not task.checks and not task.settings.get("exclusive") and not writes_here(task))
 
 
 def waits_for(store: Store, task: Task) -> str | None:

@@ -1,4 +1,4 @@
-"""The supervisor's desk: a socket where verbs leave tasks, and a bell that jobs ring."""
+"""The supervisor's socket, where verbs hand over tasks, and the pipe by which jobs wake its loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_MESSAGE = 8 * 1024 * 1024
 
 
-class Desk:
+class Server:
     """Messages are acknowledged, so a verb knows whether a supervisor that is about to leave has taken its task."""
 
     def __init__(self, address: str, path: str) -> None:
@@ -31,11 +31,11 @@ class Desk:
         os.chmod(path, 0o600)
         self.listener.listen(128)
         self.listener.setblocking(False)
-        self.bell, self._rope = os.pipe()
-        os.set_blocking(self.bell, False)
-        os.set_blocking(self._rope, False)
+        self.woken, self._waker = os.pipe()
+        os.set_blocking(self.woken, False)
+        os.set_blocking(self._waker, False)
 
-    def __enter__(self) -> Desk:
+    def __enter__(self) -> Server:
         return self
 
     def __exit__(
@@ -67,33 +67,33 @@ class Desk:
                 yield handed
                 _acknowledge(peer)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the loop, from any thread."""
         try:
-            os.write(self._rope, b"\n")
+            os.write(self._waker, b"\n")
         except BlockingIOError:
-            return  # it has been rung often enough
+            return  # the pipe is full of such bytes
 
-    def silence(self) -> None:
-        """The loop is awake."""
+    def drain(self) -> None:
+        """The loop is awake: take what woke it out of the pipe."""
         try:
-            while os.read(self.bell, 4096):
+            while os.read(self.woken, 4096):
                 pass
         except BlockingIOError:
             return
 
     def close_if_quiet(self) -> bool:
-        """Leave, unless somebody came in at the last moment; who comes later is refused and starts another one."""
+        """Stop listening, unless a client has just connected; later ones are refused and start another supervisor."""
         if select.select([self.listener], [], [], 0)[0]:
             return False
         os.unlink(self.path)
         if select.select([self.listener], [], [], 0)[0]:
-            self.listener.close()  # its message gets no acknowledgement: it will start a supervisor itself
+            self.listener.close()  # its message is not acknowledged: the client starts a supervisor itself
         return True
 
 
 def _read(peer: socket.socket) -> dict[str, Any] | None:
-    """One line of JSON; a client that dawdles or talks nonsense is dropped."""
+    """One line of JSON; a client that is slow or sends anything else is dropped."""
     peer.settimeout(1.0)
     parts: list[bytes] = []
     try:
@@ -118,11 +118,11 @@ def _reply(peer: socket.socket, told: bytes | None) -> None:
     try:
         peer.sendall(b"no %d\n" % PROTOCOL if told is None else b"yes %d\n%b\0" % (PROTOCOL, told))
     except OSError:
-        return  # whoever asked has gone, or does not listen
+        return  # the client has gone
 
 
 def _acknowledge(peer: socket.socket) -> None:
     try:
         peer.sendall(b"ok %d\n" % PROTOCOL)
     except OSError:
-        return  # the task is on disk and in our tables: it need not hear of it
+        return  # the task is on disk and in our tables: the client need not know

@@ -9,25 +9,29 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from overhand.errors import Busy, OverhandError
 from overhand.items import sync, unrecorded
 from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.supervisor import switch
-from overhand.supervisor.queue import in_order
+from overhand.supervisor.messages import Changed
 from overhand.system import machine
-from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from overhand.items.index import Hit, Index
+    from overhand.policy.config import Config
+    from overhand.record.store import Store
     from overhand.record.task import Task
-    from overhand.supervisor.loop import Supervisor
+    from overhand.supervisor.jobs import Jobs
+    from overhand.supervisor.messages import Mailbox
+
+T = TypeVar("T")
 
 _AGAIN = 2.0  # seconds after which a file that was busy is looked at again
 _LOOK_EVERY = 5.0  # seconds between looks at the switch, and at the tree where it cannot be watched
@@ -36,8 +40,8 @@ _BY = {"kind": "overhand", "via": "daemon"}
 
 
 @dataclass(slots=True)
-class Changed:
-    """A file that is to be looked at."""
+class Touched:
+    """A file that changed and is to be looked at."""
 
     first: float  # when it was first seen to change since the last look; seconds since 1970
     last: float
@@ -45,327 +49,348 @@ class Changed:
     tasks: set[str]  # whose tags stood in it
 
 
-@dataclass(slots=True)
-class Dispatch:
+class Note(NamedTuple):
+    """A line of the daemon's log."""
+
+    what: str
+    facts: dict[str, object]
+
+
+class Looked(NamedTuple):
+    """What came of looking at files."""
+
+    again: dict[str, Touched]  # those that were busy
+    tasks: list[str]  # whose record or tag changed
+    notes: list[Note]
+
+
+class TagDaemon:
     """What the daemon knows; all of it can be found again."""
 
-    boss: Supervisor
-    since: str = ""  # empty: tags are not watched
-    index: Index | None = None
-    changed: dict[str, Changed] = field(default_factory=dict)
-    scanned: str = ""
-    scanning: bool = False
-    looking: bool = False
-    before: dict[str, tuple[Hit, ...]] = field(default_factory=dict)  # where nothing tells us what changed
-    known: float = 0.0  # everything that was there then is recorded, or waits
-    marks: list[object] = field(default_factory=list)  # of the settings as they were read
-    checked: float = 0.0
-    deaf_until: float = 0.0
-    done: deque[tuple[str, Any]] = field(default_factory=deque)
+    def __init__(
+        self,
+        store: Store,
+        poll: select.poll,
+        jobs: Jobs,
+        mail: Mailbox,
+        *,
+        config: Config,
+        reload: Callable[[], None],
+        say: Callable[[str], None],
+    ) -> None:
+        """`reload` has the settings read again, which come back by `settings`."""
+        self._store, self._poll, self._jobs, self._mail = store, poll, jobs, mail
+        self._config, self._reload, self._say = config, reload, say
+        self._since = ""  # empty: tags are not watched
+        self._index: Index | None = None
+        self._touched: dict[str, Touched] = {}
+        self._scanned_at = ""
+        self._scanning = self._looking = False
+        self._before: dict[str, tuple[Hit, ...]] = {}  # where nothing tells us what changed
+        self._known = 0.0  # everything that was there then is recorded, or waits
+        self._marks: list[object] = []  # of the settings as they were read
+        self._checked = 0.0
+        self._deaf_until = 0.0
+
+    def settings(self, config: Config) -> None:
+        """The settings in force from now on."""
+        self._config = config
 
     @property
     def on(self) -> bool:
         """Whether tags are watched."""
-        return bool(self.since)
+        return bool(self._since)
 
     @property
     def fd(self) -> int:
         """What wakes the loop when a file changes."""
-        return self.index.tree.news.fd if self.index is not None else -2
+        return self._index.tree.news.fd if self._index is not None else -2
 
     def note(self, what: str, **more: object) -> None:
         """One line in the daemon's log."""
         if self.on:
-            switch.note(self.boss.store, what, **more)
+            switch.note(self._store, what, **more)
 
-    def judged(self, task: Task) -> None:
-        """What came of a run, and what follows."""
-        if task.item is not None:
-            run = task.last_run
-            why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
-            self.note("ended", task=task.id, why=why, stage=sync.wanted(task), attempt=task.requeued + 1)
+    def verdict_note(self) -> Callable[[Task], None]:
+        """What a job calls with a judged task: it writes what came of the run, and what follows, into the log."""
+        if not self.on:
+            return lambda _task: None
+        store = self._store
+
+        def note(task: Task) -> None:
+            if task.item is not None:
+                run = task.last_run
+                why = ", ".join(dict.fromkeys(str(word) for word in (run.cause, run.status))) if run else ""
+                facts = {"task": task.id, "why": why, "stage": sync.wanted(task), "attempt": task.requeued + 1}
+                switch.note(store, "ended", **facts)
+
+        return note
 
     # on and off
 
     def turn(self) -> None:
         """Follow the switch."""
-        self.checked = time.monotonic()
-        wanted = switch.state(self.boss.store)
+        self._checked = time.monotonic()
+        wanted = switch.state(self._store)
         if wanted is not None and not self.on:
-            self.since = machine.now()
-            self.known = unrecorded.known(self.boss.store)
+            self._since = machine.now()
+            self._known = unrecorded.known(self._store)
             self.note("on", pid=os.getpid())
             self.scan("the daemon begins")
         elif wanted is None and self.on:
             self.note("off", pid=os.getpid())
             self.stirred()
-            if self.index is not None and not self.changed and not self.looking:
-                unrecorded.remember(self.boss.store, time.time())
+            if self._index is not None and not self._touched and not self._looking:
+                unrecorded.remember(self._store, time.time())
             self._drop_index()
-            self.changed.clear()
-            self.since = ""
+            self._touched.clear()
+            self._since = ""
 
     def _drop_index(self) -> None:
-        if self.index is not None:
-            if self.fd >= 0 and not self.deaf_until:
-                self.boss.poll.unregister(self.fd)
-            self.index.close()
-            self.index = None
+        if self._index is not None:
+            if self.fd >= 0 and not self._deaf_until:
+                self._poll.unregister(self.fd)
+            self._index.close()
+            self._index = None
 
     # watching
 
     def scan(self, why: str = "") -> None:
         """Read the whole tree, in a thread; the index so far is no longer true. Without a reason, only news count."""
-        if self.scanning:
+        if self._scanning:
             return
-        self.scanning = True
+        self._scanning = True
         if why:
-            self.marks = self._marks()
-            self.boss.load_config()
-        self.before = self.index.hits if self.index is not None and not why else {}
+            self._marks = _marks(self._store)
+            self._reload()
+        self._before = self._index.hits if self._index is not None and not why else {}
         self._drop_index()
-        self._in_thread(lambda: ("scanned", (why, *self._read_all(why))))
+        store, whole = self._store, bool(why)
+        self._in_thread(lambda: _read_all(store, whole=whole), partial(self._scanned, why))
 
-    def _read_all(self, why: str) -> tuple[Index, list[str]]:
-        """The index; and, unless only news count, files in which an older text may have come back meanwhile."""
-        from overhand.items import item
-        from overhand.items.index import Index  # a supervisor that watches no tags starts without it
-
-        index = Index(self.boss.store.root, self._beside())
-        index.begin()
-        past = item.Past(self.boss.store)
-        return index, [path for path in index.unrecorded() if past.names(path)] if why else []
-
-    def _beside(self) -> tuple[str, ...]:
-        """Settings, and what is trusted."""
-        return (f"{self.boss.store.root}/.overhand", configs.user_folder())
-
-    def _marks(self) -> list[object]:
-        return [*configs.marks(self.boss.store.root, trust.place())]
-
-    def _scanned(self, why: str, index: Index, older: list[str]) -> None:
-        self.scanning = False
+    def _scanned(self, why: str, found: tuple[Index, list[str]]) -> None:
+        index, older = found
+        self._scanning = False
         if not self.on:
             index.close()
             return
-        self.index = index
+        self._index = index
         self._listen()
-        self._reread(index)  # nobody heard of what changed before it was watched
-        self.scanned = machine.now()
+        self._reread(index)  # what changed before it was watched was not noticed
+        self._scanned_at = machine.now()
         tree = index.tree
         if why:
             folders, files = len(tree.folders), len(index.hits)
             self.note("scanned", why=why, folders=folders, files=files, watched=tree.is_whole)
-            waiting = (key.partition("#")[0] for key in unrecorded.waiting(self.boss.store))
+            waiting = (key.partition("#")[0] for key in unrecorded.waiting(self._store))
             paths = {*index.worth_a_look(), *older, *self._noted(index), *waiting, ""}
         else:
-            paths = {p for p in {*index.hits, *self.before} if index.hits.get(p) != self.before.get(p)}
-        due = unrecorded.due(self.boss.store)
+            paths = {p for p in {*index.hits, *self._before} if index.hits.get(p) != self._before.get(p)}
         for path in paths:  # "": tasks whose tag may stand nowhere
-            had = {hit.task for hit in self.before.get(path, ()) if hit.task}
-            window = due.get(path)
-            self._touch(path, self.known, _quiet_for(f"{index.root}/{path}", time.time()), had)
-            if window and window[2] == _inode(f"{index.root}/{path}"):
-                self.changed[path].first, self.changed[path].last = window[:2]
+            had = {hit.task for hit in self._before.get(path, ()) if hit.task}
+            self._touch(path, self._known, _quiet_for(f"{index.root}/{path}", time.time()), had)
 
     def _noted(self, index: Index) -> list[str]:
-        """Files with items for which nobody is asked."""
-        wanted = self.boss.config.auto_approved
+        """Files with items that count as approved by the settings."""
+        wanted = self._config.auto_approved
         return [path for path, hits in index.hits.items() if wanted and any(hit.name in wanted for hit in hits)]
 
     def stirred(self) -> None:
         """Something changed somewhere."""
-        if self.index is None:
+        if self._index is None:
             return
-        touched, beside = self.index.drain()
+        touched, beside = self._index.drain()
         now = time.time()
         for path, had in touched.items():
-            quiet = _quiet_for(f"{self.index.root}/{path}", now)
+            quiet = _quiet_for(f"{self._index.root}/{path}", now)
             self._touch(path, now - quiet, quiet, had)
         if beside:
-            self._reread(self.index)
-        if self.index.is_lost:
+            self._reread(self._index)
+        if self._index.is_lost:
             self.scan("more changed than could be followed, or other files count now")
 
     def _reread(self, index: Index) -> None:
         """Settings that have changed since they were read."""
-        if (marks := self._marks()) == self.marks:
+        if (marks := _marks(self._store)) == self._marks:
             return
-        self.marks = marks
-        self.boss.load_config()
+        self._marks = marks
+        self._reload()
         self.note("settings", why="a settings file was changed, or trusted")
         for path in self._noted(index):  # what waited may count as approved now
-            self._touch(path, self.known, _quiet_for(f"{index.root}/{path}", time.time()))
+            self._touch(path, self._known, _quiet_for(f"{index.root}/{path}", time.time()))
 
     def heard(self) -> None:
-        """The kernel has news. Then nobody listens for a moment: a build that writes a lot must not keep us busy."""
-        self.boss.poll.unregister(self.fd)
-        self.deaf_until = time.monotonic() + _DEAF
+        """The kernel has news. Then we don't listen for a moment: a build that writes a lot must not keep us busy."""
+        self._poll.unregister(self.fd)
+        self._deaf_until = time.monotonic() + _DEAF
         self.stirred()
 
     def _listen(self) -> None:
-        self.deaf_until = 0.0
+        self._deaf_until = 0.0
         if self.fd >= 0:
-            self.boss.poll.register(self.fd, select.POLLIN)
+            self._poll.register(self.fd, select.POLLIN)
 
     def _touch(self, path: str, at: float, quiet: float, had: Iterable[str] = ()) -> None:
         """This file changed at that time, and has been quiet for so long."""
-        due = time.monotonic() + max(0.0, self.boss.config.debounce - quiet)
-        known = self.changed.get(path)
+        due = time.monotonic() + max(0.0, self._config.debounce - quiet)
+        known = self._touched.get(path)
         if known is None:
-            self.changed[path] = Changed(at, time.time(), due, set(had))
+            self._touched[path] = Touched(at, time.time(), due, set(had))
         else:
             known.first, known.last, known.due = min(known.first, at), time.time(), due
             known.tasks.update(had)
 
     # looking
 
-    def tick(self) -> None:
-        """What threads have done, what is due, and the switch."""
-        while self.done:
-            what, value = self.done.popleft()
-            if what == "scanned":
-                self._scanned(*value)
-            else:
-                self._looked(*value)
+    def tick(self, *, is_queued: bool) -> None:
+        """What is due, and the switch; `is_queued` says whether a task may start now."""
         now = time.monotonic()
-        if self.deaf_until and now >= self.deaf_until:
+        if self._deaf_until and now >= self._deaf_until:
             self._listen()
-        if now - self.checked >= _LOOK_EVERY:
+        if now - self._checked >= _LOOK_EVERY:
             self.turn()
-            if self.on and self.index is None:
+            if self.on and self._index is None:
                 self.scan("the last attempt failed")
-            elif self.on and self.index is not None and not self.index.tree.is_whole and not self.looking:
+            elif self.on and self._index is not None and not self._index.tree.is_whole and not self._looking:
                 self.scan()
-        if self.index is not None and (self.index.dirty or self.boss.queue):
-            self.stirred()  # who is queued may start now, and has written nothing of what is there already
-        if self.on and not self.looking and self._ripe(now):
-            self.stirred()  # what changed again is not ripe, and what we look at may start somebody
+        if self._index is not None and (self._index.dirty or is_queued):
+            self.stirred()  # what starts now has written nothing of what is there already
+        if self.on and not self._looking and self._ripe(now):
+            self.stirred()  # what changed again is not ripe, and what we look at may start a run
             if ripe := self._ripe(now):
                 self._look(ripe)
 
-    def _ripe(self, now: float) -> dict[str, Changed]:
-        return {path: one for path, one in self.changed.items() if one.due <= now}
+    def _ripe(self, now: float) -> dict[str, Touched]:
+        return {path: one for path, one in self._touched.items() if one.due <= now}
 
+    @property
     def due(self) -> float:
         """When something is to be done, on the monotonic clock."""
         if not self.on:
             return float("inf")
-        if self.index is not None and self.index.dirty:
+        if self._index is not None and self._index.dirty:
             return 0.0
-        next_look = min(self.checked + _LOOK_EVERY, self.deaf_until or float("inf"))
-        return next_look if self.looking else min([next_look, *(one.due for one in self.changed.values())])
+        next_look = min(self._checked + _LOOK_EVERY, self._deaf_until or float("inf"))
+        return next_look if self._looking else min([next_look, *(one.due for one in self._touched.values())])
 
-    def _look(self, ripe: dict[str, Changed]) -> None:
+    def _look(self, ripe: dict[str, Touched]) -> None:
         for path in ripe:
-            del self.changed[path]
-        self.looking = True
-        if not self.changed and not self.scanning:
-            self.known = time.time()
-        due = ripe | self.changed
-        self._in_thread(lambda: ("looked", self._look_at(ripe, due)))
+            del self._touched[path]
+        self._looking = True
+        if not self._touched and not self._scanning:
+            self._known = time.time()
+        self._in_thread(partial(_look_at, self._store, self._config, ripe), self._looked)
 
-    def _expect(self, due: dict[str, Changed]) -> None:
-        """Note what changed before anybody may be started: whoever comes after us knows that no run has written it."""
-        at = {path: _inode(f"{self.boss.store.root}/{path}") for path in due if path}
-        if len(at) > 1:
-            try:
-                unrecorded.expect(self.boss.store, {p: (due[p].first, due[p].last, inode) for p, inode in at.items()})
-            except (OverhandError, OSError) as error:
-                self.note("error", path="", why=str(error))  # whoever comes after us will ask about more of them
-
-    def _look_at(self, ripe: dict[str, Changed], due: dict[str, Changed]) -> tuple[dict[str, Changed], list[str]]:
-        """In a thread: heed each file; those that were busy are looked at again."""
-        from overhand.items import item, typed
-
-        self._expect(due)
-
-        again: dict[str, Changed] = {}
-        tasks: list[str] = []
-        store = self.boss.store
-        waiting = set(unrecorded.waiting(store))
-        past, began = item.Past(store), machine.now()
-        for path, one in ripe.items():
-            try:
-                if path:
-                    config, first, last = self.boss.config, one.first, one.last
-                    tasks += typed.heed(store, config, path, _BY, since=first, until=last, past=past)
-                tasks += self._bring((one.tasks if path else set(store.ids())).difference(tasks))
-            except Busy:
-                again[path] = one
-            except (OverhandError, OSError) as error:
-                self.note("error", path=path, why=str(error))
-        for task_id in dict.fromkeys(tasks):
-            task = store.state(task_id)
-            shown = task.tag
-            path = shown.path if shown else ""
-            if shown and shown.repairs and shown.repairs[-1] >= began:
-                self.note("repaired", task=task_id, path=path, stage=shown.stage)
-            if task.queued and not task.runs:
-                self.note("queued", task=task_id, path=path, why=task.item.how if task.item else None)
-        for key, told in unrecorded.waiting(store).items():
-            if key not in waiting:
-                self.note("waits", item=key.rpartition("#")[0], why=told.get("why", ""))
-        return again, tasks
-
-    def _bring(self, tasks: Iterable[str]) -> list[str]:
-        """The tags of these tasks are brought in line, wherever they are now; those at rest were told what is so."""
-        store, brought = self.boss.store, []
-        for task_id in tasks:
-            try:
-                task = store.state(task_id)
-            except OverhandError:
-                continue  # the id of a task that is not recorded here
-            if task.item is not None and (task.status is None or sync.owes(task)):
-                sync.show(store, _BY, task_id)
-                brought.append(task_id)
-        return brought
-
-    def _looked(self, again: dict[str, Changed], tasks: list[str]) -> None:
-        self.looking = False
-        for path, one in again.items():
-            has_changed = path in self.changed
-            self._touch(path, one.first, self.boss.config.debounce - _AGAIN, one.tasks)
+    def _looked(self, found: Looked) -> None:
+        for note in found.notes:
+            self.note(note.what, **note.facts)
+        self._looking = False
+        for path, one in found.again.items():
+            has_changed = path in self._touched
+            self._touch(path, one.first, self._config.debounce - _AGAIN, one.tasks)
             if not has_changed:
-                self.changed[path].last = one.last
-        if not self.changed and not self.scanning and self.on:
-            unrecorded.remember(self.boss.store, self.known)
-        for task_id in dict.fromkeys(tasks):
-            self.boss.look(task_id)
+                self._touched[path].last = one.last
+        if not self._touched and not self._scanning and self.on:
+            unrecorded.remember(self._store, self._known)
+        for task_id in dict.fromkeys(found.tasks):
+            self._mail.post(Changed(task_id))
 
-    def _in_thread(self, do: Any) -> None:
-        def whole() -> None:
+    def _in_thread(self, do: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Do something that takes long beside the loop; where it fails it is tried again."""
+
+        def work() -> T | Exception:
             try:
-                self.done.append(do())
-            except BaseException as error:  # noqa: BLE001 -- the loop goes on; it is tried again
-                self.boss.say(f"daemon: {type(error).__name__}: {error}")
-                self.note("error", why=f"{type(error).__name__}: {error}")
-                self.scanning = self.looking = False
-            self.boss.desk.ring()
+                return do()
+            except Exception as error:  # noqa: BLE001 -- it is reported below, and the loop goes on
+                return error
 
-        self.boss.jobs.pool.submit(whole)
+        def follow(found: T | Exception) -> None:
+            if isinstance(found, Exception):
+                self._say(f"daemon: {type(found).__name__}: {found}")
+                self.note("error", why=f"{type(found).__name__}: {found}")
+                self._scanning = self._looking = False
+            else:
+                then(found)
+
+        self._jobs.beside(work, follow)
 
     # being asked
 
-    def answer(self, asked: dict[str, Any]) -> bytes | None:
-        """The daemon as it is now, if that is asked."""
-        return self._status() if asked.get("ask") == "daemon" else None
-
-    def _status(self) -> bytes:
-        boss, index = self.boss, self.index
-        told = {
+    def status(self, queued: list[str], running: list[str]) -> dict[str, Any]:
+        """The daemon as it is now, with what the supervisor has queued and running."""
+        index = self._index
+        return {
             "pid": os.getpid(),
             "watches": self.on,
-            "since": self.since or None,
+            "since": self._since or None,
             "folders": len(index.tree.folders) if index is not None else 0,
             "files": len(index.hits) if index is not None else 0,
             "complete": index is not None and index.tree.is_whole,
-            "scanned": self.scanned if index is not None else None,
-            "pending": sorted(path for path in self.changed if path),
-            "queue": [task.id for task in in_order(boss.queue.values())],
-            "running": sorted(boss.slots),
+            "scanned": self._scanned_at if index is not None else None,
+            "pending": sorted(path for path in self._touched if path),
+            "queue": queued,
+            "running": running,
         }
-        return dumps(told).encode("utf-8", "surrogateescape")
+
+
+def _read_all(store: Store, *, whole: bool) -> tuple[Index, list[str]]:
+    """The index; and, unless only news count, files in which an older text may have come back meanwhile."""
+    from overhand.items import item
+    from overhand.items.index import Index  # a supervisor that watches no tags starts without it
+
+    index = Index(store.root, (f"{store.root}/.overhand", configs.user_folder()))  # besides: settings, and trust
+    index.begin()
+    past = item.Past(store)
+    return index, [path for path in index.unrecorded() if past.names(path)] if whole else []
+
+
+def _marks(store: Store) -> list[object]:
+    return [*configs.marks(store.root, trust.place())]
+
+
+def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
+    """In a thread: take in each file; those that were busy are looked at again."""
+    from overhand.items import item, typed
+
+    found = Looked({}, [], [])
+    waiting = set(unrecorded.waiting(store))
+    past, began = item.Past(store), machine.now()
+    for path, one in ripe.items():
+        try:
+            if path:
+                found.tasks.extend(typed.heed(store, config, path, _BY, since=one.first, until=one.last, past=past))
+            found.tasks.extend(_bring(store, (one.tasks if path else set(store.ids())).difference(found.tasks)))
+        except Busy:
+            found.again[path] = one
+        except (OverhandError, OSError) as error:
+            found.notes.append(Note("error", {"path": path, "why": str(error)}))
+    for task_id in dict.fromkeys(found.tasks):
+        task = store.state(task_id)
+        shown = task.tag
+        path = shown.path if shown else ""
+        if shown and shown.repairs and shown.repairs[-1] >= began:
+            found.notes.append(Note("repaired", {"task": task_id, "path": path, "stage": shown.stage}))
+        if task.queued and not task.runs:
+            how = task.item.how if task.item else None
+            found.notes.append(Note("queued", {"task": task_id, "path": path, "why": how}))
+    for key, told in unrecorded.waiting(store).items():
+        if key not in waiting:
+            found.notes.append(Note("waits", {"item": key.rpartition("#")[0], "why": told.get("why", "")}))
+    return found
+
+
+def _bring(store: Store, tasks: Iterable[str]) -> list[str]:
+    """Bring the tags of these tasks in line with the record, wherever they stand now."""
+    brought = []
+    for task_id in tasks:
+        try:
+            task = store.state(task_id)
+        except OverhandError:
+            continue  # the id of a task that is not recorded here
+        if task.item is not None and (task.status is None or sync.owes(task)):
+            sync.show(store, _BY, task_id)
+            brought.append(task_id)
+    return brought
 
 
 def _quiet_for(path: str, now: float) -> float:
@@ -374,11 +399,3 @@ def _quiet_for(path: str, now: float) -> float:
         return max(0.0, now - os.stat(path).st_ctime)
     except OSError:
         return 0.0
-
-
-def _inode(path: str) -> int:
-    """Which file this is; 0 for one that is gone."""
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0

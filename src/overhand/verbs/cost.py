@@ -38,7 +38,7 @@ def costs(session: Session, states: list[Task], rows: list[dict[str, Any]]) -> d
 
     for root in below.get(None, []):
         add(root, 0)
-    return {"tasks": ordered, "today": vars(spending.Day().spent(session.store).rounded()), "total": _sum(states)}
+    return {"tasks": ordered, "today": vars(spending.spent_today(session.store).rounded()), "total": _sum(states)}
 
 
 def with_reports(session: Session, task: Task) -> Task:

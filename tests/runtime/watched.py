@@ -1,0 +1,58 @@
+"""The supervisor's live runs without its loop: jobs are done at once, and messages stay in the mailbox."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING
+
+from overhand.policy.actor import Actor
+from overhand.policy.config import Config
+from overhand.supervisor.jobs import Jobs
+from overhand.supervisor.live_runs import LiveRuns
+from overhand.supervisor.messages import Mailbox
+from overhand.supervisor.meter import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from overhand.record.store import Store
+    from overhand.record.task import Run, Task
+    from overhand.supervisor.live_runs import Watch
+
+
+class Inline:
+    """A pool whose jobs are done at once, in the thread that asks for them."""
+
+    def submit(self, fn: Callable[[], None], /) -> None:
+        fn()
+
+
+class Watched:
+    """Live runs of a store, their poll and their mailbox."""
+
+    def __init__(self, store: Store) -> None:
+        self.poll, self.mail = select.poll(), Mailbox(lambda: None)
+        actor = Actor(store, Config(), {"kind": "overhand", "via": "test"})
+        self.jobs = Jobs(Inline(), lambda: None)
+        self.meter = Meter(store, self.jobs, self.mail, lambda _: actor)
+        self.config = actor.config
+        self.runs = LiveRuns(
+            store,
+            self.poll,
+            self.jobs,
+            self.mail,
+            lambda _: actor,
+            config=actor.config,
+            config_for=lambda _: actor.config,
+            is_working_for=lambda _: False,
+            meter=self.meter,
+            say=print,
+        )
+
+    def keep(self, task: Task, current: Run, place: str) -> Watch:
+        """Keep an eye on a run, whatever the log says about it."""
+        return self.runs._keep(task, current, place, self.config)
+
+    def stirred(self) -> list[str]:
+        """Tasks in whose folders something happened."""
+        return self.runs._stirred()
