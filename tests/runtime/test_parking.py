@@ -22,8 +22,8 @@ from overhand.system import files, lock
 from overhand.system.jsonline import dumps
 from overhand.verbs import ask
 from runtime.scene import QUICK, kill, lines, until
-from runtime.watched import Watched
 from soak import lots
+from supervisor.parts import Watched
 
 if TYPE_CHECKING:
     from overhand.record.task import Question

@@ -15,7 +15,7 @@ from overhand.agents.drivers.acp import client
 from overhand.agents.permissions import Policy, Request, begin, glob, matches, request, rule, widest
 from overhand.questions import blocked, record
 from runtime.scene import PATIENCE, until
-from runtime.watched import Watched
+from supervisor.parts import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

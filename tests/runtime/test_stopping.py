@@ -20,7 +20,7 @@ from overhand.runs import run
 from overhand.supervisor import client
 from overhand.system import detached, members, processes
 from runtime.scene import QUICK, kill, until
-from runtime.watched import Watched
+from supervisor.parts import Watched
 
 if TYPE_CHECKING:
     from runtime.scene import Scene

@@ -15,7 +15,7 @@ from overhand.supervisor.messages import Changed
 from overhand.supervisor.socket import Server
 from overhand.system import members, processes
 from runtime.scene import QUICK, kill, until
-from runtime.watched import Watched
+from supervisor.parts import Watched
 
 if TYPE_CHECKING:
     import pytest

@@ -1,4 +1,4 @@
-"""The supervisor's live runs without its loop: jobs are done at once, and messages stay in the mailbox."""
+"""The supervisor's objects without its loop: jobs are done at once, and messages stay in the mailbox."""
 
 from __future__ import annotations
 
