@@ -17,8 +17,8 @@ from overhand.agents import Agent, Driver, Job, all_drivers, driver_names, find_
 from overhand.agents.driver import is_plain_name, is_uuid
 from overhand.agents.stream import Heard
 from overhand.errors import BadInput, ToolMissing
-from overhand.record.model import LEVELS
 from overhand.testing.project import make_project
+from overhand.words import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

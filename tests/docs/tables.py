@@ -25,11 +25,11 @@ from overhand.documents import control, problems
 from overhand.plans import findings, merge, progress
 from overhand.policy import config
 from overhand.policy.kinds import KINDS, NO_KIND
-from overhand.record import model
 from overhand.runs import judge
 from overhand.testing import agent as scripted
 from overhand.verbs import examine, planview
 from overhand.verbs.table import ALIASES
+from overhand.words import STATUSES, say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,7 +70,7 @@ def kinds() -> str:
     for name, (time, longest, level) in {**KINDS, "": NO_KIND}.items():
         contract = config.Config().kind(name or None).contract
         shown = f"`{name}`" if name else "any other, or none"
-        rows.append((shown, model.say_duration(time), model.say_duration(longest), level, contract or ""))
+        rows.append((shown, say_duration(time), say_duration(longest), level, contract or ""))
     return table(("Kind", "Time", "Longest", "Level", "Contract"), rows)
 
 
@@ -80,7 +80,7 @@ def routes() -> str:
 
 
 def statuses() -> str:
-    return table(("Status", "Meaning"), [(f"`{name}`", sentence(about)) for name, about in model.STATUSES.items()])
+    return table(("Status", "Meaning"), [(f"`{name}`", sentence(about)) for name, about in STATUSES.items()])
 
 
 def problem_codes() -> str:

@@ -11,8 +11,8 @@ from docs import tables
 from docs.pages import DOCS, ROOT, blocks
 from overhand.documents.lint import lint_document
 from overhand.policy import config
-from overhand.record import model
 from overhand.verbs.table import VERBS
+from overhand.words import CAUSES, HEADLINES, LEVELS, PRIORITIES, RUN_STATES, STATUSES
 
 PAGE = DOCS / "reference.md"
 SOURCE = sorted((ROOT / "src/overhand").rglob("*.py"))
@@ -67,7 +67,7 @@ def test_every_setting_is_explained(page: str) -> None:
 
 
 def test_every_word_of_the_model_is_explained(page: str) -> None:
-    words = (*model.STATUSES, *model.RUN_STATES, *model.CAUSES, *model.HEADLINES, *model.PRIORITIES, *model.LEVELS)
+    words = (*STATUSES, *RUN_STATES, *CAUSES, *HEADLINES, *PRIORITIES, *LEVELS)
     assert not [word for word in words if f"`{word}`" not in page]
 
 

@@ -21,7 +21,7 @@ from overhand.documents.output import Decision, Output
 from overhand.documents.quick import Quick
 from overhand.documents.request import Request
 from overhand.documents.returns import Artifact, Return, ReturnError
-from overhand.record.model import CAUSES, STATUSES
+from overhand.words import CAUSES, STATUSES
 
 # Few examples keep the suite light; OVERHAND_EXAMPLES=2000 is for a hunt.
 light = settings(max_examples=int(os.environ.get("OVERHAND_EXAMPLES", "30")), deadline=None, database=None)
@@ -179,7 +179,7 @@ contexts = st.builds(
     Context,
     task_id=st.from_regex(r"[a-z]{1,6}-20261115-191500", fullmatch=True),
     dumped=stamp,
-    reason=st.sampled_from(CAUSES),
+    reason=st.sampled_from(list(CAUSES)),
     progress=body,
     state=body,
     blocking=body,

@@ -27,7 +27,7 @@ from overhand.documents.layout import read_sheet
 from overhand.documents.lists import file_notes
 from overhand.documents.problems import has_errors
 from overhand.documents.quick import count
-from overhand.record.model import is_checkpoint_id
+from overhand.words import is_checkpoint_id
 
 GOOD: dict[str, Any] = {
     "checkpoint_id": "ckpt_tiles",

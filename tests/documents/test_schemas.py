@@ -16,7 +16,7 @@ from documents.strategies import light
 from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns, schemas
 from overhand.documents.contracts import ContractBlock, validate_data
 from overhand.documents.problems import Problem, has_errors
-from overhand.record.model import CAUSES, STATUSES
+from overhand.words import CAUSES, STATUSES
 
 
 def is_valid(name: str, value: object) -> bool:

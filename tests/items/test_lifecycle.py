@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from overhand.documents.tags import STAGES
 from overhand.items import response, stages, sync
 from overhand.record import model
+from overhand.words import STATUSES
 
 ALLOWED = {
     *(("person", "needs", to) for to in ("delegated", "next", "done", "dismissed")),
@@ -50,7 +51,7 @@ EVENTS: list[dict[str, Any]] = [
     {"e": "accepted", "resume": {"run": RUNS[0]}},
     *({"e": name, "run": run} for name in ("run.created", "run.started", "run.ended", "requeued") for run in RUNS),
     *({"e": "run.ended", "run": run, "never_began": True} for run in RUNS),
-    *({"e": "judged", "run": run, "status": status} for run in (*RUNS, None) for status in model.STATUSES),
+    *({"e": "judged", "run": run, "status": status} for run in (*RUNS, None) for status in STATUSES),
     *({"e": "staged", "stage": stage} for stage in (*STAGES[2:], sync.GONE)),
     *({"e": "tagged", "stage": stage, "path": "x.md", "run": ""} for stage in STAGES),
 ]

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.policy.config import Config
-from overhand.record import model
 from overhand.record.task import Item, Task
 from overhand.supervisor.queue import fits, in_order
 from overhand.verbs.listing import queue
+from overhand.words import PRIORITIES
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def task(name: str, priority: str = "P2", rank: float | None = None, **more: Any
     return state.but(**more)
 
 
-@given(st.lists(st.sampled_from(model.PRIORITIES), max_size=6), st.sampled_from(model.PRIORITIES), st.integers(0, 4))
+@given(st.lists(st.sampled_from(PRIORITIES), max_size=6), st.sampled_from(PRIORITIES), st.integers(0, 4))
 def test_caps_and_urgency(at_work: list[str], priority: str, cap: int) -> None:
     holding = {str(n): task(str(n), p) for n, p in enumerate(at_work)}
     may = fits(task("new", priority), holding, Config(max_parallel=cap))

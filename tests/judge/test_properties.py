@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from overhand.documents.problems import Problem
 from overhand.documents.returns import Return
-from overhand.record.model import CAUSES, CLAIMS, STATUSES
 from overhand.runs.judge import CheckFact, Evidence, FileFact, judge
+from overhand.words import CAUSES, CLAIMS, STATUSES
 
 PATHS = st.sampled_from(["a.txt", "b/c.py", "docs", "../x"])
 FACTS = st.builds(
@@ -46,7 +46,7 @@ EVIDENCE = st.builds(
     returned=st.one_of(st.none(), RETURNS),
     problems=several(PROBLEMS),
     complete_form=st.booleans(),
-    cause=st.sampled_from(CAUSES),
+    cause=st.sampled_from(list(CAUSES)),
     exit=CODES,
     deliverables=several(FACTS),
     named=several(FACTS),

@@ -13,6 +13,7 @@ from overhand.policy import config
 from overhand.policy.settings import NOTE_KINDS
 from overhand.record import model
 from overhand.supervisor.notify.notes import Note, note_of
+from overhand.words import HEADLINES, STATUSES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +123,7 @@ _EVENTS = st.lists(
         {"e": "seen"},
         {"e": "notice", "text": "n"},
         {"e": "limit", "key": "k"},
-        *(event for status in model.STATUSES for event in ended(status)),
+        *(event for status in STATUSES for event in ended(status)),
     ]),
     max_size=12,
 )  # fmt: skip
@@ -137,7 +138,7 @@ def test_whatever_happens_a_thing_is_told_once_and_without_the_agents_words(even
         assert note_of(after, after, "/p") is None
         if note:
             assert note.kind in NOTE_KINDS
-            assert note.headline in model.HEADLINES
+            assert note.headline in HEADLINES
             assert "what the agent says" not in repr(note)
             keys.append(note.key)
         before = after

@@ -16,18 +16,19 @@ from overhand.record import log, model
 from overhand.record.overview import AT_REST, Overview, glance, is_at_rest
 from overhand.record.store import Store
 from overhand.system.jsonline import dumps
+from overhand.words import HEADLINES, STATUSES
 from verbs import written
 
 NAME = "worker-20250101-000000"
 RUNS = st.sampled_from([written.run_id(number) for number in (1, 2)])
-STATUSES = st.sampled_from([*model.STATUSES, "unheard-of"])
+JUDGED = st.sampled_from([*STATUSES, "unheard-of"])
 EVENTS = st.one_of(
     st.just({"e": "accepted"}),
     st.builds(lambda run: {"e": "run.created", "run": run, "agent": "worker"}, RUNS),
     st.builds(lambda run: {"e": "run.started", "run": run, "shim": 1}, RUNS),
     st.builds(lambda run: {"e": "run.ended", "run": run, "cause": "exit", "exit": 0}, RUNS),
     st.builds(lambda run: {"e": "run.ended", "run": run, "never_began": True}, RUNS),
-    st.builds(lambda run, status: {"e": "judged", "run": run, "status": status}, RUNS | st.none(), STATUSES),
+    st.builds(lambda run, status: {"e": "judged", "run": run, "status": status}, RUNS | st.none(), JUDGED),
     st.builds(lambda seq: {"e": "asked", "seq": seq, "question": '{"e":"seen"}?'}, st.integers(1, 2)),
     st.builds(lambda seq: {"e": "answered", "seq": seq, "answer": "}\n"}, st.integers(1, 2)),
     st.sampled_from([{"e": name} for name in ("seen", "stop", "rechecked", "late", "notice", "limit", "unheard-of")]),
@@ -45,7 +46,7 @@ LOGS = st.builds(
         *([*COURSE, {"e": "judged", "run": written.run_id(1), "status": status}] if usual else []),
         *after,
     ],
-    st.lists(EVENTS, max_size=4), st.booleans(), STATUSES, st.lists(EVENTS, max_size=4),
+    st.lists(EVENTS, max_size=4), st.booleans(), JUDGED, st.lists(EVENTS, max_size=4),
 )  # fmt: skip
 TAILS = st.sampled_from([b"", b'{"e":"accep', b"nonsense\n", b'{"e":"nonsense\n', b"\n"])
 
@@ -96,7 +97,7 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
     states = Store(str(root)).states()
-    counts = {name: sum(model.headline(task) == name for task in states) for name in model.HEADLINES}
+    counts = {name: sum(model.headline(task) == name for task in states) for name in HEADLINES}
     resting = {
         group: [s.id for s in states if model.headline(s) == group and is_at_rest(s)] for group in AT_REST.values()
     }

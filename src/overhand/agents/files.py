@@ -15,8 +15,8 @@ from overhand.errors import AgentNotFound, BadInput
 from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.config import Config, user_folder
-from overhand.record import model
 from overhand.system.files import read_file
+from overhand.words import LEVELS, duration, is_limit_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -188,12 +188,12 @@ def _settings_problems(agent: Agent, driver: Driver | None) -> Iterator[tuple[st
     for key in driver.commands if driver else ():
         if options.get(key) is None:
             yield "driver", f"The driver {name} needs a {key}.", f'Add `{key}: ["program", "argument"]`.'
-    if options.get("level", "full") not in model.LEVELS:
-        yield "level", f"overhand.level must be one of {', '.join(model.LEVELS)}.", "Write `level: work`."
-    if not model.is_limit_rule(options.get("on_limit", "pause")):
+    if options.get("level", "full") not in LEVELS:
+        yield "level", f"overhand.level must be one of {', '.join(LEVELS)}.", "Write `level: work`."
+    if not is_limit_rule(options.get("on_limit", "pause")):
         yield "on_limit", "overhand.on_limit must be `pause` or `switch:AGENT`.", "Write `on_limit: pause`."
     try:
-        model.duration(options.get("max_block", 0))
+        duration(options.get("max_block", 0))
     except (TypeError, ValueError):
         yield "max_block", "overhand.max_block must be a duration, such as 30s.", "Write `max_block: 30s`."
     if unheld := _unheld(name, options):

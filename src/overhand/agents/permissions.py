@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 
+from overhand.words import LEVELS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,11 +24,6 @@ ONCE, ALWAYS, REJECT = "Allow once", "Always for this task", "Reject"
 EXACTLY = "exactly this"
 LOOKING = ("read", "search", "think", "fetch")
 CHANGING = ("edit", "delete", "move")
-LEVELS = {
-    "read": "may read, search and fetch, and write in its own run folder",
-    "work": "may edit inside the project and run commands",
-    "full": "may do whatever it wants, and asks nobody",
-}
 _VERBS = {
     "execute": "run",
     "edit": "change",

@@ -23,7 +23,6 @@ from overhand.errors import BadInput, TimedOut
 from overhand.plans.model import Plan
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
-from overhand.record import model
 from overhand.record.store import find_root
 from overhand.verbs import Session, control, listing, look, planrun
 from overhand.verbs import delegate as delegating
@@ -34,6 +33,7 @@ from overhand.verbs.ask import give
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.setup import first_use
 from overhand.verbs.walk import walk
+from overhand.words import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -172,7 +172,7 @@ class Project:
         self, name: str, *, reentrant: bool = False, can_delegate: bool = True
     ) -> Callable[[Callable[[Call], object]], Callable[[Call], object]]:
         """Make a function an agent of this process: `@p.agent("name")`."""
-        if not model.is_name(name):
+        if not is_name(name):
             raise BadInput(f"{name!r} is no agent name.", "Use small letters, digits and -, such as code-reviewer.")
 
         agent = Agent(name, "function", options={"reentrant": reentrant, "can_delegate": can_delegate})

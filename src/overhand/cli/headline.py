@@ -7,7 +7,7 @@ import sys
 
 from overhand.cli.cells import cells, cut, pad, wrap
 from overhand.cli.words import TONES, colour, of_plan, one_line, printable, state_word
-from overhand.record.model import HEADLINES, say_duration
+from overhand.words import HEADLINES, say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overhand.cli.words import colour, counted, folded, one_line, printable, width
-from overhand.record.model import say_duration
+from overhand.words import say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.cli import planreceipt
 from overhand.cli.words import colour, counted, folded, of_plan, one_line, printable, state_word
-from overhand.record.model import say_duration
+from overhand.words import say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

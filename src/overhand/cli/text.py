@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overhand.cli.words import TONES, colour, counted, folded, of_plan, one_line, printable, state_word, verbatim, width
-from overhand.record.model import say_duration
+from overhand.words import say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

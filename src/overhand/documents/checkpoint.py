@@ -38,7 +38,7 @@ from overhand.documents.quick import (
     upcoming,
 )
 from overhand.documents.text import one_line, unix
-from overhand.record.model import is_checkpoint_id
+from overhand.words import is_checkpoint_id
 
 _TEXTS = ("run_id", "workflow_state", "next_action", "resume_instructions", "commit")
 _LISTS = ("control_commands_issued", "delegation_chain")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from overhand.documents.layout import Section, contain, heading, read_sheet, render_sections
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.text import one_line, unix
-from overhand.record.model import CAUSES
+from overhand.words import CAUSES
 
 KNOWN = {
     "progress": "progress",

@@ -19,7 +19,7 @@ from overhand.documents.lists import (
 from overhand.documents.markdown import lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import one_line, unix
-from overhand.record.model import STATUSES
+from overhand.words import STATUSES
 
 __all__ = ["Decision", "FileNote", "Output", "Section", "parse", "render"]
 

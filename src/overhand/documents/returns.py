@@ -10,7 +10,7 @@ from typing import Any
 from overhand.documents.lists import FileNote
 from overhand.documents.output import Decision, Output, read_status
 from overhand.documents.problems import Problem, warning
-from overhand.record.model import STATUSES, duration
+from overhand.words import STATUSES, duration
 
 # Everything a search for JSON has to look at: strings as a whole (one that is not closed ends with its
 # line, because no JSON string goes over a line), braces, and nothing else. Each character is read once.

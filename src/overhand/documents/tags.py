@@ -13,6 +13,7 @@ surprised, CommonMark loses:
 
 from __future__ import annotations
 
+from overhand import words
 from overhand.documents.inline import inert
 from overhand.documents.markdown import BOM, front_matter_end, pieces
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from overhand.documents.markdown import Piece
     from overhand.system.edits import Patch
 
-STAGES = ("needs", "delegated", "next", "claimed", "done")
+STAGES = tuple(words.STAGES)
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _EFFORTS = ("S", "M", "L")
 _HEAD = (b"**Tags**:", b"**Tags:**")

@@ -13,8 +13,8 @@ from overhand.errors import (
     StaleRun,
     TooDeep,
 )
-from overhand.record import model
 from overhand.record.store import WORKSPACES
+from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
@@ -28,9 +28,9 @@ def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
     if not who.is_person:
         if not who.live:
             raise StaleRun(f"Run {who.run} has ended; it cannot delegate any more.", "Start again from a shell.")
-        if who.depth >= model.MAX_DEPTH:
+        if who.depth >= MAX_DEPTH:
             raise TooDeep(
-                f"Too deep: {shown}. A run at depth {who.depth} may not delegate (the limit is {model.MAX_DEPTH}).",
+                f"Too deep: {shown}. A run at depth {who.depth} may not delegate (the limit is {MAX_DEPTH}).",
                 "Do this part in the run itself, and say in OUTPUT.md what is left.",
                 path=[*who.path, agent.name],
             )
@@ -47,8 +47,9 @@ def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
 
 def level_for(wanted: str, who: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
     """What a task's runs may do, never more than its agent and whoever delegates it; and why it is less than wanted."""
-    held = min(who.level, agent.level, key=model.LEVELS.index)
-    if model.LEVELS.index(wanted) <= model.LEVELS.index(held):
+    order = list(LEVELS)
+    held = min(who.level, agent.level, key=order.index)
+    if order.index(wanted) <= order.index(held):
         return wanted, ""
     whose = f"agent {agent.name}" if agent.level == held else f"run {who.run}, which delegates it"
     if held == "read" and (promised or agent.level == held):
@@ -66,12 +67,12 @@ def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float
     """Seconds a run may take."""
     seconds = kind.timeout
     if asked is not None:
-        seconds = model.option_duration("--timeout", asked)
+        seconds = option_duration("--timeout", asked)
         if seconds <= 0:
             raise BadInput("--timeout must be more than nothing.", "Write it as 30s, 5m or 2h.")
         if seconds > kind.max_timeout:
             setting = f"kinds.{name or 'none'}.max_timeout"
-            longest = f"the longest time for {name or 'this kind of task'}, {model.say_duration(kind.max_timeout)}"
+            longest = f"the longest time for {name or 'this kind of task'}, {say_duration(kind.max_timeout)}"
             raise LimitExceeded(
                 f"--timeout {asked} is above {longest}.",
                 f"Ask for less, or raise {setting} in .overhand/config.toml",
@@ -82,4 +83,4 @@ def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float
 def workspace_of(path: str) -> str | None:
     """The task id, if this path is a folder directly in `.agent-workspaces`."""
     above, name = os.path.split(os.path.realpath(path))
-    return name if os.path.basename(above) == WORKSPACES and model.is_task_id(name) else None
+    return name if os.path.basename(above) == WORKSPACES and is_task_id(name) else None

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from overhand.documents import tags
 from overhand.errors import BadInput, Busy, NotFound, OverhandError, Refused
 from overhand.items import find, sync
-from overhand.record import log, model
+from overhand.record import log
 from overhand.system.edits import is_written
 from overhand.system.files import MAX_DOCUMENT, read_file
 from overhand.system.jsonline import loads
+from overhand.words import is_name, is_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -71,7 +72,7 @@ def look(root: str, path: str) -> list[Place]:
     if raw is None or len(raw) > MAX_DOCUMENT or b"#" not in raw or b"\0" in raw[:8000]:
         return []
     found = tags.scan(raw)
-    staged = [tag for tag in found if model.is_name(_kind(tag)) and (tag.name != "#done-alert" or tag.task)]
+    staged = [tag for tag in found if is_name(_kind(tag)) and (tag.name != "#done-alert" or tag.task)]
     whole = _digest(raw, found) if any(tag.on_tags_line for tag in staged) else ""
     return [_found(raw, tag, path, whole) for tag in staged]
 
@@ -189,7 +190,7 @@ def inside(root: str, path: str) -> str:
 
 def record(store: Store, place: Place) -> Task | None:
     """What is recorded about the item; an id that is not known here says nothing."""
-    if not place.task or not model.is_task_id(place.task):
+    if not place.task or not is_task_id(place.task):
         return None
     try:
         task = store.state(place.task)

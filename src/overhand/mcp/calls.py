@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
 from overhand.mcp import words
-from overhand.record import model
 from overhand.verbs import Session
 from overhand.verbs.table import verb
+from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,7 +174,7 @@ def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wake
 
 
 def _seconds(text: str | None, otherwise: float) -> float:
-    return otherwise if text is None else model.option_duration("timeout", text)
+    return otherwise if text is None else option_duration("timeout", text)
 
 
 def _result(_desk: Desk, session: Session, given: Given) -> Told:

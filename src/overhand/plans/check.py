@@ -14,7 +14,7 @@ from overhand.documents.text import one_line, shorten
 from overhand.plans import check_graph
 from overhand.plans.findings import Findings
 from overhand.plans.model import TEMPLATES, Node, Plan
-from overhand.record.model import say_duration
+from overhand.words import say_duration
 
 if TYPE_CHECKING:
     from overhand.plans.reader import Lines

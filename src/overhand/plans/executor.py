@@ -20,9 +20,10 @@ from overhand.plans.advance import advance, new_state, pending
 from overhand.plans.progress import Command, Event
 from overhand.plans.situations import NEWS, attempt_of, is_unbegun, situation, waits_for
 from overhand.questions import record
-from overhand.record import log, model
+from overhand.record import log
 from overhand.runs import checkpoints, prepare
 from overhand.system.lock import Lock
+from overhand.words import is_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -119,7 +120,7 @@ class Carrying:
         """Take one event into what is known."""
         if event.what == "PlanStarted":
             self.began = event.facts.get("run", "")
-        if model.is_task_id(event.facts.get("task", "")):
+        if is_task_id(event.facts.get("task", "")):
             self.tasks[event.node] = event.facts["task"]
         if event.what == "Found":
             self.found.add(event.node)

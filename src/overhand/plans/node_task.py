@@ -26,10 +26,10 @@ from overhand.plans.node_words import handoff as handoff_of
 from overhand.policy import budget, trust
 from overhand.policy.caller import Caller
 from overhand.policy.config import AGENT_MARKS
-from overhand.record import model
 from overhand.runs import spending, worktree
 from overhand.runs.prompt import INPUTS
 from overhand.system.files import read_file
+from overhand.words import duration, say_duration
 
 if TYPE_CHECKING:
     from overhand.plans.model import Node, Plan
@@ -223,15 +223,15 @@ def _time(base: Ground, node: Node, kind: Kind) -> float:
     seconds = node.timeout
     if seconds is None and "timeout" in node.constraints:
         try:
-            seconds = model.duration(node.constraints["timeout"])
+            seconds = duration(node.constraints["timeout"])
         except (TypeError, ValueError):
             seconds = None  # it was told when the plan was checked
     if seconds is None:
         seconds = kind.timeout
     elif seconds > kind.max_timeout:
-        longest = f"the longest time for {node.kind or 'this kind of task'}, {model.say_duration(kind.max_timeout)}"
+        longest = f"the longest time for {node.kind or 'this kind of task'}, {say_duration(kind.max_timeout)}"
         raise LimitExceeded(
-            f"Its timeout of {model.say_duration(seconds)} is above {longest}.",
+            f"Its timeout of {say_duration(seconds)} is above {longest}.",
             f"Ask for less, or raise kinds.{node.kind or 'none'}.max_timeout in .overhand/config.toml",
         )
     return min(seconds, base.plan.timeout) if base.plan.timeout else seconds

@@ -9,9 +9,9 @@ from overhand.documents.layout import Section
 from overhand.documents.problems import Problem, wrong
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import budget
-from overhand.record import model
 from overhand.record.task import PLAN
 from overhand.system import machine
+from overhand.words import CLAIMS, say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def result_of(
         "task_id": carried.task_id,
         "run_id": carried.run_id,
         "status": status,
-        "claimed": status if status in model.CLAIMS else None,
+        "claimed": status if status in CLAIMS else None,
         "verified": _verified(rows, status),
         "cause": "cancelled" if status == "cancelled" else _CAUSES.get(why, "exit"),
         "summary": summary,
@@ -153,7 +153,7 @@ def _output(carried: Carrying, result: dict[str, Any]) -> str:
         outputs.Output(
             title=carried.plan.task.strip().split("\n")[0][:120] or "A plan",
             status=result["status"],
-            duration=model.say_duration(result["seconds"]),
+            duration=say_duration(result["seconds"]),
             agent=PLAN,
             summary=result["summary"],
             for_primary=result["next_steps"],

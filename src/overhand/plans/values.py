@@ -11,7 +11,7 @@ from overhand.documents.problems import Problem, warning, wrong
 from overhand.documents.text import one_line, shorten
 from overhand.plans.model import RESERVED
 from overhand.plans.source import Path, Source
-from overhand.record.model import duration
+from overhand.words import duration
 
 PRIORITIES = {"CRITICAL": "P0", "HIGH": "P1", "MEDIUM": "P2", "LOW": "P3", **{f"P{one}": f"P{one}" for one in range(4)}}
 ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")

@@ -6,8 +6,8 @@ import os
 from contextvars import ContextVar
 
 from overhand.errors import NotAllowed, OverhandError
-from overhand.record import model
 from overhand.system import lock, processes
+from overhand.words import is_run_id, is_task_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def _signs_of_process(store: Store) -> list[tuple[str, str]]:
     for pid in chain:
         run_id = processes.environment_of(pid, "OVERHAND_RUN")
         task_id = processes.environment_of(pid, "OVERHAND_TASK")
-        if run_id and task_id and model.is_run_id(run_id) and model.is_task_id(task_id):
+        if run_id and task_id and is_run_id(run_id) and is_task_id(task_id):
             found.append((task_id, run_id))
     own = os.environ.get("OVERHAND_TASK", ""), os.environ.get("OVERHAND_RUN", "")
-    if model.is_task_id(own[0]) and model.is_run_id(own[1]):
+    if is_task_id(own[0]) and is_run_id(own[1]):
         found.append(own)
     return found
 
@@ -123,7 +123,7 @@ def run_of_place(store: Store, place: str | None) -> tuple[str, str] | None:
     if place is None or not os.path.realpath(place).startswith(before):
         return None
     parts = os.path.realpath(place)[len(before) :].split("/")
-    if len(parts) >= 3 and parts[1] == "runs" and model.is_run_id(parts[2]):
+    if len(parts) >= 3 and parts[1] == "runs" and is_run_id(parts[2]):
         return parts[0], parts[2]
     return None
 

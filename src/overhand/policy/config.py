@@ -33,9 +33,9 @@ from overhand.policy.settings import (
     take,
     tell_unknown,
 )
-from overhand.record import model
 from overhand.record.task import Amount
 from overhand.system.files import read_file
+from overhand.words import LEVELS, duration
 
 __all__ = ["SETTINGS", "Budgets", "Config", "Kind", "Notify", "load", "of_task"]
 
@@ -114,8 +114,8 @@ class Config:
         timeout, longest, level = kinds.KINDS.get(name or "", kinds.NO_KIND)
         own = self.kinds.get(name or "none", {})
         return Kind(
-            timeout=model.duration(own.get("timeout", timeout)),
-            max_timeout=model.duration(own.get("max_timeout", longest)),
+            timeout=duration(own.get("timeout", timeout)),
+            max_timeout=duration(own.get("max_timeout", longest)),
             level=own.get("level", level),
             contract=own.get("contract") or contract_for_kind(name),
         )
@@ -243,9 +243,9 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     for name, read_one in single.items():
         take(values, merged, name, read_one, problems, name)
     takers = {
-        "max_parallel": a_count, "max_output": a_size, "stop_grace": model.duration, "stall": model.duration,
-        "check_timeout": model.duration, "idle": model.duration, "debounce": model.duration,
-        "answer_wait": model.duration, "max_block": model.duration,
+        "max_parallel": a_count, "max_output": a_size, "stop_grace": duration, "stall": duration,
+        "check_timeout": duration, "idle": duration, "debounce": duration,
+        "answer_wait": duration, "max_block": duration,
     }  # fmt: skip
     for name, read in takers.items():
         take(values, limits, name, read, problems, f"limits.{name}")
@@ -282,9 +282,9 @@ def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, 
     for kind, table in tables.items():
         scratch: dict[str, Any] = {}
         for name in ("timeout", "max_timeout"):
-            take(scratch, table, name, model.duration, problems, f"kinds.{kind}.{name}")
-        if table.get("level", "work") not in model.LEVELS:
-            problems.append(f"kinds.{kind}.level must be one of {', '.join(model.LEVELS)}.")
+            take(scratch, table, name, duration, problems, f"kinds.{kind}.{name}")
+        if table.get("level", "work") not in LEVELS:
+            problems.append(f"kinds.{kind}.level must be one of {', '.join(LEVELS)}.")
         tell_unknown(table, ("timeout", "max_timeout", "level", "contract"), f"kinds.{kind}.", problems)
     return tables
 

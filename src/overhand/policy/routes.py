@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import Refused
 from overhand.policy.settings import a_number, a_switch, a_text, a_word_of, take, tell_unknown
-from overhand.record import model
+from overhand.words import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -46,7 +46,7 @@ def read_routes(tables: Mapping[str, dict[str, Any]], problems: list[str]) -> di
     found = {kind: Route(kind, priority) for kind, priority in _FIRST.items()}
     takers = {"agent": _an_agent, "mode": a_word_of(MODES), "priority": a_number, "auto_approve": a_switch}
     for kind, table in tables.items():
-        if not model.is_name(kind):
+        if not is_name(kind):
             problems.append(f"routes.{kind}: a kind is one word of small letters, digits and dashes.")
             continue
         values: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def read_routes(tables: Mapping[str, dict[str, Any]], problems: list[str]) -> di
 
 def _an_agent(value: Any) -> str:
     name = a_text(value)
-    if name and not model.is_name(name):
+    if name and not is_name(name):
         raise ValueError("the name of an agent was needed")
     return name
 
@@ -72,7 +72,7 @@ def route_of(routes: Mapping[str, Route], kind: str) -> Route:
 
     near = get_close_matches(kind, routes, 1)
     meant = f" Did you mean #needs-{near[0]}?" if near else ""
-    if not model.is_name(kind):
+    if not is_name(kind):
         raise Refused(f"{kind!r} is no kind of work.{meant}", f"There are {', '.join(routes)}.")
     raise Refused(
         f"There is no route for the kind {kind}, so nobody would take it.{meant}",

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from overhand.policy import budget as budgets
-from overhand.record import model
 from overhand.record.task import Amount
+from overhand.words import is_limit_rule
 
 NOTE_KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
 # every setting: its default and one line for the reference page
@@ -77,7 +77,7 @@ def a_text(value: Any) -> str:
 
 def a_rule(value: Any) -> str:
     """What to do at a provider's limit."""
-    if not model.is_limit_rule(value):
+    if not is_limit_rule(value):
         raise ValueError("`pause` or `switch:AGENT` was needed")
     return str(value)
 

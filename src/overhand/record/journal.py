@@ -109,7 +109,7 @@ def put_back(own: str, workspaces: str) -> None:
 
 def _entries(raw: bytes) -> dict[str, list[tuple[int, bytes]]]:
     """The pieces of every task's log, in the order in which they were written."""
-    from overhand.record.model import is_task_id
+    from overhand.words import is_task_id
 
     found: dict[str, list[tuple[int, bytes]]] = {}
     for entry in raw.removesuffix(b"\n").split(b'\n["')[1:]:  # no line of a log begins like this

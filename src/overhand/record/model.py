@@ -5,7 +5,6 @@ Events are plain dictionaries, as they stand in the log; what they add up to is 
 
 from __future__ import annotations
 
-from overhand.errors import BadInput
 from overhand.record.task import Amount, Check, Item, Message, Parent, Question, Run, ShownTag, Task, Usage
 
 TYPE_CHECKING = False
@@ -13,106 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from overhand.record.task import Event
-
-STATUSES = {
-    "completed": "the work is done and nothing we checked speaks against it",
-    "partial": "some of it is done",
-    "blocked": "it cannot go on without something from outside",
-    "needs-input": "it waits for an answer",
-    "failed": "it did not produce what was asked for",
-    "cancelled": "a person stopped it",
-    "rejected": "it was refused before it started",
-}
-CLAIMS = ("completed", "partial", "blocked", "needs-input", "failed")
-RUN_STATES = ("queued", "starting", "running", "waiting", "ended")
-CAUSES = ("exit", "error", "timeout", "answer-timeout", "budget", "killed", "cancelled", "lost")
-HEADLINES = ("needs you", "working", "queued", "ready", "stopped", "done")
-PRIORITIES = ("P0", "P1", "P2", "P3")
-LEVELS = ("read", "work", "full")
-MAX_DEPTH = 3
-
-_LOWER = "abcdefghijklmnopqrstuvwxyz"
-_DIGITS = "0123456789"
-_NAME = frozenset(_LOWER + _DIGITS + "-")
-_FOLDER = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "._-")
-_RUN = frozenset(_LOWER + _DIGITS)
-_CHECKPOINT = frozenset(_LOWER + _LOWER.upper() + _DIGITS + "_-")
-
-
-def is_name(text: str) -> bool:
-    """Whether this can name an agent or a kind: `[a-z][a-z0-9-]*`, at most 60 characters."""
-    return 0 < len(text) <= 60 and text[0] in _LOWER and _NAME.issuperset(text)
-
-
-def is_limit_rule(value: object) -> bool:
-    """Whether this says what to do at a provider's limit: `pause` or `switch:AGENT`."""
-    return value == "pause" or (isinstance(value, str) and value.startswith("switch:") and is_name(value[7:]))
-
-
-def is_task_id(text: str) -> bool:
-    """Whether this can name a task's folder; nothing that could leave `.agent-workspaces`."""
-    return 0 < len(text) <= 120 and text[0] not in ".-_" and _FOLDER.issuperset(text)
-
-
-def is_run_id(text: str) -> bool:
-    """Whether this is `sess_{epoch}_{6 of 0-9a-z}`."""
-    parts = text.split("_")
-    return (
-        len(parts) == 3
-        and parts[0] == "sess"
-        and parts[1].isascii()
-        and parts[1].isdigit()
-        and len(parts[2]) == 6
-        and _RUN.issuperset(parts[2])
-    )
-
-
-def is_checkpoint_id(text: str) -> bool:
-    """Whether this is `ckpt_` and letters, digits, `_` or `-`, at most 120 characters; it names files."""
-    return text.startswith("ckpt_") and 5 < len(text) <= 120 and _CHECKPOINT.issuperset(text)
-
-
-def slug(title: str) -> str:
-    """The title as people type a part of it: lower case, words joined by `-`."""
-    return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:80]
-
-
-_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def duration(text: str | float) -> float:
-    """Seconds from `30`, `30s`, `5m`, `5min`, `2h`, `7d`; raises ValueError."""
-    if not isinstance(text, str):
-        number, unit = float(text), ""
-    else:
-        digits = text.strip().rstrip(_LOWER)
-        unit = text.strip()[len(digits) :]
-        plain = digits.strip().replace(".", "", 1)
-        number = float(digits) if plain.isascii() and plain.isdigit() else -1.0
-    if unit not in _UNITS or not 0 <= number < 1e9:
-        raise ValueError(f"{text!r} is not a duration")
-    return number * _UNITS[unit]
-
-
-def option_duration(option: str, text: str, hint: str = "Write it as 30s, 5m or 2h.") -> float:
-    """Seconds from what a caller gave for an option; raises BadInput, which names the option."""
-    try:
-        return duration(text)
-    except ValueError:
-        raise BadInput(f"{option} {text!r} is not a duration.", hint) from None
-
-
-def say_duration(seconds: float) -> str:
-    """A duration as people say it: `8s`, `3m 20s`, `2h`, `3d`."""
-    whole = int(seconds)
-    if seconds < 10 and seconds != whole:
-        return f"{seconds:.1f}s"
-    for size, unit, small, small_unit in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
-        if whole >= size:
-            rest = whole % size // small
-            return f"{whole // size}{unit}" + (f" {rest}{small_unit}" if rest else "")
-    return f"{whole}s"
-
 
 _CREATED = ("handle", "title", "agent", "kind", "priority", "path", "depth", "level", "timeout",
             "contract", "after", "settings", "model", "budget", "strict", "handoff", "seal",

@@ -14,6 +14,7 @@ from overhand.errors import OverhandError, storage_failed
 from overhand.record import log, model
 from overhand.record.task import Task
 from overhand.system.files import read_file, write_file
+from overhand.words import HEADLINES, is_task_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,12 +69,12 @@ class Overview:
                     found = os.stat(path, dir_fd=place, follow_symlinks=False)
                     mark = f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
                 except OSError:
-                    if model.is_task_id(name) and entry.is_dir(follow_symlinks=False):
+                    if is_task_id(name) and entry.is_dir(follow_symlinks=False):
                         bare.append(name)
                     continue
                 value = before.get(mark)
                 if value is None:
-                    if not model.is_task_id(name) or not entry.is_dir(follow_symlinks=False):
+                    if not is_task_id(name) or not entry.is_dir(follow_symlinks=False):
                         continue
                     value = "" if mark in self._folded else glance(name, _read(path, place))
                     fresh += bool(value)
@@ -137,7 +138,7 @@ class Overview:
 
     def counts(self) -> dict[str, int]:
         """How many tasks there are in each group."""
-        found = {group: len(self.resting.get(group, ())) for group in model.HEADLINES}
+        found = {group: len(self.resting.get(group, ())) for group in HEADLINES}
         for task in self.states.values():
             found[model.headline(task)] += 1
         return found

@@ -9,6 +9,7 @@ from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotF
 from overhand.record import log, model
 from overhand.system.files import is_there, random_text, read_file, remove, write_file, write_new
 from overhand.system.lock import PATIENCE, Lock
+from overhand.words import is_run_id, is_task_id, slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Store:
         """A task's folder."""
         known, folder = self._asked
         if known != task_id:
-            if not model.is_task_id(task_id):
+            if not is_task_id(task_id):
                 raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
             folder = f"{self.workspaces}/{task_id}"
             self._asked = task_id, folder
@@ -98,7 +99,7 @@ class Store:
 
     def run_folder(self, task_id: str, run_id: str) -> str:
         """A run's folder."""
-        if not model.is_run_id(run_id):
+        if not is_run_id(run_id):
             raise BadInput(f"{run_id!r} cannot be the id of a run.")
         return f"{self.folder(task_id)}/runs/{run_id}"
 
@@ -118,7 +119,7 @@ class Store:
             raise storage_failed(error, f"Cannot read {WORKSPACES}") from error
         with entries:
             for entry in entries:
-                if model.is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
+                if is_task_id(entry.name) and entry.is_dir(follow_symlinks=False):
                     yield entry.name
 
     def log_size(self, task_id: str) -> int:
@@ -175,7 +176,7 @@ class Store:
             if task_id is None or not self._is_there(task_id):
                 raise TaskNotFound(f"There is no task {handle}.", "See them all: overhand list")
             return task_id
-        if model.is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
+        if is_task_id(handle) and os.path.isdir(f"{self.workspaces}/{handle}"):
             return handle
         return self._by_title(handle)
 
@@ -184,8 +185,8 @@ class Store:
         return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG, "HANDOFF.md"))
 
     def _by_title(self, part: str) -> str:
-        wanted = "" if part.startswith(("/", ".", "~")) else model.slug(part)  # a path is no part of a title
-        named = [(model.slug(task.title), task) for task in self.states()]
+        wanted = "" if part.startswith(("/", ".", "~")) else slug(part)  # a path is no part of a title
+        named = [(slug(task.title), task) for task in self.states()]
         found = [task for name, task in named if wanted and name == wanted] or [
             task for name, task in named if wanted and wanted in name
         ]

@@ -11,10 +11,10 @@ from overhand.documents import checkpoint as documents
 from overhand.documents.quick import render_quick
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import budget
-from overhand.record import model
 from overhand.runs import handover, phases, steps, worktree
 from overhand.system import machine
 from overhand.system.files import random_text, read_file, write_file
+from overhand.words import is_checkpoint_id, slug
 
 if TYPE_CHECKING:
     from overhand.documents.checkpoint import Checkpoint
@@ -79,9 +79,9 @@ def _of_cause(task: Task, cause: str) -> str | None:
 def _take_id(store: Store, task: Task, name: str) -> str:
     """An id that no other checkpoint of the project has: taken by making a file of its name."""
     wanted = f"ckpt_{name.removeprefix('ckpt_')}" if name else ""
-    if wanted and not model.is_checkpoint_id(wanted):
+    if wanted and not is_checkpoint_id(wanted):
         raise BadInput(f"{name!r} cannot name a checkpoint.", "Use letters, digits, _ and -, such as auth_phase2.")
-    base = f"ckpt_{model.slug(task.title)[:40].strip('-') or 'task'}_{task.handle or 0}".replace("-", "_")
+    base = f"ckpt_{slug(task.title)[:40].strip('-') or 'task'}_{task.handle or 0}".replace("-", "_")
     base = "".join(c for c in base if c.isascii())
     _make(f"{store.own}/checkpoints")
     number = len(task.checkpoints) + 1
@@ -197,7 +197,7 @@ def find(task: Task, name: str) -> str:
 
 def owner(store: Store, checkpoint_id: str) -> str | None:
     """The task that a checkpoint of this project belongs to."""
-    if not model.is_checkpoint_id(checkpoint_id):
+    if not is_checkpoint_id(checkpoint_id):
         return None
     raw = read_file(f"{store.own}/checkpoints/{checkpoint_id}")
     return raw.decode("ascii", "replace").strip() if raw else None

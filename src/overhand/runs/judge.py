@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from overhand.documents.problems import Problem, strict
 from overhand.documents.returns import Return
-from overhand.record.model import CLAIMS
+from overhand.words import CLAIMS
 
 CODES = {
     "return-missing": "the run left no OUTPUT.md, result.json or JSON on stdout that could be read",

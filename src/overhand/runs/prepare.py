@@ -14,11 +14,11 @@ from overhand.documents import handoff as handoffs
 from overhand.documents.text import decode
 from overhand.errors import NotFound
 from overhand.policy import trust
-from overhand.record import model
 from overhand.runs import checks, handover, messages, prompt, worktree
 from overhand.system import machine
 from overhand.system.files import read_file, write_file, write_new
 from overhand.system.jsonline import dumps
+from overhand.words import LEVELS, duration
 
 if TYPE_CHECKING:
     from overhand.documents.handoff import Handoff
@@ -117,7 +117,7 @@ def lay_out(work: Actor, locked: Locked, run_id: str, prepared: Prepared) -> tup
         project=store.root,
         place=place,
         run=run_id,
-        level=min(task.level, prepared.agent.level, key=model.LEVELS.index),  # another agent may have taken over
+        level=min(task.level, prepared.agent.level, key=list(LEVELS).index),  # another agent may have taken over
         model=task.model or str(prepared.agent.options.get("model", "")),
         session=native,
         mcp=own_server(prepared.agent),
@@ -160,7 +160,7 @@ def _spec(work: Actor, locked: Locked, run_id: str, prepared: Prepared, job: Job
         "deadline": {"boot": machine.boot(), "mono": round(time.monotonic() + task.timeout, 3)},
         "grace": limits.stop_grace,
         "max_output": limits.max_output,
-        "max_block": model.duration(prepared.agent.options.get("max_block", limits.max_block)),
+        "max_block": duration(prepared.agent.options.get("max_block", limits.max_block)),
         "handoff": prepared.text,
         **({"session": job.session} if job.session else {}),
     }

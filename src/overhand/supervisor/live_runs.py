@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from overhand.errors import OverhandError
 from overhand.questions import blocked as parking
-from overhand.record import log, model
+from overhand.record import log
 from overhand.runs import control, run, spending
 from overhand.runs.control import Hearing
 from overhand.supervisor.messages import Changed, RunOver
 from overhand.system import detached, machine, members, processes
 from overhand.system.files import size_of
 from overhand.system.inotify import MODIFY, Inotify
+from overhand.words import say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -422,7 +423,7 @@ class LiveRuns:
         silent = _silence(watch, now, stall)
         if stall and silent > stall and not watch.stalled:
             watch.stalled = True
-            text = f"No sign of life for {model.say_duration(silent)}: no output, no CPU."
+            text = f"No sign of life for {say_duration(silent)}: no output, no CPU."
             self._notice(self._actor(task_id), task_id, text)
 
     def _notice(self, actor: Actor, task_id: str, text: str) -> None:

@@ -7,10 +7,10 @@ import time
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, TimedOut
 from overhand.policy.caller import caller
 from overhand.questions import record
-from overhand.record import model
 from overhand.system import lock
 from overhand.system.jsonline import loads
 from overhand.verbs import Answer, Session
+from overhand.words import option_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def ask(
             "`overhand ask` is for an agent inside its run; this is a shell.",
             "See what waits for an answer: overhand answer",
         )
-    seconds = model.option_duration("--timeout", timeout) if timeout is not None else _max_block(session, who)
+    seconds = option_duration("--timeout", timeout) if timeout is not None else _max_block(session, who)
     asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked.seq} …")

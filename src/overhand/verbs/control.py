@@ -21,6 +21,7 @@ from overhand.system import detached, machine
 from overhand.system.files import random_text
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import refresh
+from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
@@ -315,7 +316,7 @@ def _require_item(session: Session, task: Task) -> None:
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:
     """Remove whole tasks that ended long ago and that somebody has seen."""
     caller.require_person(caller.caller(session.store), "Cleaning")
-    before = time.time() - model.option_duration("--older", older or "7d", "Write it as 7d or 12h.")
+    before = time.time() - option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
     states = list(session.store.states())
     plans = {task.id: task for task in states if task.is_plan}

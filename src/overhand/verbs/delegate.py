@@ -13,7 +13,6 @@ from overhand.errors import BadInput, OverhandError, Refused
 from overhand.items import alerts
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
-from overhand.record import model
 from overhand.runs import spending
 from overhand.supervisor import client
 from overhand.system import lock
@@ -29,6 +28,7 @@ from overhand.verbs.request import (
     nothing_to_do,
     request_of,
 )
+from overhand.words import LEVELS, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ def draft(
     session: Session, request: Request, who: Caller, agent: Agent, config: Config, settings: dict[str, Any]
 ) -> tuple[Draft, list[Problem]]:
     """The task as it would be made, if no guard refuses it; with the problems of its HANDOFF."""
-    if request.kind is not None and not model.is_name(request.kind):
+    if request.kind is not None and not is_name(request.kind):
         raise BadInput(
             f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
         )
@@ -155,8 +155,8 @@ def draft(
 
 def _wanted_level(request: Request) -> str | None:
     """What it may do, where somebody said so."""
-    if request.level is not None and request.level not in model.LEVELS:
-        raise BadInput(f"--level {request.level!r} is no level.", f"One of: {', '.join(model.LEVELS)}")
+    if request.level is not None and request.level not in LEVELS:
+        raise BadInput(f"--level {request.level!r} is no level.", f"One of: {', '.join(LEVELS)}")
     if request.read_only and request.level not in (None, "read"):
         raise BadInput(f"--read-only and --level {request.level} contradict each other.", "Say one of them.")
     return "read" if request.read_only else request.level

@@ -11,11 +11,11 @@ from overhand.documents import output as outputs
 from overhand.documents.problems import Problem
 from overhand.errors import BadInput, StaleRun
 from overhand.policy.caller import caller
-from overhand.record.model import CLAIMS
 from overhand.runs import evidence, worktree
 from overhand.runs.judge import Evidence, judge
 from overhand.system.files import read_file, write_file
 from overhand.verbs import Answer, Session
+from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller

@@ -7,11 +7,11 @@ import os
 import time
 
 from overhand.errors import NotFound, OverhandError, TimedOut
-from overhand.record import model
 from overhand.system import machine
 from overhand.verbs import Answer, Session
 from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import refresh
+from overhand.words import option_duration, say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _mismatch(name: str) -> dict[str, Any]:
 
 def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
     """Until all of them are judged."""
-    seconds = None if timeout is None else model.option_duration("--timeout", timeout)
+    seconds = None if timeout is None else option_duration("--timeout", timeout)
     task_ids = [session.store.resolve(handle) for handle in id]
     return wait_for(session, task_ids, seconds)
 
@@ -302,7 +302,7 @@ def progress(session: Session, states: list[Task]) -> str:
         elif run.has_ended:
             parts.append(f"{name}: being checked")
         else:
-            age = model.say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
+            age = say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
             parts.append(f"{name}: {run.state} {age}{_last_words(session, task, run.id)}")
     return " · ".join(parts)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import Refused
 from overhand.policy.caller import caller
 from overhand.questions import wait
-from overhand.record import model
 from overhand.supervisor import client
 from overhand.system import lock
 from overhand.system.files import read_file
@@ -19,6 +18,7 @@ from overhand.verbs import Answer, Session
 from overhand.verbs.look import progress
 from overhand.verbs.reconcile import looks_dead, refresh
 from overhand.verbs.walk import item
+from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ _SIGNED = 11  # bytes of a pid file: the lock's signature
 
 def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
-    until = wait.deadline(model.option_duration("--timeout", timeout or LIFETIME))
+    until = wait.deadline(option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
     if (task := session.store.state(task_id)).run_state is None and task.status is None:
         handle = task.handle or task_id

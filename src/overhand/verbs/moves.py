@@ -11,10 +11,10 @@ from overhand.documents import tags
 from overhand.errors import BadInput, NotFound
 from overhand.items import approve, item, promote, sync
 from overhand.policy import caller
-from overhand.record import model
 from overhand.system.edits import edit
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
+from overhand.words import is_name
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
@@ -142,7 +142,7 @@ def new(
     """Write a request: a file that asks for something, at needs; an agent may do this too."""
     from overhand.verbs.item import Desk
 
-    if len(words) < 2 or not model.is_name(words[0]):
+    if len(words) < 2 or not is_name(words[0]):
         raise BadInput(
             "A new item of which kind, and what is to be done?", 'overhand item new fix "what is to be done"'
         )

@@ -10,11 +10,11 @@ from overhand.errors import BadInput, NotTrusted, Refused
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
-from overhand.record import model
 from overhand.record.task import PLAN
 from overhand.verbs import Answer, Session
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, Source
+from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +119,7 @@ def limited(
             raise BadInput(f"--max-parallel cannot be {max_parallel!r}.", "Write a number: --max-parallel 3")
         changes["max_parallel"] = int(max_parallel)
     if timeout is not None:
-        changes["timeout"] = model.option_duration("--timeout", timeout)
+        changes["timeout"] = option_duration("--timeout", timeout)
         if not changes["timeout"]:
             raise BadInput("--timeout is no time at all.", "Write it as 30s, 5m or 2h.")
     if budget is not None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from overhand.errors import NotFound, OverhandError
 from overhand.plans import progress
 from overhand.plans.advance import advance, new_state
-from overhand.record import log, model
+from overhand.record import log
 from overhand.verbs import Session
+from overhand.words import is_task_id
 
 if TYPE_CHECKING:
     from overhand.plans.model import Plan
@@ -87,7 +88,7 @@ class View:
         self.last = event.at
         node = event.node
         if event.what == "Started":
-            if model.is_task_id(event.facts.get("task", "")):
+            if is_task_id(event.facts.get("task", "")):
                 self.tasks[node] = event.facts["task"]
             self.began[node] = event.at
         if event.what == "Ended":

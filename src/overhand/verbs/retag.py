@@ -222,8 +222,8 @@ def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above
     """As soon as a tag is there."""
-    from overhand.record.model import option_duration
     from overhand.system.file_watch import until
+    from overhand.words import option_duration
 
     wanted = named(name, wild=True)
     file, path, line = _place(file)

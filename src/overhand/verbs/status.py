@@ -13,6 +13,7 @@ from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import needs_supervisor, refresh
+from overhand.words import HEADLINES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Project:
         places = self._places(live)
         now = time.time()
         groups: dict[str, list[Row]] = {}
-        for name in model.HEADLINES:
+        for name in HEADLINES:
             states = [s for s in live if model.headline(s) == name]
             if most := _SHOWN.get(name, 0):
                 states = [*self.overview.newest(name, most), *states][-most:]

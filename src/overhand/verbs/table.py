@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from overhand.record.model import CLAIMS
 from overhand.verbs import Arg, Verb
 from overhand.verbs.noted import NOTED
+from overhand.words import CLAIMS
 
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one", value="ID")
 IDS = Arg("ID", ID.help, value="ID", many=True)

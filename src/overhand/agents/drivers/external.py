@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.agents.drivers.command import PLACEHOLDERS, fill, require_program
-from overhand.record.model import duration
 from overhand.system.files import read_file, second_name, write_file
+from overhand.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from overhand.record import model
+from overhand.words import STATUSES
 
 if TYPE_CHECKING:
     from overhand.record.task import Question, Task
@@ -87,7 +88,7 @@ def _verdict(task: Task, kind: str, status: str) -> str:
         return f"Judged completed, {_VERIFIED.get(task.verified, task.verified)}."
     run = task.last_run
     cause = f" ({run.cause})" if run and run.cause not in (None, "exit") else ""
-    return f"Judged {status}{cause}: {model.STATUSES[status]}."
+    return f"Judged {status}{cause}: {STATUSES[status]}."
 
 
 def _asked(before: Task | None, after: Task) -> Found:
