@@ -28,7 +28,7 @@ STATUSES = {
     "cancelled": "a person stopped it",
     "rejected": "it was refused before it started",
 }
-CLAIMS = ("completed", "partial", "blocked", "needs-input", "failed")  # what an agent may return
+CLAIMS: tuple[Status, ...] = ("completed", "partial", "blocked", "needs-input", "failed")  # what an agent may return
 RUN_STATES = {
     "queued": "the task waits for its next run",
     "starting": "the run is recorded, its process not yet",

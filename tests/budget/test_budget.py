@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.policy import budget
-from overhand.record import model
+from overhand.record.events import BudgetReleased, BudgetReserved, add, fold
 from overhand.record.task import Amount, Task, Usage
 
 tokens = st.integers(0, budget.MOST_TOKENS)
@@ -209,19 +209,16 @@ def test_an_estimate_says_that_it_is_one() -> None:
 
 
 def folded(*events: dict[str, object]) -> Task:
-    return model.fold("worker-20261115-191500", [{"t": "2026-11-15T19:15:00.000Z", **event} for event in events])
+    return fold("worker-20261115-191500", [{"t": "2026-11-15T19:15:00.000Z", **event} for event in events])
 
 
 def test_a_hold_is_replaced_by_what_was_used() -> None:
     task = folded({"e": "created", "budget": "100"}, {"e": "reserved", "child": "a", "tokens": 25, "usd": 0.0})
     assert budget.holds(task) == {"a": budget.amount(25)}
-    for event in (
-        {"e": "settled", "child": "a", "tokens": 7, "usd": 0.1},
-        {"e": "settled", "child": "a", "tokens": 7, "usd": 0.1},  # once more changes nothing
-    ):
-        model.apply(task, event)
+    for _ in range(2):  # once more changes nothing
+        add(task, BudgetReleased(child="a", tokens=7, usd=0.1))
         assert budget.holds(task) == {"a": budget.amount(7, 0.1)}
-    model.apply(task, {"e": "reserved", "child": "a", "tokens": 30, "usd": 0.0})
+    add(task, BudgetReserved(child="a", tokens=30, usd=0.0))
     assert budget.holds(task) == {"a": budget.amount(30)}
 
 

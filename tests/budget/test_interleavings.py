@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -22,6 +23,7 @@ from overhand.policy import budget
 from overhand.policy.actor import Actor
 from overhand.policy.config import Budgets, Config
 from overhand.record import log
+from overhand.record.events import Accepted, Judged, RunEnded
 from overhand.record.store import Store
 from overhand.record.task import Task
 from overhand.runs import limits, run, spending
@@ -154,16 +156,16 @@ class Tree(RuleBasedStateMachine):
         live = self.live()[1:]
         self.end(live[which % len(live)], "exit", owes=owes)
 
-    def end(self, task: str, cause: str, *, owes: bool) -> None:
+    def end(self, task: str, cause: Literal["exit", "budget"], *, owes: bool) -> None:
         self.uncounted.discard(task)
         state = self.state(task)
         ended = state.runs[-1].id
         with self.store.locked(task, BY) as locked:
-            locked.append({"e": "run.ended", "run": ended, "cause": cause, "exit": 0})
+            locked.append(RunEnded(run=ended, cause=cause, exit=0))
             state = locked.task
         state = spending.close_run(self.work, state, state.runs[-1])
         with self.store.locked(task, BY) as locked:
-            locked.append({"e": "judged", "run": ended, "status": "failed"})
+            locked.append(Judged(run=ended, status="failed", summary=""))
             state = locked.task
         if not owes:
             spending.settle(self.work, state)
@@ -173,7 +175,7 @@ class Tree(RuleBasedStateMachine):
     def resumed(self, which: int) -> None:
         task = self.ended()[which % len(self.ended())]
         with self.store.locked(task, BY) as locked:
-            locked.append({"e": "accepted"})
+            locked.append(Accepted())
 
     @rule()
     def mended(self) -> None:
@@ -249,7 +251,7 @@ def test_an_open_hold_is_no_leave_to_start(tree: Tree) -> None:
     top, child = tree.tasks[:2]
     tree.end(child, "exit", owes=True)
     with tree.store.locked(child, BY) as locked:
-        locked.append({"e": "accepted"})  # before anybody settled it, as when a run is handed over
+        locked.append(Accepted())  # before anybody settled it, as when a run is handed over
     for _ in range(19):
         tree.report(top, 50)
     assert child in tree.state(top).reserved
@@ -266,7 +268,7 @@ def test_below_the_mark_it_starts_with_the_hold_it_has(tree: Tree) -> None:
     held = tree.state(top).reserved[child]
     tree.end(child, "exit", owes=True)
     with tree.store.locked(child, BY) as locked:
-        locked.append({"e": "accepted"})
+        locked.append(Accepted())
     for _ in range(18):
         tree.report(top, 50)
 

@@ -10,6 +10,7 @@ import pytest
 
 from items.house import AT
 from overhand.items import recovery
+from overhand.record.events import Accepted
 from overhand.runs import finish, run
 from overhand.system import machine
 from runtime.scene import QUICK, kill, until
@@ -125,7 +126,7 @@ def test_what_was_approved_as_next_goes_back_to_next(house: Watched) -> None:
     house.write()
     task = house.prepared(stage="next")
     with house.store.locked(task, {"kind": "person"}) as locked:
-        locked.append({"e": "accepted"})
+        locked.append(Accepted())
     house.waiting_worker()
     state = lost(house, task)
     assert (state.queued, house.tag()) == (False, "#next-fix")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from overhand.documents.tags import STAGES
 from overhand.items import response, stages, sync
-from overhand.record import model
+from overhand.record.events import fold
 from overhand.words import STATUSES
 
 ALLOWED = {
@@ -72,15 +72,15 @@ def sound(events: list[dict[str, Any]]) -> bool:
 @given(st.lists(st.sampled_from(EVENTS), max_size=14).filter(sound))
 def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     stamped = [{**event, "t": f"2026-11-16T00:00:{n:02d}.000Z"} for n, event in enumerate([CREATED, *events])]
-    task = model.fold("worker-20261116-000000", stamped)
+    task = fold("worker-20261116-000000", stamped)
     stage = sync.wanted(task)
     assert stage in (*STAGES, sync.GONE)
     if task.staged:
-        assert stage == task.staged["stage"]
+        assert stage == task.staged.stage
     elif task.status is not None:
         assert stage == ("done" if task.status == "completed" else "needs"), "what has ended allows nothing"
     else:
         held = task.current_run is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
     tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(task), "t": stamped[-1]["t"]}
-    assert not sync.owes(model.fold(task.id, [*stamped, tagged])), "once it is written, nothing is owed"
+    assert not sync.owes(fold(task.id, [*stamped, tagged])), "once it is written, nothing is owed"

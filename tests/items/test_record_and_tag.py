@@ -13,6 +13,7 @@ from overhand.errors import Refused
 from overhand.items import approve, item, sync, typed
 from overhand.policy.caller import Caller
 from overhand.record import log
+from overhand.record.events import Judged, Notice, Requeued, TagWritten
 from overhand.runs import finish, run
 from overhand.system import lock
 from runtime.scene import QUICK, until
@@ -89,7 +90,7 @@ def test_a_typed_claim_before_the_first_run_is_an_outside_claim(house: House, ap
     task = house.state(approved)
     assert (task.status, task.queued, house.tag()) == (None, False, "#claimed-fix")
     assert task.staged is not None
-    assert task.staged["how"] == "typed"
+    assert task.staged.how == "typed"
     assert "somebody outside" in house.waits()[f"{AT}#fix"]
 
 
@@ -261,8 +262,8 @@ def test_what_is_queued_again_goes_back_to_the_approved_stage_with_the_reason(ho
     run.settle(house.work, claimed)
     (ended_run,) = house.state(claimed).runs
     with house.store.locked(claimed, BY) as locked:
-        judged = {"e": "judged", "run": ended_run.id, "status": "failed", "summary": "It was lost."}
-        locked.append(judged, {"e": "requeued", "run": ended_run.id})
+        judged = Judged(run=ended_run.id, status="failed", summary="It was lost.")
+        locked.append(judged, Requeued(run=ended_run.id, why="lost"))
     for _ in range(2):
         task = house.show(claimed)
     assert house.tags() == [("#delegated-fix", claimed)]
@@ -353,8 +354,8 @@ def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) ->
 
 def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: str) -> None:
     with house.store.locked(done, BY) as locked:
-        locked.append(*({"e": "notice", "text": f"{number} {'x' * 900}"} for number in range(80)))
-        locked.append({"e": "tagged", "stage": "done", "path": "moved.md"})
+        locked.append(*(Notice(text=f"{number} {'x' * 900}") for number in range(80)))
+        locked.append(TagWritten(stage="done", path="moved.md"))
     assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16
     past = item.Past(house.store)
     assert [past.names(path) for path in (AT, "moved.md", "other.md")] == [True, True, False]

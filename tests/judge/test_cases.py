@@ -11,7 +11,7 @@ import pytest
 
 from overhand.documents.problems import Problem
 from overhand.documents.returns import Return
-from overhand.record import model
+from overhand.record.events import fold
 from overhand.runs import evidence as collecting
 from overhand.runs.judge import CODES, CheckFact, Evidence, FileFact, judge
 from overhand.system import detached
@@ -140,7 +140,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def collect(place: Path, *events: dict[str, Any], **spec: Any) -> collecting.Returned:
-    task = model.fold("task", events)
+    task = fold("task", events)
     return collecting.collect(task, str(place.parent.parent), str(place), spec)
 
 

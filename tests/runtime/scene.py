@@ -24,7 +24,7 @@ from overhand.testing.strays import SLEEP
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Line, Task
     from overhand.testing.project import ProjectDir
 
 PATIENCE = 40.0
@@ -126,7 +126,7 @@ class Scene:
     def state(self, task: str) -> Task:
         return self.store.state(task)
 
-    def events(self, task: str, name: str | None = None) -> list[Event]:
+    def events(self, task: str, name: str | None = None) -> list[Line]:
         found = log.read(self.store.folder(task))
         return [event for event in found if name in (None, event["e"])]
 

@@ -10,6 +10,8 @@ import pytest
 from overhand import Project
 from overhand.errors import BudgetExceeded
 from overhand.policy import budget
+from overhand.record.events import BudgetReserved, Judged, UsageReported
+from overhand.runs import run as runs
 from overhand.runs import spending
 from overhand.system import machine
 from runtime.scene import until
@@ -277,7 +279,7 @@ def test_a_supervisor_that_dies_in_between(scene: Scene) -> None:
         until(lambda: is_acted_on(scene, parent, children), "whoever is over it stopped")
     scene.kill_supervisor()
     with scene.store.locked(parent, {"kind": "overhand"}) as locked:  # as if it had died before it settled this one
-        locked.append({"e": "reserved", "child": children[0], **vars(budget.amount(1000))})
+        locked.append(BudgetReserved(child=children[0], tokens=1000, usd=0.0))
     scene.shell("other", DONE)
     scene.delegate("something else", "--agent", "other")
     until(lambda: not scene.state(parent).reserved, "all holds settled")
@@ -387,10 +389,10 @@ def test_the_budget_of_a_day(scene: Scene) -> None:
 def test_yesterday_does_not_count(scene: Scene) -> None:
     task = scene.accepted()
     run = "sess_1_aaaaaa"
-    report = {"e": "usage", "run": run, "output": 0}
+    report = UsageReported(run=run, output=0, input=70, usd=0.0, turns=0, context=0, window=0, estimated=False)
     with scene.store.locked(task, {"kind": "overhand"}) as locked:
-        locked.append({"e": "run.created", "run": run}, {**report, "input": 70})
-        locked.append({**report, "input": 100}, {"e": "judged", "run": run, "status": "failed"})
+        locked.append(runs.created(run, "worker", "command", 600.0), report)
+        locked.append(report.replace(input=100), Judged(run=run, status="failed", summary=""))
     assert spending.spent_today(scene.store) == budget.amount(100)
     path = scene.place(task).parents[1] / "log.jsonl"
     today = machine.now()[:10]

@@ -112,7 +112,7 @@ def test_the_phase_of_a_run_is_its_own_and_the_tenth_round_calls_for_a_person(sc
     assert (state.status, state.phase) == ("blocked", "ESCALATED")
     assert state.runs[0].cause == "exit"
     assert len(state.checkpoints) == 1
-    assert sum(event["phase"] == "IDENTIFY" for event in state.phases) == 9
+    assert sum(event.phase == "IDENTIFY" for event in state.phases) == 9
     assert any("calls for a person" in notice for notice in state.notices)
     assert os.path.exists(f"{scene.store.folder(task)}/checkpoints/latest")
     scene.shell("worker", f"$OVERHAND step --phase SOLVE --json >refused.json; {QUICK}")

@@ -16,7 +16,7 @@ from runtime.scene import QUICK, until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Line, Task
     from runtime.scene import Scene
 
 MERELY_SHOWN = """\
@@ -118,7 +118,7 @@ def test_lines_that_come_byte_by_byte(scene: Scene) -> None:
     assert ended(scene, task).status == "needs-input"
     rounds = int((scene.path / "round").read_text()) + 1
     assert commands(scene, task) == [("CHECKPOINT", True), ("PAUSE", True)] * rounds
-    assert scene.state(task).checkpoints[-1]["reason"] == "Ünder way"
+    assert scene.state(task).checkpoints[-1].reason == "Ünder way"
     assert [q.text for q in scene.state(task).questions] == ["Go on?"]
 
 
@@ -449,7 +449,7 @@ def test_too_deep_is_refused(scene: Scene) -> None:
         says(scene, f"CONTROL: DELEGATE a{n + 1} REASON: Go deeper.\n", QUICK, name=f"a{n}")
     scene.delegate("go", "--agent", "a1")
 
-    def refused() -> list[Event]:
+    def refused() -> list[Line]:
         return [e for task in scene.ids() for e in scene.events(task, "control") if not e["ok"]]
 
     (event,) = until(refused, "a refusal")

@@ -64,9 +64,9 @@ def test_a_supervisor_that_dies_at_any_point_of_hearing(scene: Scene) -> None:
         assert state.status == "blocked"
         assert commands(scene, task) == [(w, True) for w in ("CHECKPOINT", "PAUSE", "RESUME", "ESCALATE")]
         assert [q.via for q in state.questions] in (["pause", "control"], ["file", "control"])
-        assert [c["reason"] for c in state.checkpoints] == ["one", "three"]
+        assert [c.reason for c in state.checkpoints] == ["one", "three"]
         latest = Path(scene.store.folder(task)) / "checkpoints/latest"
-        assert latest.read_text() == f"{state.checkpoints[-1]['id']}\n"
+        assert latest.read_text() == f"{state.checkpoints[-1].id}\n"
     assert -9 in codes
     assert codes[-1] == 0, "there are more points than were tried"
 

@@ -12,6 +12,7 @@ import pytest
 from overhand import Project
 from overhand.errors import StorageFailed
 from overhand.record import journal
+from overhand.record.events import Seen
 from overhand.record.store import Store
 from overhand.system import machine
 from overhand.testing import functions
@@ -77,7 +78,7 @@ def test_what_others_recorded_in_between_comes_back_too(project: Project) -> Non
 
     def is_noticed(call: Call) -> str:
         with store.locked(call.task_id, {"kind": "person", "via": "test"}) as task:
-            task.append({"e": "seen"})
+            task.append(Seen())
         return "Done."
 
     project.agent("noticed")(is_noticed)

@@ -11,30 +11,30 @@ from hypothesis import strategies as st
 from overhand.errors import BadInput
 from overhand.policy import config
 from overhand.policy.settings import NOTE_KINDS
-from overhand.record import model
+from overhand.record.events import fold
 from overhand.supervisor.notify.notes import Note, note_of
 from overhand.words import HEADLINES, STATUSES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Line, Task
 
-START: list[Event] = [
+START: list[Line] = [
     {"e": "created", "t": "t0", "handle": 3, "title": "Mend it", "agent": "worker"},
     {"e": "accepted", "t": "t1"},
     {"e": "run.created", "t": "t2", "run": "sess_1_aaaaaa"},
     {"e": "run.started", "run": "sess_1_aaaaaa"},
 ]
-ASKED: Event = {"e": "asked", "t": "t3", "seq": 1, "question": "Which?", "options": ["a", "b"], "run": "sess_1_aaaaaa"}
+ASKED: Line = {"e": "asked", "t": "t3", "seq": 1, "question": "Which?", "options": ["a", "b"], "run": "sess_1_aaaaaa"}
 
 
-def state(*more: Event, **changes: Any) -> Task:
-    folded = model.fold("worker-20261115-205025", [*START, *more])
+def state(*more: Line, **changes: Any) -> Task:
+    folded = fold("worker-20261115-205025", [*START, *more])
     return folded.but(**changes)
 
 
-def ended(status: str, cause: str = "exit", **more: Any) -> list[Event]:
+def ended(status: str, cause: str = "exit", **more: Any) -> list[Line]:
     run = "sess_1_aaaaaa"
     return [
         {"e": "run.ended", "t": "t4", "run": run, "cause": cause},
@@ -72,7 +72,7 @@ def told(before: Task | None, after: Task) -> tuple[str, str, str] | None:
         ([{"e": "step", "n": 1, "marker": "x"}], None),
     ],
 )  # fmt: skip
-def test_what_is_told(events: list[Event], wanted: tuple[str, str, str] | None) -> None:
+def test_what_is_told(events: list[Line], wanted: tuple[str, str, str] | None) -> None:
     assert told(state(), state(*events)) == wanted
     assert told(state(*events), state(*events)) is None, "nothing new"
 
@@ -87,7 +87,7 @@ def test_a_note_says_which_task_of_which_project() -> None:
 
 def test_a_second_question_is_told_and_an_answer_is_not() -> None:
     second = {**ASKED, "seq": 2, "question": "And when?"}
-    answer: Event = {"e": "answered", "seq": 2, "answer": "now"}
+    answer: Line = {"e": "answered", "seq": 2, "answer": "now"}
     assert told(state(ASKED), state(ASKED, second)) == (
         "question",
         "worker asks: And when? [a | b]",
@@ -130,7 +130,7 @@ _EVENTS = st.lists(
 
 
 @given(_EVENTS)
-def test_whatever_happens_a_thing_is_told_once_and_without_the_agents_words(events: list[Event]) -> None:
+def test_whatever_happens_a_thing_is_told_once_and_without_the_agents_words(events: list[Line]) -> None:
     before, keys = state(), []
     for number in range(len(events) + 1):
         after = state(*events[:number])

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand.record import log, model
+from overhand.record import log
+from overhand.record.events import fold
+from overhand.record.headline import headline
 from overhand.record.overview import AT_REST, Overview, glance, is_at_rest
 from overhand.record.store import Store
 from overhand.system.jsonline import dumps
@@ -63,8 +65,8 @@ def test_a_glance_never_says_anything_else_than_the_fold(events: list[dict[str, 
     raw = raw_log(events) + tail
     seen = glance(NAME, raw)
     if seen:
-        task = model.fold(NAME, log.parse(raw))
-        assert (AT_REST[seen[0]], int(seen[1:])) == (model.headline(task), task.handle)
+        task = fold(NAME, log.parse(raw))
+        assert (AT_REST[seen[0]], int(seen[1:])) == (headline(task), task.handle)
         assert is_at_rest(task)
 
 
@@ -97,10 +99,8 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
     states = Store(str(root)).states()
-    counts = {name: sum(model.headline(task) == name for task in states) for name in HEADLINES}
-    resting = {
-        group: [s.id for s in states if model.headline(s) == group and is_at_rest(s)] for group in AT_REST.values()
-    }
+    counts = {name: sum(headline(task) == name for task in states) for name in HEADLINES}
+    resting = {group: [s.id for s in states if headline(s) == group and is_at_rest(s)] for group in AT_REST.values()}
     rest = {name for names in resting.values() for name in names}
     return counts, resting, sorted(s.id for s in states if s.id not in rest)
 
@@ -205,7 +205,7 @@ def test_one_broken_log_does_not_hide_the_others(many: Path) -> None:
     overview = Overview(Store(str(many)))
     overview.look()
     assert overview.counts()["ready"] == 40
-    assert {name for name in overview.states if model.headline(overview.states[name]) == "stopped"} >= {broken.name}
+    assert {name for name in overview.states if headline(overview.states[name]) == "stopped"} >= {broken.name}
     assert "cannot be read" in overview.states[broken.name].summary
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from overhand.questions import blocked as parking
 from overhand.questions import record
-from overhand.record import log, model
+from overhand.record import log
+from overhand.record.events import fold
 from overhand.supervisor.live_runs import _is_touched
 from overhand.system import bell as bells
 from overhand.system import files, lock
@@ -124,7 +125,7 @@ def test_the_deadline_stands_still_while_it_is_blocked(scene: Scene) -> None:
 def test_who_is_not_seen_to_go_on_has_waited_until_its_end() -> None:
     begun = [{"e": "run.created", "run": "r", "mono": 0.0}, {"e": "run.started", "run": "r", "mono": 1.0}]
     blocked = {"e": "run.waiting", "run": "r", "mono": 2.0}
-    (run,) = model.fold("worker-1", [*begun, blocked, {"e": "run.ended", "run": "r", "mono": 62.0}]).runs
+    (run,) = fold("worker-1", [*begun, blocked, {"e": "run.ended", "run": "r", "mono": 62.0}]).runs
     assert (run.state, run.waited) == ("ended", 60.0)
 
 
@@ -183,8 +184,8 @@ def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, m
         return really(path)
 
     monkeypatch.setattr(lock, "is_held", meanwhile)
-    assert parking.asks(str(tmp_path), model.fold("worker-1", [{"e": "asked", "seq": 1}]))
-    assert not parking.asks(str(tmp_path), model.fold("worker-1", [])), "nothing is open"
+    assert parking.asks(str(tmp_path), fold("worker-1", [{"e": "asked", "seq": 1}]))
+    assert not parking.asks(str(tmp_path), fold("worker-1", [])), "nothing is open"
 
 
 def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.questions import files, record
+from overhand.record.events import Judged, RunEnded
 from runtime.scene import QUICK, until
 
 if TYPE_CHECKING:
@@ -393,8 +394,8 @@ def test_a_question_of_a_run_that_was_ended_is_not_taken(scene: Scene) -> None:
     scene.appears("up")
     with scene.store.locked(task, {"kind": "test"}) as locked:
         run = locked.task.runs[0].id
-        locked.append({"e": "run.ended", "run": run, "cause": "lost"})
-        locked.append({"e": "judged", "run": run, "status": "failed"})
+        locked.append(RunEnded(run=run, cause="lost"))
+        locked.append(Judged(run=run, status="failed", summary=""))
     (scene.path / "gate").write_text("go")
     until(lambda: (p := scene.path / "late").exists() and "no longer holds" in p.read_text(), "the refusal")
     assert scene.state(task).questions == []

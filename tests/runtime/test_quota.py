@@ -14,7 +14,7 @@ from agents.house import house, returns
 from agents.house import until as comes
 from overhand.agents import quota, stream
 from overhand.agents.drivers import claude
-from overhand.record import model
+from overhand.record.events import fold
 from runtime.scene import until
 from verbs import player
 
@@ -90,7 +90,7 @@ def test_a_task_that_met_its_limit_keeps_the_place_it_had_before_it_began() -> N
         {"e": "accepted", "limit": {"driver": "claude", "until": 1794830500.0}},
     ]
     stamped = [{**event, "t": f"2026-11-16T12:00:0{second}.000Z"} for second, event in enumerate(events)]
-    task = model.fold("claude-20261116-120000", stamped)
+    task = fold("claude-20261116-120000", stamped)
     assert (task.queued, task.queued_at) == (True, "2026-11-16T12:00:01.000Z")
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from overhand.policy import config
 from overhand.policy.actor import Actor
-from overhand.record import log, model
+from overhand.record import log
 from overhand.record.children import Children
+from overhand.record.events import fold
 from overhand.record.store import Store
 from overhand.runs import run
 from overhand.supervisor import client
@@ -328,8 +329,8 @@ def test_a_shim_that_was_killed_before_it_was_watched_leaves_orphans_at_once(tmp
     agent = until(lambda: (tmp_path / "pid").exists() and int((tmp_path / "pid").read_text() or 0), "the agent")
     kill(shim)
     run_id = "sess_1_aaaaaa"
-    begun = {**run.created(run_id, "worker", "command", 600.0), **log.stamp(BY)}
-    task = model.fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}])
+    begun = {**run.created(run_id, "worker", "command", 600.0).line, **log.stamp(BY)}
+    task = fold("x", [begun, {"e": "run.started", "run": run_id, "shim": shim}])
     assert task.current_run is not None
     watched = Watched(Store(str(tmp_path)))
     watch = watched.keep(task, task.current_run, str(tmp_path))

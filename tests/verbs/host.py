@@ -14,7 +14,7 @@ from overhand.record.store import Store
 from runtime.scene import until
 
 if TYPE_CHECKING:
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Line, Task
     from overhand.testing.project import ProjectDir
 
 BEGIN = """
@@ -55,7 +55,7 @@ class Host:
         store = Store(str(self.project.path))
         return store.state(store.resolve(str(handle)))
 
-    def events(self, handle: int = 1) -> list[Event]:
+    def events(self, handle: int = 1) -> list[Line]:
         store = Store(str(self.project.path))
         return log.read(store.folder(store.resolve(str(handle))))
 

@@ -14,6 +14,7 @@ import pytest
 from overhand import Project, Result, Task
 from overhand.errors import BadInput
 from overhand.record import log
+from overhand.record.events import RunNeverBegan
 from overhand.record.store import Store
 from verbs import player
 
@@ -194,7 +195,7 @@ def test_exactly_once_however_the_supervisor_dies(overhand_project: ProjectDir, 
 
 
 def test_a_run_that_never_began_has_not_read_it() -> None:
-    from overhand.record import model
+    from overhand.record.events import add, fold
 
     events: list[dict[str, Any]] = [
         {"e": "created", "t": "t0", "title": "x", "agent": "claude"},
@@ -202,9 +203,9 @@ def test_a_run_that_never_began_has_not_read_it() -> None:
         {"e": "message", "t": "t2", "text": "hello"},
         {"e": "run.created", "t": "t3", "run": "sess_1_aaaaaa", "messages": [1]},
     ]
-    task = model.fold("x", events)
+    task = fold("x", events)
     assert (task.pending_messages, task.messages[0].run) == ([], "sess_1_aaaaaa")
-    model.apply(task, {"e": "run.ended", "t": "t4", "run": "sess_1_aaaaaa", "never_began": True})
+    add(task, RunNeverBegan(run="sess_1_aaaaaa"))
     assert [one.n for one in task.pending_messages] == [1]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record.store import Store
-    from overhand.record.task import Event, Question, Task
+    from overhand.record.task import By, Question, Task
 
 ONCE, ALWAYS, REJECT = "Allow once", "Always for this task", "Reject"
 EXACTLY = "exactly this"
@@ -235,7 +235,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     task = store.state(task_id)
     if known := remembered(task, run_id, asked):
         return known
-    by: Event = {"kind": "run", "run": run_id, "via": via}
+    by: By = {"kind": "run", "run": run_id, "via": via}
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
     text, anew = wording(asked, policy), is_used_up(task, asked)
     question = record.ask(store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew)

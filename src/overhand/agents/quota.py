@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from overhand.agents import files, programs
 from overhand.agents.driver import find_driver
 from overhand.errors import OverhandError
+from overhand.record.events import Accepted
 from overhand.system import machine
 from overhand.system.files import read_file, write_file
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
 
 LIMIT = "limit"  # the status of a run that met it: no attempt is spent, the task is queued again
 _FIRST, _MOST = 60.0, 1800.0  # seconds to wait where nobody says how long; doubled each time
@@ -174,7 +175,7 @@ def driver_of(root: str, task: Task, config: Config) -> str:
         return ""  # what is wrong with it is told when it starts
 
 
-def met(store: Store, task: Task, ended: Run, heard: Heard) -> Event:
+def met(store: Store, task: Task, ended: Run, heard: Heard) -> Accepted:
     """A run met the limit: its program is paused; the event says so and queues the task again.
 
     Its times count from the run's end, so that a second look after a crash finds the same.
@@ -183,11 +184,10 @@ def met(store: Store, task: Task, ended: Run, heard: Heard) -> Event:
     before = sum(run.status == LIMIT for run in task.runs)
     until = heard.retry_at or when(heard.why, now) or now + min(_MOST, _FIRST * 2**before)
     found = pause(store, ended.driver, until, heard.why)
-    return {
-        "e": "accepted",
-        LIMIT: {"driver": ended.driver, "until": round(found.until, 3), "why": heard.why[:300]},
-        "resume": {"run": ended.id, "why": "its limit"},
-    }
+    return Accepted(
+        limit={"driver": ended.driver, "until": round(found.until, 3), "why": heard.why[:300]},
+        resume={"run": ended.id, "why": "its limit"},
+    )
 
 
 def _other(agent: Agent, config: Config) -> str:
@@ -232,4 +232,4 @@ def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
         task = locked.task
         if task.queued and task.agent == agent and not task.stop:
             limit = {"driver": driver_of(work.store.root, task, work.config), "to": other}
-            locked.append({"e": "accepted", "agent": other, LIMIT: limit, "resume": task.resume})
+            locked.append(Accepted(agent=other, limit=limit, resume=task.resume))

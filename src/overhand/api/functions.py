@@ -22,6 +22,7 @@ from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.questions import files, record
 from overhand.record import journal, log
+from overhand.record.events import ABSENT, Accepted, LateReturn, RunEnded, RunStarted
 from overhand.record.store import new_run_id
 from overhand.runs import finish, handover, limits, prepare, run, spending, worktree
 from overhand.runs import prompt as prompts
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
     from overhand.record.store import Draft, Locked, Piece
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
     from overhand.verbs import Session
     from overhand.verbs.request import Request
+    from overhand.words import Cause
 
 _MOMENT = 0.1
 
@@ -129,7 +131,7 @@ class Batch:
             note_refusal(self.session, self.who, request, error)
             raise
 
-    def take(self, task: Task, resume: Event | None = None) -> None:
+    def take(self, task: Task, resume: dict[str, Any] | None = None) -> None:
         """A task that was prepared earlier, or one that goes on from an earlier run."""
         self._kept.set()
         if resume is not None:
@@ -236,10 +238,10 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         return None
     tree = worktree.snapshot(work.store.root) if batch.in_repository else None
     prepared = prepare.Prepared(function.agent, handoff, text, tree, allowance)
-    accepted: Event = {"e": "accepted"}
+    accepted = Accepted()
     if task.resume is not None:
-        accepted.update(agent=function.agent.name, resume=task.resume)
-        accepted |= {"cause": task.resume["cause"]} if "cause" in task.resume else {}
+        cause = task.resume.get("cause", ABSENT)
+        accepted = Accepted(agent=function.agent.name, resume=task.resume, cause=cause)
     with pool.desk, work.store.locked(task_id, work.by, known=None if task.resume else task) as locked:
         if not _may_begin(locked.task, task):
             return None
@@ -250,8 +252,8 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         job, spec = prepare.lay_out(work, locked, run_id, prepared)
         life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
         # a function waits for room in its own process: only now may anybody see it as accepted
-        made = {**run.created(run_id, function.agent.name, "function", task.timeout), "attached": True}
-        locked.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        made = run.created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
+        locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
         logged = task_id, max(size, 0), locked.wrote if locked.task is task else None  # else others wrote to it too
@@ -283,7 +285,7 @@ def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
 
 def _outcome(
     batch: Batch, begun: Begun, function: FunctionAgent, call: Call, pool: Pool
-) -> tuple[Mapping[str, Any] | None, str]:
+) -> tuple[Mapping[str, Any] | None, Cause]:
     """What the function returned or raised, and how it ended."""
     token = caller.inside_run.set((call.root, call.task_id, call.run_id))
     try:
@@ -309,7 +311,7 @@ async def _awaited(value: Any) -> object:
     return await value
 
 
-def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str, pool: Pool) -> None:
+def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
     work = batch.work
     quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
@@ -330,7 +332,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: str
             if raw is not None:
                 write_file(f"{begun.place}/result.json", raw)
             code = {"exit": 0, "error": 1}.get(cause)
-            ended: Event = {"e": "run.ended", "run": begun.run_id, "cause": cause, "exit": code}
+            ended = RunEnded(run=begun.run_id, cause=cause, exit=code)
             if quick:
                 _judge_at_once(batch, begun, locked, current, ended, value)
             else:
@@ -353,17 +355,17 @@ def _refuse(locked: Locked, begun: Begun, raw: bytes | None) -> None:
     if raw is not None:
         write_file(f"{begun.place}/late-result.json", raw)
     kept = "late-result.json" if raw else None
-    locked.append({"e": "late", "run": begun.run_id, "kept": kept, "code": "STALE_RUN"})
+    locked.append(LateReturn(run=begun.run_id, kept=kept, code="STALE_RUN"))
 
 
-def _judge_at_once(batch: Batch, begun: Begun, locked: Locked, current: Run, ended: Event, given: object) -> None:
+def _judge_at_once(batch: Batch, begun: Begun, locked: Locked, current: Run, ended: RunEnded, given: object) -> None:
     """The same evidence and the same verdict, and both events in one write."""
     if (usage := spending.final(begun.place, current)) is not None:
         locked.append(spending.event(begun.run_id, usage))
-    over = current.replace(state="ended", cause=ended["cause"], exit=ended["exit"])
+    over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
     case = finish.gather(batch.work, locked.task, over, begun.place, begun.spec, begun.handoff, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = paperwork.put_documents(case, judge(case.found))
     locked.append(ended, judged, sync=batch.work.sync_results)
-    batch.results[begun.task_id] = locked.task, judged["result"], result
+    batch.results[begun.task_id] = locked.task, str(judged.result), result

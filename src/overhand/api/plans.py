@@ -20,6 +20,7 @@ from overhand.plans import executor, results
 from overhand.plans import task as starting
 from overhand.plans.situations import situation
 from overhand.questions import wait
+from overhand.record.events import ABSENT, Accepted
 from overhand.runs import finish, run
 from overhand.supervisor import client
 from overhand.system.lock import Lock
@@ -74,8 +75,8 @@ class Performance:
             with self.store.locked(task_id, work.by) as locked:
                 if locked.task.current_run is None and not locked.task.queued:
                     last = locked.task.runs[-1].id if locked.task.runs else None
-                    how = {"resume": {"run": last, "why": "run again"}} if last else {}
-                    locked.append({"e": "accepted", **how}, sync=True)
+                    how = {"run": last, "why": "run again"} if last else ABSENT
+                    locked.append(Accepted(resume=how), sync=True)
             run_id = starting.begin(work, task_id) or self._begun(task_id)
             self.carried = executor.open_plan(
                 work, task_id, run_id, start=self.start, find=self.find, call=self.call, cap=0, lock=lock

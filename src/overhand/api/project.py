@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from overhand.agents.drivers.function import Call
-    from overhand.record.task import Event
     from overhand.record.task import Task as RecordedTask
 
     Running = tuple[inprocess.Batch, Future[None]]
@@ -338,7 +337,9 @@ class Project:
         task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
         return refresh(self.session, self.session.store.state(task_id))
 
-    def _run_function(self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: Event | None) -> Task:
+    def _run_function(
+        self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: dict[str, Any] | None
+    ) -> Task:
         trust.require_seal(task)
         batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=False)
         batch.take(task, went_on)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from overhand.agents.drivers.function import unanswered
 from overhand.errors import OverhandError, StaleRun
 from overhand.questions import files, record, wait
+from overhand.record.events import RunBlocked, RunUnblocked
 from overhand.supervisor import client
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Attention:
             if self._asking == 1:
                 self.pool.watchdog.take_back(self._number)
                 self._left = max(0.0, self._due - time.monotonic())
-                self._record("run.waiting")
+                self._record(RunBlocked)
                 self.pool.make_room()
         try:
             yield
@@ -116,14 +117,14 @@ class Attention:
                 if self._asking == 0:
                     self.pool.come_back()
                     self._go()
-                    self._record("run.going")
+                    self._record(RunUnblocked)
 
-    def _record(self, event: str) -> None:
+    def _record(self, event: type[RunBlocked | RunUnblocked]) -> None:
         """What everybody else may know: it is blocked, or no longer."""
         try:
             with self.work.store.locked(self.task_id, self.work.by) as locked:
                 run = locked.task.run(self.run_id)
                 if run is not None and not run.has_ended:
-                    locked.append({"e": event, "run": self.run_id})
+                    locked.append(event(run=self.run_id))
         except OverhandError:
             return  # the deadline stands still all the same

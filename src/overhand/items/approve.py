@@ -16,6 +16,7 @@ from overhand.items import alerts, stages, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import routes, trust
 from overhand.policy.caller import Caller
+from overhand.record.events import ABSENT, Accepted, ChildRefused, Notice, StageSet
 from overhand.system import lock
 from overhand.system.files import read_file
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from overhand.items.item import Place
     from overhand.policy.config import Config
     from overhand.policy.routes import Route
+    from overhand.record.events import Event
     from overhand.record.store import Draft, Store
-    from overhand.record.task import Event, Task
+    from overhand.record.task import By, Task
 
 LINE = 700  # characters of an item's line that the record keeps
 
@@ -55,9 +57,9 @@ def note_refusal(store: Store, who: Caller, what: str, error: OverhandError) -> 
     """The run that tried keeps a note of it, for a person to see."""
     if who.task is None:
         return
-    event: Event = {"e": "refused", "code": error.code, "title": what[:200], "why": error.message[:500]}
+    event = ChildRefused(code=error.code, title=what[:200], why=error.message[:500])
     with store.locked(who.task, who.by("item")) as locked:
-        locked.append(event, {"e": "notice", "text": f"{what} was tried from inside the run, and refused."})
+        locked.append(event, Notice(text=f"{what} was tried from inside the run, and refused."))
 
 
 def may_move(store: Store, place: Place, to: str) -> Task | None:
@@ -104,13 +106,13 @@ def holder(task: Task | None) -> str:
     if task.current_run is not None:
         return f"task {task.handle}"
     if sync.wanted(task) == "claimed":
-        by = (task.staged or {}).get("by", {})
-        since = (task.staged or {}).get("t") or task.created
+        by = (task.staged and task.staged.by) or {}
+        since = (task.staged and task.staged.t) or task.created
         return f"{by.get('user') or 'somebody outside'} since {since}"
     return ""
 
 
-def restage(store: Store, task: Task, by: Event, events: list[Event]) -> Task:
+def restage(store: Store, task: Task, by: By, events: list[Event]) -> Task:
     """A person's step by a verb: the record first, then the tag."""
     with store.locked(task.id, by) as locked:
         if locked.task.current_run is not None:
@@ -120,12 +122,12 @@ def restage(store: Store, task: Task, by: Event, events: list[Event]) -> Task:
         return locked.task
 
 
-def hand_back(store: Store, task: Task, by: Event) -> Task:
+def hand_back(store: Store, task: Task, by: By) -> Task:
     """What somebody outside had claimed is for an agent again."""
-    return restage(store, task, by, [{"e": "accepted"}])
+    return restage(store, task, by, [Accepted()])
 
 
-def claim_outside(store: Store, place: Place, by: Event) -> Task:
+def claim_outside(store: Store, place: Place, by: By) -> Task:
     """Take an approved item for somebody outside; the lock of its task decides who gets it."""
     task = places.record(store, place)
     if task is None:
@@ -135,12 +137,12 @@ def claim_outside(store: Store, place: Place, by: Event) -> Task:
         now = sync.wanted(locked.task)
         if not stages.allows("run", now, "claimed") or locked.task.runs:
             raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(locked.task)))
-        locked.append({"e": "staged", "stage": "claimed", "how": "outside"}, sync=True)
+        locked.append(StageSet(stage="claimed", how="outside"), sync=True)
         sync.bring(locked)
         return locked.task
 
 
-def queue(store: Store, task_id: str, place: Place, by: Event) -> None:
+def queue(store: Store, task_id: str, place: Place, by: By) -> None:
     """Have the item that was approved as next run now."""
     with store.locked(task_id, by) as locked:
         sync.bring(locked)
@@ -148,8 +150,8 @@ def queue(store: Store, task_id: str, place: Place, by: Event) -> None:
         now = sync.wanted(task)
         if now not in ("next", "delegated") or task.queued:
             raise Refused(*stages.refusal("run", now, "claimed", place.name, holder(task)))
-        before = {"resume": {"run": task.runs[-1].id}} if task.runs else {}
-        locked.append({"e": "accepted", **before}, sync=True)
+        before = {"run": task.runs[-1].id} if task.runs else ABSENT
+        locked.append(Accepted(resume=before), sync=True)
 
 
 # approving
@@ -159,7 +161,7 @@ def approve(
     store: Store,
     config: Config,
     place: Place,
-    by: Event,
+    by: By,
     *,
     stage: str = "delegated",
     how: str = "terminal",
@@ -204,7 +206,7 @@ def changed(store: Store, place: Place, same: list[Place]) -> Refused:
     return Refused(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
 
 
-def draft(store: Store, config: Config, place: Place, by: Event, *, stage: str, how: str, who: Caller) -> Draft:
+def draft(store: Store, config: Config, place: Place, by: By, *, stage: str, how: str, who: Caller) -> Draft:
     """The task as it would be made, if nothing speaks against it."""
     route = routes.route_of(config.routes, place.kind)
     name = routes.agent_of(route, files.names(store.root)) or files.choose(store.root, config)[0]
@@ -282,13 +284,13 @@ def read(root: str, place: Place) -> Handoff:
 # keeping order
 
 
-def reconcile(store: Store, by: Event, states: Iterable[Task] | None = None) -> list[Task]:
+def reconcile(store: Store, by: By, states: Iterable[Task] | None = None) -> list[Task]:
     """Finish what somebody began and was killed in; the tasks (all, by default) that have an item."""
     found = store.states() if states is None else states
     return [_finished(store, by, task) for task in found if task.item is not None]
 
 
-def _finished(store: Store, by: Event, task: Task) -> Task:
+def _finished(store: Store, by: By, task: Task) -> Task:
     try:
         return sync.show(store, by, task.id) if sync.owes(task) else task
     except Busy:

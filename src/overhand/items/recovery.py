@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from overhand.record.events import Judged, Notice, Requeued, StageSet
 from overhand.system import machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from overhand.documents.returns import Return
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.events import Event
+    from overhand.record.task import Run, Task
 
 ATTEMPTS = 3
 BACKOFF = (5.0, 60.0)  # seconds before the second and the third attempt
 _DIED = ("lost", "killed")  # nobody of ours ended it, and it did not end by itself
 
 
-def events(task: Task, judged: Event, ended: Run, returned: Return | None) -> list[Event]:
+def events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> list[Event]:
     """What to record with the verdict: the next attempt, or why there is none."""
-    item, status = task.item, judged["status"]
+    item, status = task.item, judged.status
     if item is None or item.how == "outside" or status in ("completed", "cancelled"):
         return []
     why = reason(status, ended, returned)
@@ -27,8 +29,8 @@ def events(task: Task, judged: Event, ended: Run, returned: Return | None) -> li
     if task.requeued + 1 >= ATTEMPTS:
         return [_notice(task, f"{why}; that was attempt {ATTEMPTS} of {ATTEMPTS}")]
     if item.stage != "delegated":  # what a person wanted to have run now is theirs to ask for again
-        return [{"e": "staged", "stage": item.stage, "how": "recovery"}, _notice(task, why, item.stage)]
-    return [{"e": "requeued", "run": ended.id, "why": why, "resume": {"run": ended.id, "why": why}}]
+        return [StageSet(stage=item.stage, how="recovery"), _notice(task, why, item.stage)]
+    return [Requeued(run=ended.id, why=why, resume={"run": ended.id, "why": why})]
 
 
 def reason(status: str, ended: Run, returned: Return | None) -> str:
@@ -43,8 +45,8 @@ def reason(status: str, ended: Run, returned: Return | None) -> str:
     return "it says that this may pass" if told and all(one.recoverable for one in told) else ""
 
 
-def _notice(task: Task, why: str, stage: str = "needs") -> Event:
-    return {"e": "notice", "text": f"Its item is at #{stage}-{task.kind} again: {why}."}
+def _notice(task: Task, why: str, stage: str = "needs") -> Notice:
+    return Notice(text=f"Its item is at #{stage}-{task.kind} again: {why}.")
 
 
 def not_before(task: Task) -> float:

@@ -13,6 +13,7 @@ from overhand.documents import tags
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.items import find, promote, response
 from overhand.items.promote import item_of
+from overhand.record.events import ABSENT, Accepted, Judged, Notice, RunNeverBegan, StageSet, TagWritten
 from overhand.system import machine
 from overhand.system.edits import edit, together
 from overhand.system.files import read_file
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from overhand.documents.tags import Tag
+    from overhand.record.events import Event
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, ShownTag, Task
+    from overhand.record.task import By, ShownTag, Task
     from overhand.system.edits import Patch
+    from overhand.words import Status
 
 _REPAIRS = 5  # an hour: an editor that writes its old text again and again is not fought for ever
 _HOUR = 3600.0
@@ -34,7 +37,7 @@ _RANK = {"needs": 0, "done": 0, "claimed": 0, "next": 1, "delegated": 2}  # how 
 def wanted(task: Task) -> str:
     """The stage that the record gives the item."""
     if task.staged:
-        return str(task.staged["stage"])
+        return str(task.staged.stage)
     if task.status is not None:
         return "done" if task.status == "completed" else "needs"
     if task.current_run is not None or (task.runs and (task.repairs or task.paused)):
@@ -52,7 +55,7 @@ def owes(task: Task) -> bool:
     return (shown.stage, shown.run) != (wanted(task), response.outcome(task))
 
 
-def show(store: Store, by: Event, task_id: str) -> Task:
+def show(store: Store, by: By, task_id: str) -> Task:
     """Bring the tag in line with the record, once or again."""
     with store.locked(task_id, by) as locked:
         bring(locked)
@@ -92,15 +95,15 @@ def _first(locked: Locked) -> None:
     except Busy:
         raise
     except OverhandError as error:
-        told: list[Event] = [{"e": "tagged", "stage": item.stage, "path": made}] if made else []
+        told: list[Event] = [TagWritten(stage=item.stage, path=made)] if made else []
         locked.append(*told, _judged("rejected", f"{error.message} {error.hint}".strip()), sync=True)
         if made:
             _follow(locked)  # the request stays, as one that nobody has approved
         return
     now = next(tags.stage(tag.name) for tag in tags.scan(raw) if tag.task == locked.task_id)
-    events: list[Event] = [{"e": "tagged", "stage": now, "path": path}]
+    events: list[Event] = [TagWritten(stage=now, path=path)]
     if now == item.stage == "delegated" and item.mode != "interactive":
-        events.append({"e": "accepted"})
+        events.append(Accepted())
     locked.append(*events, sync=True)
     if now != item.stage:
         _give_way(locked, now)
@@ -217,10 +220,10 @@ def _give_way(locked: Locked, now: str, path: str = "") -> None:
     said = f"The tag in {path} was changed to #{now}-{item.kind}"
     events: list[Event] = []
     if now != "needs":
-        events.append({"e": "staged", "stage": now, "how": "typed"})
+        events.append(StageSet(stage=now, how="typed"))
     if now in ("needs", "done"):
         events.append(_judged("cancelled", f"{said}: the approval is withdrawn."))
-    locked.append(*events, {"e": "tagged", "stage": now, "path": path, "run": ""}, sync=True)
+    locked.append(*events, TagWritten(stage=now, path=path, run=""), sync=True)
     if now == "claimed":
         _say(locked, f"{said} by somebody outside Overhand; it is not started.")
 
@@ -285,14 +288,14 @@ def take(locked: Locked, run_id: str) -> bool:
     try:
         path = _claim(locked, shown.path, allowed)
     except Busy:
-        locked.append({"e": "run.ended", "run": run_id, "never_began": True})
+        locked.append(RunNeverBegan(run=run_id))
         raise
     except OverhandError as error:
         if len(task.runs) > 1:  # it has run before: the record decides, the tag is told of
             _leave(locked, error.message)
             return True
         why = f"{error.message} It was not started. {error.hint}".strip()
-        locked.append({"e": "run.ended", "run": run_id, "never_began": True}, _judged("rejected", why), sync=True)
+        locked.append(RunNeverBegan(run=run_id), _judged("rejected", why), sync=True)
         bring(locked)
         return False
     _note(locked, path)
@@ -322,22 +325,21 @@ def _claim(locked: Locked, path: str, allowed: set[str]) -> str:
 # what is noted
 
 
-def _tagged(task: Task, path: str, stage: str = "", *, repair: bool = False) -> Event:
-    event: Event = {"e": "tagged", "stage": stage or wanted(task), "path": path, "run": response.outcome(task)}
-    return {**event, "repair": True} if repair else event
+def _tagged(task: Task, path: str, stage: str = "", *, repair: bool = False) -> TagWritten:
+    return TagWritten(stage=stage or wanted(task), path=path, run=response.outcome(task), repair=repair or ABSENT)
 
 
 def _note(locked: Locked, path: str, *, repair: bool = False) -> None:
     locked.append(_tagged(locked.task, path, repair=repair))
 
 
-def _judged(status: str, summary: str) -> Event:
-    return {"e": "judged", "run": None, "status": status, "summary": summary[:1500]}
+def _judged(status: Status, summary: str) -> Judged:
+    return Judged(run=None, status=status, summary=summary[:1500])
 
 
 def _say(locked: Locked, text: str) -> None:
     if text and text not in locked.task.notices[-3:]:
-        locked.append({"e": "notice", "text": text[:1000]})
+        locked.append(Notice(text=text[:1000]))
 
 
 # where a tag has gone

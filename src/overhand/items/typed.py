@@ -10,6 +10,7 @@ from overhand.errors import Busy, OverhandError
 from overhand.items import approve, sync, unrecorded
 from overhand.items import item as places
 from overhand.policy import caller, trust
+from overhand.record.events import Notice, TagHeldBack
 from overhand.record.task import Item
 from overhand.system.edits import is_written
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from overhand.items.item import Place
     from overhand.policy.config import Config
     from overhand.record.store import Store
-    from overhand.record.task import Event, Task
+    from overhand.record.task import By, Task
 
 _SOON = 1.0  # seconds after which whoever watches has heard of a change
 
@@ -26,7 +27,7 @@ def heed(
     store: Store,
     config: Config,
     path: str,
-    by: Event,
+    by: By,
     *,
     since: float | None = None,
     until: float | None = None,
@@ -89,7 +90,7 @@ def typed(
     store: Store,
     config: Config,
     place: Place,
-    by: Event,
+    by: By,
     past: places.Past,
     since: float | None = None,
     until: float | None = None,
@@ -127,7 +128,7 @@ def typed(
     return _taken(store, config, place, by, "typed")
 
 
-def _noted(store: Store, config: Config, place: Place, by: Event, past: places.Past) -> str | None:
+def _noted(store: Store, config: Config, place: Place, by: By, past: places.Past) -> str | None:
     """A tag that says needs without an id: an older text that came back, or of a kind for which nobody is asked."""
     earlier = past.task_of(place)
     if earlier is not None:
@@ -139,7 +140,7 @@ def _noted(store: Store, config: Config, place: Place, by: Event, past: places.P
     return _taken(store, config, place, by, "auto")
 
 
-def _taken(store: Store, config: Config, place: Place, by: Event, how: str) -> str | None:
+def _taken(store: Store, config: Config, place: Place, by: By, how: str) -> str | None:
     """The task of what counts as approved; if it cannot be made, a person sees why."""
     if how != "auto":
         by = {**by, "kind": "person", "user": caller.user()}
@@ -158,15 +159,15 @@ def _is_the_same(earlier: Task, place: Place) -> bool:
     return earlier.status is None or (place.whole != "" and item.whole == place.whole)
 
 
-def _suspect(store: Store, task: Task, place: Place, run_id: str, by: Event) -> None:
+def _suspect(store: Store, task: Task, place: Place, run_id: str, by: By) -> None:
     """The log of a run that may have written the tag says so."""
     text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
     with store.locked(task.id, by) as locked:
         if text not in locked.task.notices:
-            locked.append({"e": "parked", "run": run_id, "item": place.name}, {"e": "notice", "text": text})
+            locked.append(TagHeldBack(run=run_id, item=place.name), Notice(text=text))
 
 
-def outside_claim(store: Store, config: Config, place: Place, by: Event) -> str:
+def outside_claim(store: Store, config: Config, place: Place, by: By) -> str:
     """Somebody works on it without Overhand: recorded, so that nobody starts it and a person can see it."""
     title = place.text[:200] or place.name
     item = {

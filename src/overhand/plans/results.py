@@ -14,6 +14,7 @@ from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
 from overhand.policy import budget
 from overhand.record import log
+from overhand.record.events import Judged, RunEnded
 from overhand.record.task import PLAN
 from overhand.runs import prepare, spending
 from overhand.system import machine
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from overhand.plans.progress import Command
     from overhand.record.store import Store
     from overhand.record.task import Run, Task
+    from overhand.words import Cause
 
 PLAN_FILE = "plan.json"
 MERGED = "merged.json"  # in the plan's run folder
@@ -220,27 +222,26 @@ def finish(carried: Carrying, command: Command) -> Task:
     put_file(f"{folder}/OUTPUT.md", output)
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
-    judged = {
-        "e": "judged",
-        "run": carried.run_id,
-        "status": result["status"],
-        "claimed": result["claimed"],
-        "verified": result["verified"],
-        "summary": result["summary"][:500],
-        "output": hashlib.sha256(output).hexdigest(),
-        "result": hashlib.sha256(encoded).hexdigest(),
-        "errors": sum(one["level"] == "error" for one in result["problems"]),
-    }
+    judged = Judged(
+        run=carried.run_id,
+        status=result["status"],
+        claimed=result["claimed"],
+        verified=result["verified"],
+        summary=result["summary"][:500],
+        output=hashlib.sha256(output).hexdigest(),
+        result=hashlib.sha256(encoded).hexdigest(),
+        errors=sum(one["level"] == "error" for one in result["problems"]),
+    )
     return close(carried, result["cause"], judged)
 
 
-def close(carried: Carrying, cause: str, judged: dict[str, Any]) -> Task:
+def close(carried: Carrying, cause: Cause, judged: Judged) -> Task:
     """End and verdict in one write: a plan is never seen ended and not judged."""
     work = carried.work
     with work.store.locked(carried.task_id, work.by) as locked:
         current = locked.task.current_run
         if current is not None and current.id == carried.run_id:
-            locked.append({"e": "run.ended", "run": carried.run_id, "cause": cause, "exit": None}, judged, sync=True)
+            locked.append(RunEnded(run=carried.run_id, cause=cause, exit=None), judged, sync=True)
         task = locked.task
     spending.settle(work, task)
     return task

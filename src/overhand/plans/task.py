@@ -18,7 +18,8 @@ from overhand.plans.progress import Event
 from overhand.plans.situations import attempt_of, is_unbegun, situation
 from overhand.plans.strategy import score
 from overhand.policy import trust
-from overhand.record import journal, model
+from overhand.record import journal
+from overhand.record.events import ABSENT, Accepted, Created, Judged, Notice, RunEnded, RunStarted, StopRequested, fold
 from overhand.record.task import PLAN
 from overhand.runs import messages, prepare, run, spending
 from overhand.system import machine
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from overhand.policy.config import Config
     from overhand.record.store import Draft, Locked, Piece, Store
     from overhand.record.task import Task
+    from overhand.words import Cause, Status
 
 AGENT = Agent(PLAN, PLAN)
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
@@ -77,7 +79,7 @@ def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Ag
 
 def _look_at_nodes(actor: Actor, plan: Plan, drafted: Draft, find: Callable[[str], Agent] | None) -> None:
     """What any guard has against any node is told now, all of it, and nothing is spawned."""
-    like = model.fold("plan", [{"e": "created", **drafted[2], "agent": PLAN}])
+    like = fold("plan", [Created(**drafted[2]).replace(agent=PLAN).line])
     base = node_task.ground(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
         raise Refused(
@@ -160,7 +162,7 @@ def move_in(locked: Locked, run_id: str) -> None:
     place = locked.store.run_folder(locked.task_id, run_id)
     os.makedirs(place, exist_ok=True)
     write_file(f"{place}/spec.json", dumps({"task": locked.task_id, "run": run_id, "agent": {"name": PLAN}}))
-    locked.append({"e": "run.started", "run": run_id})
+    locked.append(RunStarted(run=run_id))
 
 
 def at_home(work: Actor, task_id: str, run_id: str) -> Task:
@@ -200,9 +202,10 @@ def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
         current = locked.task.current_run
         if current is None or current.id != run_id:
             return []
-        status, cause = ("cancelled", "cancelled") if locked.task.stop else ("failed", "error")
-        judged = {"e": "judged", "run": run_id, "status": status, "summary": why[:500]}
-        locked.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None}, judged, sync=True)
+        status: Status = "cancelled" if locked.task.stop else "failed"
+        cause: Cause = "cancelled" if locked.task.stop else "error"
+        judged = Judged(run=run_id, status=status, summary=why[:500])
+        locked.append(RunEnded(run=run_id, cause=cause, exit=None), judged, sync=True)
     left = [task.id for task in made(work, task_id)]
     for child in left:
         stop(work, child, _GIVEN_UP, _GIVEN_UP)
@@ -337,17 +340,15 @@ def go_on(carried: Carrying, command: Command, task_id: str) -> None:
         if command.id in locked.task.causes:
             return
         if locked.task.queued or locked.task.current_run:  # a person was faster: that is this attempt
-            locked.append({"e": "notice", "text": f"Attempt {command.attempt} of its plan.", "cause": command.id})
+            locked.append(Notice(text=f"Attempt {command.attempt} of its plan.", cause=command.id))
             return
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan"}
         if command.facts.get("why"):
             how["problem"] = str(command.facts["why"])[:1000]
         if locked.task.runs:
             how["run"] = locked.task.runs[-1].id
-        accepted = {"e": "accepted", "cause": command.id, "resume": how}
-        if command.facts.get("agent"):
-            accepted["agent"] = command.facts["agent"]
-        locked.append(accepted, sync=True)
+        agent = command.facts.get("agent") or ABSENT
+        locked.append(Accepted(cause=command.id, resume=how, agent=agent), sync=True)
 
 
 def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
@@ -355,7 +356,7 @@ def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
     with work.store.locked(task_id, work.by) as locked:
         current = locked.task.current_run
         if current is not None and not locked.task.stop:
-            locked.append({"e": "stop", "why": how})
+            locked.append(StopRequested(why=how))
         elif current is None and situation(locked.task) != "ended":
-            locked.append({"e": "judged", "run": None, "status": "cancelled", "summary": f"Stopped: {why}."})
+            locked.append(Judged(run=None, status="cancelled", summary=f"Stopped: {why}."))
         return locked.task

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from overhand.policy.config import Config
-    from overhand.record.task import Event, Task
+    from overhand.record.task import By, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Actor:
 
     store: Store
     config: Config
-    by: Event
+    by: By
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sync_results: bool = True  # False in a batch, which brings its results to the disk together
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import files
+from overhand.record.events import RunBlocked, RunUnblocked
 from overhand.system import lock
 from overhand.system.files import names_in, read_file
 
@@ -61,7 +62,7 @@ def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool
         with work.store.locked(task_id, work.by) as locked:
             now = locked.task.run(run.id)
             if now is not None and not now.has_ended and blocked != (now.waiting is not None):
-                locked.append({"e": "run.waiting" if blocked else "run.going", "run": run.id})
+                locked.append((RunBlocked if blocked else RunUnblocked)(run=run.id))
     return unsettled
 
 

@@ -13,6 +13,7 @@ from overhand.documents.problems import has_errors
 from overhand.documents.text import decode
 from overhand.errors import BadInput
 from overhand.questions import record
+from overhand.record.events import Notice
 from overhand.system import bell
 from overhand.system.files import read_file
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Question, Task
+    from overhand.record.task import By, Question, Task
 
 SETTLE = 2.0  # seconds that a file which cannot be read yet may still be under its writer's hands
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -37,7 +38,7 @@ class Found(NamedTuple):
     sha: str
 
 
-def take(store: Store, task: Task, by: Event, *, last: bool = False) -> tuple[Task, bool]:
+def take(store: Store, task: Task, by: By, *, last: bool = False) -> tuple[Task, bool]:
     """Record what is new in `ipc/`; also says whether a file must be looked at again, since it is being written.
 
     With `last` its writers are gone: what is there now is all there will be.
@@ -143,7 +144,7 @@ def _take_question(locked: Locked, ipc: str, stem: str, known: Question | None) 
         before = record.same(locked.store, locked.task, run, found.text, found.step, "file")
         seq = _number(locked.task, ipc, stem)
         event = record.asked(seq, found.text, found.options, found.step, via="file", run=run)
-        locked.append({**event, "stem": stem, "sha": found.sha})
+        locked.append(event.replace(stem=stem, sha=found.sha))
         if before is not None and not before.is_open:  # an earlier run asked the same and was answered
             text = record.whole_answer(locked.store, locked.task_id, before)
             locked.append(record.answered(locked.folder, seq, text, "again"))
@@ -251,4 +252,4 @@ def _shown(name: str) -> str:
 def _tell(locked: Locked, ipc: str, name: str, what: str) -> None:
     cause = _cause(ipc, name)
     if cause not in locked.task.causes:
-        locked.append({"e": "notice", "text": f"ipc/{_shown(name)} {what}"[:1000], "cause": cause})
+        locked.append(Notice(text=f"ipc/{_shown(name)} {what}"[:1000], cause=cause))

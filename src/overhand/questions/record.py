@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
+from overhand.record.events import Accepted, Answered, Asked
 from overhand.system import bell as bells
 from overhand.system import machine
 from overhand.system.files import is_there, random_text, read_file, remove, write_file
@@ -18,9 +19,11 @@ from overhand.system.jsonline import dumps, loads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Question, Task
+    from overhand.record.task import By, Question, Task
+    from overhand.words import Via
 
 _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
@@ -41,13 +44,13 @@ def ask(
     store: Store,
     task_id: str,
     run_id: str | None,
-    by: Event,
+    by: By,
     text: str,
     *,
     options: Sequence[str] = (),
     closed: bool = False,
     step: str = "",
-    via: str = "ask",
+    via: Via = "ask",
     cause: str = "",
     anew: bool = False,
 ) -> Question:
@@ -68,7 +71,7 @@ def ask(
         known = same(store, locked.task, run_id, text, step, via)
         if known is not None and not (anew and not known.is_open):
             if known.run != run_id:
-                locked.append({"e": "asked", "seq": known.seq, "run": run_id, "again": True})
+                locked.append(Asked(seq=known.seq, run=run_id, again=True))
             return known
         return _record(locked, run_id, text, options=options, closed=closed, step=step, via=via, cause=cause)
 
@@ -93,7 +96,7 @@ def _record(
     options: Sequence[str],
     closed: bool,
     step: str,
-    via: str,
+    via: Via,
     cause: str,
 ) -> Question:
     ipc = folder(locked.store, locked.task_id)
@@ -101,17 +104,13 @@ def _record(
     seq = next_number(locked.task, ipc)
     write_file(f"{ipc}/{seq:03d}.question", question_text(seq, machine.now(), text, options, step))
     event = asked(seq, text, options, step, via=via, run=run_id)
-    if closed:
-        event["closed"] = True
-    if cause:
-        event["cause"] = cause
-    locked.append(event)
+    locked.append(event.replace(**({"closed": True} if closed else {}), **({"cause": cause} if cause else {})))
     return locked.task.questions[-1]
 
 
 def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:
     """A question's file; `documents.ipc` reads it."""
-    document: Event = {"seq": seq, "timestamp": timestamp, "question": text}
+    document: dict[str, Any] = {"seq": seq, "timestamp": timestamp, "question": text}
     if options:
         document["options"] = list(options)
     if step:
@@ -124,19 +123,18 @@ def answer_text(seq: int, timestamp: str, text: str) -> str:
     return dumps({"seq": seq, "timestamp": timestamp, "answer": text}) + "\n"
 
 
-def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: str, run: str | None) -> Event:
+def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: Via, run: str | None) -> Asked:
     """The event of a question; what is long, or long once it is escaped, is cut off and stands in its file."""
     for size in (_SHORT, _SHORT // 4, _SHORT // 16):
-        event: Event = {
-            "e": "asked",
-            "seq": seq,
-            "question": shorten(text, size),
-            "options": [shorten(option, size // 5) for option in options[:_MOST]],
-            "step": shorten(step, 200),
-            "via": via,
-            "run": run,
-        }
-        if len(dumps(event)) < _ROOM:
+        event = Asked(
+            seq=seq,
+            question=shorten(text, size),
+            options=[shorten(option, size // 5) for option in options[:_MOST]],
+            step=shorten(step, 200),
+            via=via,
+            run=run,
+        )
+        if len(dumps(event.line)) < _ROOM:
             break
     return event
 
@@ -236,7 +234,7 @@ def has_unread(store: Store, task: Task) -> bool:
 
 
 def answer(
-    store: Store, task_id: str, by: Event, seq: int | None, text: str, *, via: str, resume: bool = True
+    store: Store, task_id: str, by: By, seq: int | None, text: str, *, via: str, resume: bool = True
 ) -> tuple[Question, Task, bool]:
     """Record the answer, once; returns the question, the task and whether its next run was queued thereby."""
     with store.locked(task_id, by) as locked:
@@ -331,17 +329,17 @@ def let_end(store: Store, task: Task, seconds: float = 2.0) -> None:
         time.sleep(0.02)
 
 
-def go_on(task: Task, question: Question | None = None) -> Event:
+def go_on(task: Task, question: Question | None = None) -> Accepted:
     """The event that queues the next run because the answer is there: the answer is the approval."""
     why = f"question {question.seq} was answered" if question else "it was answered"
-    return {"e": "accepted", "resume": {"run": task.runs[-1].id, "why": why}}
+    return Accepted(resume={"run": task.runs[-1].id, "why": why})
 
 
-def answered(task_folder: str, seq: int, text: str, via: str) -> Event:
+def answered(task_folder: str, seq: int, text: str, via: str) -> Answered:
     """The event of an answer; a long one is kept in a file first."""
-    event: Event = {"e": "answered", "seq": seq, "answer": shorten(text, _LONG), "via": via}
-    if len(text) > _LONG or len(dumps(event)) > _ROOM:
-        event.update(answer=shorten(text, _LONG // 4), blob=keep(task_folder, text))
+    event = Answered(seq=seq, answer=shorten(text, _LONG), via=via)
+    if len(text) > _LONG or len(dumps(event.line)) > _ROOM:
+        return event.replace(answer=shorten(text, _LONG // 4), blob=keep(task_folder, text))
     return event
 
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from overhand.record.task import Event
+    from overhand.record.task import By, Line
 
 LOG = "log.jsonl"
 MAX_EVENT = 4096
 
 
-def read(folder: str) -> list[Event]:
+def read(folder: str) -> list[Line]:
     """The events on disk; a torn last line does not count, an unreadable one is skipped."""
     return parse(raw(folder)[0])
 
@@ -47,11 +47,11 @@ def raw(folder: str) -> tuple[bytes, float]:
         os.close(fd)
 
 
-def parse(found: bytes) -> list[Event]:
+def parse(found: bytes) -> list[Line]:
     """Events of complete lines."""
     text = found[: found.rfind(b"\n") + 1].decode("utf-8", "replace")
     try:
-        events: list[Event] = loads("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
+        events: list[Line] = loads("[" + text[:-1].replace("\n", ",") + "]")  # all at once takes half the time
     except ValueError:
         events = []
     if len(events) == text.count("\n") and all(type(event) is dict for event in events):
@@ -59,7 +59,7 @@ def parse(found: bytes) -> list[Event]:
     return list(_one_by_one(text.split("\n")))
 
 
-def _one_by_one(lines: list[str]) -> Iterator[Event]:
+def _one_by_one(lines: list[str]) -> Iterator[Line]:
     for line in lines:
         if line:
             try:
@@ -88,7 +88,7 @@ class Log:
     ) -> None:
         self._lock.__exit__(kind, error, trace)
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[Line]:
         """What is recorded so far."""
         return parse(os.pread(self._lock.fd, self.size, 0))
 
@@ -111,12 +111,12 @@ def create(folder: str, data: bytes, *, sync: bool) -> None:
         os.close(fd)
 
 
-def stamp(by: Event) -> Event:
+def stamp(by: By) -> Line:
     """What every event carries: when, and by whom."""
     return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
 
 
-def lines_of(events: Sequence[Event], stamp: Event) -> bytes:
+def lines_of(events: Sequence[Line], stamp: Line) -> bytes:
     """Events as they stand in a log, each with the stamp if any."""
     end = f",{dumps(stamp)[1:]}" if stamp else "}"
     lines = [dumps(event)[:-1] + end for event in events]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 
 from overhand.errors import OverhandError, storage_failed
-from overhand.record import log, model
+from overhand.record import log
+from overhand.record.headline import headline
 from overhand.record.task import Task
 from overhand.system.files import read_file, write_file
 from overhand.words import HEADLINES, is_task_id
@@ -100,7 +101,7 @@ class Overview:
         for name, (mark, written) in open_.items():
             task = self._folded.get(mark) or self._fold(name)
             self._folded[mark] = task
-            group = model.headline(task)
+            group = headline(task)
             if group in self.resting and is_at_rest(task) and name not in self._broken:
                 self.resting[group].append((task.handle or 0, name, mark))
                 known[mark] = f"{_LETTERS[group]}{task.handle or 0}"
@@ -140,7 +141,7 @@ class Overview:
         """How many tasks there are in each group."""
         found = {group: len(self.resting.get(group, ())) for group in HEADLINES}
         for task in self.states.values():
-            found[model.headline(task)] += 1
+            found[headline(task)] += 1
         return found
 
     # the cache: a line that names its format, then mark and value of each log in turn

@@ -6,7 +6,8 @@ import os
 import time
 
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
-from overhand.record import log, model
+from overhand.record import log
+from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.system.files import is_there, random_text, read_file, remove, write_file, write_new
 from overhand.system.lock import PATIENCE, Lock
 from overhand.words import is_run_id, is_task_id, slug
@@ -15,11 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
+    from typing import Any
 
-    from overhand.record.task import Event, Task
+    from overhand.record.task import By, Task
 
     # agent, HANDOFF.md, what `created` is to say, contract.json or nothing; or several files by name
-    Draft = tuple[str, str, Event, bytes | Mapping[str, bytes]]
+    Draft = tuple[str, str, dict[str, Any], bytes | Mapping[str, bytes]]
     Piece = tuple[str, int, bytes | None]  # a part of a task's log: where it begins, and its text if that is known
 
 WORKSPACES = ".agent-workspaces"
@@ -135,7 +137,7 @@ class Store:
         events = log.read(folder)
         if not events and not os.path.exists(f"{folder}/HANDOFF.md"):
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
-        return self._complete(model.fold(task_id, events))
+        return self._complete(fold(task_id, events))
 
     def _complete(self, task: Task) -> Task:
         """A hand-written folder has no `created` event: its title is in its HANDOFF.md."""
@@ -154,7 +156,7 @@ class Store:
             folder = f"{self.workspaces}/{task_id}"
             events = log.read(folder)
             if events:
-                states.append(self._complete(model.fold(task_id, events)))
+                states.append(self._complete(fold(task_id, events)))
             elif os.path.exists(f"{folder}/HANDOFF.md"):
                 states.append(self.state(task_id))
         states.sort(key=lambda task: (task.handle or 0, task.id))
@@ -235,7 +237,7 @@ class Store:
     # writing
 
     def new_tasks(
-        self, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
+        self, drafts: Sequence[Draft], by: By, *, start: bool, pieces: list[Piece] | None = None
     ) -> list[Task]:
         """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
 
@@ -256,7 +258,7 @@ class Store:
             raise
 
     def _new_task(
-        self, task_id: str, number: int, draft: Draft, by: Event, *, start: bool, pieces: list[Piece] | None
+        self, task_id: str, number: int, draft: Draft, by: By, *, start: bool, pieces: list[Piece] | None
     ) -> Task:
         import hashlib
 
@@ -266,24 +268,16 @@ class Store:
         for name, raw in ({"contract.json": given} if isinstance(given, bytes) else given).items():
             if raw:
                 write_new(f"{folder}/{name}", raw)
-        created = {
-            "e": "created",
-            "v": 1,
-            "task": task_id,
-            "handle": number,
-            **created,
-            "agent": agent,
-            "handoff": hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest(),
-        }
+        digest = hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest()
+        created = {"v": 1, "task": task_id, "handle": number, **created, "agent": agent, "handoff": digest}
+        lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
         stamp = log.stamp(by)
-        task = model.fold(task_id, [{**created, **stamp}])
-        data = log.lines_of([created, {"e": "accepted"}] if start else [created], stamp)
+        task = fold(task_id, [{**line, **stamp} for line in lines])
+        data = log.lines_of(lines, stamp)
         log.create(folder, data, sync=pieces is None)
         task.size = len(data)
         if pieces is not None:
             pieces.append((task_id, 0, data))
-        if start:
-            model.apply(task, {"e": "accepted", **stamp})
         return task
 
     def _new_folder(self, agent: str) -> str:
@@ -304,14 +298,14 @@ class Store:
             except OSError as error:
                 raise storage_failed(error, "Cannot make a folder for the task") from error
 
-    def adopt_folder(self, task_id: str, created: Event, by: Event) -> None:
+    def adopt_folder(self, task_id: str, created: dict[str, Any], by: By) -> None:
         """Record a hand-written folder as a task, once."""
         with self.locked(task_id, by) as locked:
             if locked.task.created is None:
                 (number,) = self._take_handles([task_id])
-                locked.append({"e": "created", "v": 1, "task": task_id, "handle": number, **created})
+                locked.append(Created(**{"v": 1, "task": task_id, "handle": number, **created}))
 
-    def locked(self, task_id: str, by: Event, patience: float = PATIENCE, known: Task | None = None) -> Locked:
+    def locked(self, task_id: str, by: By, patience: float = PATIENCE, known: Task | None = None) -> Locked:
         """Hold a task's lock: the task inside is the truth until it is released.
 
         One that is known already is taken for it if nothing was appended since.
@@ -352,7 +346,7 @@ def _withdraw(folder: str) -> None:
 class Locked:
     """A task under its lock."""
 
-    def __init__(self, store: Store, task_id: str, by: Event, patience: float, known: Task | None) -> None:
+    def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
         self.store, self.task_id, self.by, self._known = store, task_id, by, known
         self.folder = store.folder(task_id)
         self._log = log.Log(self.folder, f"Task {task_id}", patience)
@@ -371,7 +365,7 @@ class Locked:
                 self.task = self._known
                 self._log.is_whole = True  # as we left it
             else:
-                self.task = model.fold(self.task_id, self._log.read())
+                self.task = fold(self.task_id, self._log.read())
         except BaseException:
             self._log.__exit__(None, None, None)
             raise
@@ -380,11 +374,12 @@ class Locked:
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `task`."""
         stamp = log.stamp(self.by)
-        data = log.lines_of(events, stamp)
+        lines = [event.line for event in events]
+        data = log.lines_of(lines, stamp)
         self._log.append(data, sync=sync)
         self.wrote += data
         for event in events:
-            model.apply(self.task, {**event, **stamp})
+            add(self.task, event.replace(**stamp))
         self.task.size = self._log.size
 
     def __exit__(

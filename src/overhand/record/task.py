@@ -8,7 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Event = dict[str, Any]
+    from overhand.record.events import CheckpointSaved, ControlHandled, PhaseMoved, StageSet
+
+    Line = dict[str, Any]  # of a log
+    By = dict[str, Any]  # who caused an event: kind, user or run, via
 
 PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
 
@@ -216,10 +219,11 @@ class Task:
     notices: list[str]
     questions: list[Question]
     messages: list[Message]
-    resume: Event | None = None  # how the queued run is to go on from an earlier one
-    paused: Event | None = None  # its provider's limit that it waits for, or that made another agent take over (`to`)
-    checkpoints: list[Event]
-    controls: list[Event]
+    resume: dict[str, Any] | None = None  # how the queued run is to go on from an earlier one
+    # its provider's limit that it waits for, or that made another agent take over (`to`)
+    paused: dict[str, Any] | None = None
+    checkpoints: list[CheckpointSaved]
+    controls: list[ControlHandled]
     causes: dict[str, str]  # effects of output that were carried out: cause -> what
     limits: list[str]  # budget levels that were acted on
     reserved: dict[str, Amount]  # by child, what it and all below it may use of this task's budget in all its runs
@@ -227,10 +231,10 @@ class Task:
     node: str = ""  # the node of the plan that it was made for; its parent is that plan
     plan: int | None = None  # the handle of that plan
     phase: str | None = None
-    phases: list[Event]
+    phases: list[PhaseMoved]
     item: Item | None = None
     tag: ShownTag | None = None
-    staged: Event | None = None  # the stage that a person, or somebody outside, gave its item
+    staged: StageSet | None = None  # the stage that a person, or somebody outside, gave its item
     requeued: int = 0  # how often it was queued again by itself since somebody last asked for it
     size: int = -1  # of the log, where it is known that nothing was appended since
 
@@ -307,9 +311,6 @@ class Task:
         """The question of this number."""
         return next((question for question in self.questions if question.seq == seq), None)
 
-    def escalation(self, run_id: str) -> Event | None:
+    def escalation(self, run_id: str) -> ControlHandled | None:
         """The event by which this run called for a person, if it did."""
-        return next(
-            (e for e in self.controls if e.get("run") == run_id and e.get("command") == "ESCALATE" and e.get("ok")),
-            None,
-        )
+        return next((e for e in self.controls if e.run == run_id and e.command == "ESCALATE" and e.ok), None)

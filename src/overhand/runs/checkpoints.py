@@ -11,6 +11,7 @@ from overhand.documents import checkpoint as documents
 from overhand.documents.quick import render_quick
 from overhand.errors import BadInput, NotFound, Refused, storage_failed
 from overhand.policy import budget
+from overhand.record.events import ABSENT, CheckpointSaved
 from overhand.runs import handover, phases, steps, worktree
 from overhand.system import machine
 from overhand.system.files import random_text, read_file, write_file
@@ -19,7 +20,7 @@ from overhand.words import is_checkpoint_id, slug
 if TYPE_CHECKING:
     from overhand.documents.checkpoint import Checkpoint
     from overhand.record.store import Store
-    from overhand.record.task import Event, Task
+    from overhand.record.task import By, Task
 
 HANDOFFS = ("quick", "full")
 
@@ -27,7 +28,7 @@ HANDOFFS = ("quick", "full")
 def create(
     store: Store,
     task_id: str,
-    by: Event,
+    by: By,
     *,
     run: str | None,
     reason: str,
@@ -39,7 +40,7 @@ def create(
     """Save where a task stands and record it; the same cause makes one checkpoint, however often it is carried out."""
     task = store.state(task_id)
     if cause and (made := _of_cause(task, cause)):
-        _point(f"{store.folder(task_id)}/checkpoints", str(task.checkpoints[-1]["id"]))
+        _point(f"{store.folder(task_id)}/checkpoints", task.checkpoints[-1].id)
         return made
     checkpoint_id = _take_id(store, task, name)
     saved = snapshot(store, task, run, checkpoint_id, reason)
@@ -50,8 +51,7 @@ def create(
     with store.locked(task_id, by) as locked:
         if cause and (made := _of_cause(locked.task, cause)):
             return made  # somebody was faster; ours stays as a file that nothing speaks of
-        event: Event = {"e": "checkpoint", "id": checkpoint_id, "run": run, "reason": reason[:500], "why": why}
-        locked.append({**event, "cause": cause} if cause else event)
+        locked.append(CheckpointSaved(id=checkpoint_id, run=run, reason=reason[:500], why=why, cause=cause or ABSENT))
         _point(folder, checkpoint_id)
     return checkpoint_id
 
@@ -73,7 +73,7 @@ def _make(folder: str) -> None:
 
 
 def _of_cause(task: Task, cause: str) -> str | None:
-    return next((str(event["id"]) for event in task.checkpoints if event.get("cause") == cause), None)
+    return next((event.id for event in task.checkpoints if event.cause == cause), None)
 
 
 def _take_id(store: Store, task: Task, name: str) -> str:
@@ -104,7 +104,7 @@ def _take_id(store: Store, task: Task, name: str) -> str:
 
 def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reason: str) -> Checkpoint:
     """Where the task stands now."""
-    history = [str(event["phase"]) for event in task.phases]
+    history = [event.phase for event in task.phases]
     next_step = steps.progress_of(handover.plan_of(store, task.id))[2]
     now = worktree.snapshot(store.root)
     before = _tree_of(store, task, run)
@@ -116,10 +116,10 @@ def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reas
         run_id=run or "",
         control_commands_issued=tuple(
             documents.Command(
-                str(event.get("command", "")),
-                str(event.get("arg", "")),
-                str(event.get("reason", "")),
-                "complete" if event.get("ok") else "refused",
+                event.command,
+                event.arg,
+                event.reason,
+                "complete" if event.ok else "refused",
             )
             for event in task.controls
         ),
@@ -182,7 +182,7 @@ def _notes(store: Store, task_id: str) -> str:
 
 def find(task: Task, name: str) -> str:
     """The checkpoint of this task that is meant: its id, or `latest`."""
-    known = [str(event["id"]) for event in task.checkpoints]
+    known = [event.id for event in task.checkpoints]
     if name in ("", "latest") and known:
         return known[-1]
     if name in known:

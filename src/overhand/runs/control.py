@@ -18,13 +18,17 @@ from overhand.agents import stream, translator
 from overhand.documents.control import Command, Delegation, Listener, delegation
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.questions import files, record
-from overhand.record import model
+from overhand.record.events import Accepted, Asked, ControlHandled, Notice, add
 from overhand.runs import checkpoints, prompt
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from overhand.policy.actor import Actor
+    from overhand.record.events import Event
     from overhand.record.store import Store
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Task
+    from overhand.words import Via
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
@@ -114,25 +118,31 @@ def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
     task = work.store.state(task_id)
-    given = [event for event in task.controls if event.get("run") == run_id]
-    if any(event.get("at") == cause for event in given):
+    given = [event for event in task.controls if event.run == run_id]
+    if any(event.at == cause for event in given):
         return
-    event: Event = {"e": "control", "command": command.word, "arg": _plain(command.target, 120), "run": run_id}
-    event |= {"at": cause, "reason": _plain(command.reason or command.paragraph, 500)}
+    event = ControlHandled(
+        command=command.word,
+        arg=_plain(command.target, 120),
+        run=run_id,
+        at=cause,
+        reason=_plain(command.reason or command.paragraph, 500),
+        ok=True,
+    )
     if len(given) >= _MOST and command.word != "ESCALATE":
         told = f"It gave more than {_MOST} CONTROL lines; of the others only an ESCALATE counts."
-        _note(work, task_id, {**event, "at": f"{run_id}/stdout@{_MOST}+", "ok": False, "error": told})
+        _note(work, task_id, event.replace(at=f"{run_id}/stdout@{_MOST}+", ok=False, error=told))
         return
     try:
         if (problem := command.refused) is not None:
             raise OverhandError(problem.message, problem.fix)
-        event |= {"ok": True, **_DO[command.word](work, task, run_id, command, cause)}
+        event = event.replace(**_DO[command.word](work, task, run_id, command, cause))
     except Busy:
         raise  # another process is at this task: soon again
     except OverhandError as error:
-        event |= {"ok": False, "error": _plain(f"{error.message} {error.hint}", 500)}
+        event = event.replace(ok=False, error=_plain(f"{error.message} {error.hint}", 500))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        event |= {"ok": False, "error": _plain(f"It could not be done: {error}", 500)}
+        event = event.replace(ok=False, error=_plain(f"It could not be done: {error}", 500))
     _note(work, task_id, event)
 
 
@@ -142,21 +152,21 @@ def _plain(text: str, most: int) -> str:
     return record.shorten(shown.strip(), most)
 
 
-def _note(work: Actor, task_id: str, event: Event) -> None:
+def _note(work: Actor, task_id: str, event: ControlHandled) -> None:
     with work.store.locked(task_id, work.by) as locked:
-        if any(known.get("at") == event["at"] for known in locked.task.controls):
+        if any(known.at == event.at for known in locked.task.controls):
             return
         locked.append(event)
-        if not event["ok"]:
-            word = event["command"] or "A CONTROL line"
-            locked.append({"e": "notice", "text": f"{word} was not carried out: {event['error']}"})
-        elif event["command"] == "ESCALATE":
-            locked.append({"e": "notice", "text": f"It calls for a person: {event['reason'] or 'no reason given'}"})
-            if "error" in event:
-                locked.append({"e": "notice", "text": event["error"]})
+        if not event.ok:
+            word = event.command or "A CONTROL line"
+            locked.append(Notice(text=f"{word} was not carried out: {event.error}"))
+        elif event.command == "ESCALATE":
+            locked.append(Notice(text=f"It calls for a person: {event.reason or 'no reason given'}"))
+            if event.error is not None:
+                locked.append(Notice(text=event.error))
 
 
-def _pause(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
+def _pause(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
     if record.has_unread(work.store, task):  # perhaps this very question, from before a crash: then it is the same
         files.take(work.store, task, work.by)
@@ -164,13 +174,13 @@ def _pause(work: Actor, task: Task, run_id: str, command: Command, cause: str) -
     return {"seq": asked.seq}
 
 
-def _checkpoint(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
+def _checkpoint(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     reason = command.reason or command.paragraph
     made = checkpoints.create(work.store, task.id, work.by, run=run_id, reason=reason, why="control", cause=cause)
     return {"checkpoint": made}
 
 
-def _escalate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
+def _escalate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
 
     A checkpoint that cannot be saved keeps nobody from calling for a person.
@@ -183,14 +193,14 @@ def _escalate(work: Actor, task: Task, run_id: str, command: Command, cause: str
         return {"error": _plain(f"Nothing was saved: {error}", 500)}
 
 
-def _resume(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
+def _resume(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     found = checkpoints.find(task, command.target)
     text = checkpoints.text_of(work.store, task.id, found)
     seq = hand_over(work, task.id, run_id, f"CONTROL: RESUME {found}", text, cause)
     return {"checkpoint": found, "seq": seq}
 
 
-def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> Event:
+def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
     if (made := child_of(work.store, cause)) is not None:
         return {"child": made.id}
@@ -242,7 +252,7 @@ def _words(command: Command) -> tuple[list[str], str]:
     return words, title
 
 
-def _told(out: str, code: int) -> Event:
+def _told(out: str, code: int) -> dict[str, Any]:
     """The child's id, or what `delegate` refused."""
     import json
 
@@ -270,18 +280,18 @@ def hand_over(work: Actor, task_id: str, run_id: str, title: str, text: str, cau
     return int(question.seq)
 
 
-def given(store: Store, task: Task, run_id: str, title: str, text: str, cause: str, *, via: str) -> list[Event]:
+def given(store: Store, task: Task, run_id: str, title: str, text: str, cause: str, *, via: Via) -> list[Event]:
     """Something handed to a run: asked and answered in one breath."""
     seq = record.next_number(task, record.folder(store, task.id))
-    asked: Event = {"e": "asked", "seq": seq, "question": _plain(title, 500), "via": via, "run": run_id}
-    return [{**asked, "cause": cause}, record.answered(store.folder(task.id), seq, text, via)]
+    asked = Asked(seq=seq, question=_plain(title, 500), via=via, run=run_id, cause=cause)
+    return [asked, record.answered(store.folder(task.id), seq, text, via)]
 
 
 def pending(task: Task, run_id: str) -> list[str]:
     """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
     if not task.controls:
         return []
-    given = {event["child"] for event in task.controls if event.get("run") == run_id and event.get("child")}
+    given = {event.child for event in task.controls if event.run == run_id and event.child}
     return sorted(child for child in given if f"child:{child}" not in task.causes)
 
 
@@ -317,14 +327,14 @@ def report_to_parent(work: Actor, child: Task) -> str | None:
         locked.append(*results, *going_on)
         question = locked.task.questions[-1]
     record.deliver(work.store, parent_id, question, text)
-    return parent_id if any(event["e"] == "accepted" for event in going_on) else None
+    return parent_id if any(isinstance(event, Accepted) for event in going_on) else None
 
 
 def _next_run(store: Store, task: Task, run_id: str, given: list[Event]) -> list[Event]:
     """What the last of its results starts, if the run ended to wait for them."""
     after = deepcopy(task)
     for event in given:
-        model.apply(after, event)
+        add(after, event)
     newest = bool(after.runs) and after.runs[-1].id == run_id
     if not newest or after.status != "blocked" or pending(after, run_id) or escalation(after, run_id):
         return []
@@ -335,14 +345,14 @@ def onwards(store: Store, task: Task, run_id: str) -> list[Event]:
     """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
     if not record.is_due(store, task):
         return []
-    rounds = {event.get("run") for event in task.controls if event.get("child")}
+    rounds = {event.run for event in task.controls if event.child}
     by_itself = all(q.via in ("child", "control") for q in task.questions if q.run == run_id)
     if by_itself and len(rounds) >= _ROUNDS:
-        return [{"e": "notice", "text": f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides."}]
+        return [Notice(text=f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides.")]
     return [record.go_on(task)]
 
 
 def escalation(task: Task, run_id: str) -> str:
     """Why this run called for a person; nothing if it did not."""
     called = task.escalation(run_id) if task.controls else None
-    return str(called.get("reason") or "no reason given") if called is not None else ""
+    return (called.reason or "no reason given") if called is not None else ""

@@ -17,7 +17,7 @@ from overhand.errors import Busy
 from overhand.items import recovery, sync
 from overhand.policy import trust
 from overhand.questions import files, record
-from overhand.record import model
+from overhand.record.events import Accepted, Judged, Notice, add
 from overhand.runs import control, evidence, prepare, result, spending, worktree
 from overhand.runs.judge import CheckFact, Evidence, Verdict, judge
 from overhand.runs.result import Case
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from overhand.policy.actor import Actor
+    from overhand.record.events import Event
     from overhand.record.store import Store
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
     from overhand.runs.evidence import Returned
 
 MAX_REPAIRS = 2
@@ -112,7 +113,7 @@ def _asked_by(task: Task, ended: Run) -> bool:
     return any(q.is_open or (q.via == "return" and q.run == ended.id) for q in task.questions)
 
 
-def _going_on(store: Store, task: Task, judged: Event, ended: Run) -> list[Event]:
+def _going_on(store: Store, task: Task, judged: Judged, ended: Run) -> list[Event]:
     """What the run waited for may have been answered while it was being ended: then it goes on at once.
 
     Both events are one write; a crash between them would leave an answered task that nobody goes on with.
@@ -120,21 +121,21 @@ def _going_on(store: Store, task: Task, judged: Event, ended: Run) -> list[Event
     if record.has_leftovers(store, task):
         return []  # nothing is started beside them
     if _was_sent_something(task, judged, ended):
-        return [{"e": "accepted", "resume": {"run": ended.id, "why": "a message"}}]
+        return [Accepted(resume={"run": ended.id, "why": "a message"})]
     if not _waited(task, ended):
-        return spending.hand_over(task, ended, judged["status"])
-    if control.escalation(task, ended.id) or (judged["claimed"] and not _came_late(task, ended)):
+        return spending.hand_over(task, ended, judged.status)
+    if control.escalation(task, ended.id) or (judged.claimed and not _came_late(task, ended)):
         return []  # it wants a person; or it had its answer in time and said how far it got with it
     after = deepcopy(task)
-    model.apply(after, judged)
+    add(after, judged)
     return control.onwards(store, after, ended.id)
 
 
-def _was_sent_something(task: Task, judged: Event, ended: Run) -> bool:
+def _was_sent_something(task: Task, judged: Judged, ended: Run) -> bool:
     """Whether a message came while it was at work; a task that is stopped, spent or waits for an answer keeps it."""
     if not task.pending_messages or task.open_questions or ended.attached:
         return False
-    return judged["status"] != "cancelled" and ended.cause != "budget"
+    return judged.status != "cancelled" and ended.cause != "budget"
 
 
 def _waited(task: Task, ended: Run) -> bool:
@@ -293,12 +294,12 @@ def _wait_for_provider(case: Case) -> Task:
         return case.state
     event = quota.met(work.store, case.state, case.ended, heard)
     if other := quota.stand_in(work.store, case.state, work.config_of(case.state)):
-        event = {**event, "agent": other, quota.LIMIT: {**event[quota.LIMIT], "to": other}}
-    paused = quota.say(case.ended.driver, quota.Pause(event[quota.LIMIT]["until"]))
+        event = event.replace(agent=other, limit={**(event.limit or {}), "to": other})
+    paused = quota.say(case.ended.driver, quota.Pause((event.limit or {})["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
     with work.store.locked(task_id, work.by) as locked:
         if unjudged(locked.task):
-            locked.append(event, {"e": "notice", "text": f"{paused}. {then}"})
+            locked.append(event, Notice(text=f"{paused}. {then}"))
         return locked.task
 
 
@@ -332,7 +333,7 @@ def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verd
     write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
     with work.store.locked(task_id, work.by) as locked:
         if unjudged(locked.task):
-            locked.append({"e": "accepted", "repair": run_id})
+            locked.append(Accepted(repair=run_id))
         return locked.task
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from overhand.documents.problems import Problem, strict
 from overhand.documents.returns import Return
 from overhand.words import CLAIMS
+
+if TYPE_CHECKING:
+    from overhand.words import Status
 
 CODES = {
     "return-missing": "the run left no OUTPUT.md, result.json or JSON on stdout that could be read",
@@ -137,7 +141,7 @@ class Evidence:
 class Verdict:
     """What Overhand says about a run."""
 
-    status: str
+    status: Status
     claimed: str | None
     verified: str
     summary: str
@@ -155,7 +159,7 @@ def judge(evidence: Evidence) -> Verdict:
     problems += _changes(evidence)
     if evidence.strict:
         problems = list(strict(problems))
-    claim = evidence.returned.status if evidence.returned and evidence.returned.status in CLAIMS else None
+    claim = next((word for word in CLAIMS if evidence.returned and word == evidence.returned.status), None)
     waits = evidence.open_questions or evidence.paused or evidence.escalated or evidence.delegated
     if claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
@@ -163,7 +167,7 @@ def judge(evidence: Evidence) -> Verdict:
     return Verdict(status, claim, _verified(evidence), _summary(evidence, status), tuple(problems))
 
 
-def _status(evidence: Evidence, claim: str | None, problems: list[Problem]) -> str:
+def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -> Status:
     check_failed = any(not check.passed for check in evidence.checks)
     check_failed |= any(fact.is_check and not fact.passed for fact in evidence.facts)
     held = [fact for fact in evidence.deliverables if fact.holds]

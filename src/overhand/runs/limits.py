@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import BudgetExceeded, OverhandError
 from overhand.policy import budget
+from overhand.record.events import LimitReached, Notice
 from overhand.runs import checkpoints, spending
 from overhand.system.files import read_file
 from overhand.system.jsonline import loads
@@ -125,10 +126,10 @@ def _act(work: Actor, one: Reached) -> bool:
     with work.store.locked(owner, work.by) as locked:
         if one.key in locked.task.limits:
             return False
-        locked.append({"e": "limit", "key": one.key})
+        locked.append(LimitReached(key=one.key))
         if one.key.startswith(spending.full("")) and spending.handovers(locked.task) > spending.MOST_HANDOVERS:
             text = f"Its context window was full {spending.MOST_HANDOVERS + 1} times: it is not handed over once more."
-            locked.append({"e": "notice", "text": text})
+            locked.append(Notice(text=text))
         current = locked.task.current_run
     full = one.key.startswith(spending.full(""))
     if current is not None and (one.level == budget.CHECKPOINT or full):
@@ -143,7 +144,7 @@ def _save(work: Actor, task_id: str, run_id: str, key: str) -> None:
         checkpoints.create(work.store, task_id, work.by, run=run_id, reason=key, why="budget", cause=cause)
     except OverhandError as error:
         with work.store.locked(task_id, work.by) as locked:
-            locked.append({"e": "notice", "text": f"No checkpoint could be made at {key}: {error.message}"[:1000]})
+            locked.append(Notice(text=f"No checkpoint could be made at {key}: {error.message}"[:1000]))
 
 
 def in_process(work: Actor, task_id: str) -> Callable[[], None]:

@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import sessions
 from overhand.documents.text import shorten
 from overhand.questions import record
+from overhand.record.events import MessageSent
 from overhand.system.files import read_file
 from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
-    from overhand.record.task import Event, Message, Task
+    from overhand.record.task import Message, Task
 
 _LONG = 1500  # characters; what is longer is kept in a file
 _ROOM = 3500
 
 
-def event(task_folder: str, text: str) -> Event:
+def event(task_folder: str, text: str) -> MessageSent:
     """The event of a message; a long one is kept in a file first."""
-    made: Event = {"e": "message", "text": text}
-    if len(text) > _LONG or len(dumps(made)) > _ROOM:
-        made.update(text=shorten(text, _LONG // 4), blob=record.keep(task_folder, text))
+    made = MessageSent(text=text)
+    if len(text) > _LONG or len(dumps(made.line)) > _ROOM:
+        return made.replace(text=shorten(text, _LONG // 4), blob=record.keep(task_folder, text))
     return made
 
 

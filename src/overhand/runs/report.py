@@ -18,8 +18,8 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
     place = store.run_folder(task.id, ended.id)
     handoff = read_file(f"{place}/handoff.md")
     words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
-    made = [str(e["id"]) for e in task.checkpoints if e.get("run") == ended.id]
-    moved = [e for e in task.phases if e.get("t", "") >= ended.created]
+    made = [e.id for e in task.checkpoints if e.run == ended.id]
+    moved = [e for e in task.phases if e.t >= ended.created]
     return {
         "schema": "overhand.report/1",
         "task_id": task.id,
@@ -29,13 +29,13 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
         "cause": ended.cause,
         "commands": [
             {
-                "command": e.get("command"),
-                "target": e.get("arg", ""),
-                "reason": e.get("reason", ""),
-                "done": e.get("ok"),
+                "command": e.command,
+                "target": e.arg,
+                "reason": e.reason,
+                "done": e.ok,
             }
             for e in task.controls
-            if e.get("run") == ended.id
+            if e.run == ended.id
         ],
         "deliverables": result["deliverables"],
         "checks": [_check(check) for check in result["checks"]],
@@ -43,7 +43,7 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
         if handoff
         else None,
         "checkpoint": made[-1] if made else None,
-        "state": {"from": "running", "to": result["status"], "phases": [e["phase"] for e in moved]},
+        "state": {"from": "running", "to": result["status"], "phases": [e.phase for e in moved]},
         "verified": result["verified"],
         "usage": _used(result.get("usage"), ended),
         "seconds": _seconds(ended),

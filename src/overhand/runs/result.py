@@ -12,6 +12,7 @@ from overhand.documents import returns
 from overhand.documents.layout import Section
 from overhand.errors import OverhandError
 from overhand.policy import budget
+from overhand.record.events import Judged
 from overhand.runs import handover, report, worktree
 from overhand.system import lock
 from overhand.system.files import put_file, read_file, second_name, write_file
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from overhand.policy.actor import Actor
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
     from overhand.runs.evidence import Returned
     from overhand.runs.judge import CheckFact, Evidence, Fact, Verdict
 
@@ -43,7 +44,7 @@ class Case:
         return replace(self, found=replace(self.found, cause="cancelled"))
 
 
-def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
+def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
     work, task, ended = case.work, case.state, case.ended
     folder = work.store.folder(task.id)
@@ -62,17 +63,16 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Event]:
         put_file(f"{case.place}/report.md", "\n".join(report.text(told)) + "\n")
     if verdict.status == "completed" and result["decisions"]:
         collect_decisions(work, task, result["decisions"])
-    return result, {
-        "e": "judged",
-        "run": ended.id,
-        "status": verdict.status,
-        "claimed": verdict.claimed,
-        "verified": verdict.verified,
-        "summary": verdict.summary[:500],
-        "output": hashlib.sha256(output).hexdigest() if output is not None else None,
-        "result": hashlib.sha256(encoded).hexdigest(),
-        "errors": len(verdict.errors),
-    }
+    return result, Judged(
+        run=ended.id,
+        status=verdict.status,
+        claimed=verdict.claimed,
+        verified=verdict.verified,
+        summary=verdict.summary[:500],
+        output=hashlib.sha256(output).hexdigest() if output is not None else None,
+        result=hashlib.sha256(encoded).hexdigest(),
+        errors=len(verdict.errors),
+    )
 
 
 def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:

@@ -11,14 +11,27 @@ from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.items import sync
 from overhand.policy.actor import Actor
 from overhand.record.children import Children
+from overhand.record.events import (
+    ABSENT,
+    Judged,
+    Notice,
+    RunCreated,
+    RunEnded,
+    RunNeverBegan,
+    RunStarted,
+    StopRequested,
+)
 from overhand.record.store import Locked, Store, new_run_id, open_states
 from overhand.runs import checks, prepare, prompt, spending
 from overhand.system import detached, machine
 from overhand.system.files import read_file, write_file, write_new
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from overhand.agents import Agent
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
+    from overhand.words import Cause, Status
 
 MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
@@ -35,23 +48,22 @@ def claim(locked: Locked, agent: Agent, timeout: float) -> str | None:
     run_id = new_run_id()
     event = created(run_id, agent.name, agent.driver, timeout, control=agent.control)
     if waiting := [message.n for message in locked.task.pending_messages]:
-        event["messages"] = waiting  # with the run itself: they are handed over if it begins, and only then
+        event = event.replace(messages=waiting)  # they are handed over if the run begins, and only then
     locked.append(event)
     return run_id if sync.take(locked, run_id) else None
 
 
-def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> Event:
+def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> RunCreated:
     """The event that makes a run."""
-    return {
-        "e": "run.created",
-        "run": run_id,
-        "agent": agent,
-        "driver": driver_name,
-        "timeout": timeout,
-        "machine": machine.machine(),
-        "pidns": machine.pid_namespace(),
-        **({"control": True} if control else {}),
-    }
+    return RunCreated(
+        run=run_id,
+        agent=agent,
+        driver=driver_name,
+        timeout=timeout,
+        machine=machine.machine(),
+        pidns=machine.pid_namespace(),
+        control=control or ABSENT,
+    )
 
 
 def start(work: Actor, task_id: str) -> bool:
@@ -97,7 +109,7 @@ def start(work: Actor, task_id: str) -> bool:
         except Exception as error:  # noqa: BLE001 -- the run is recorded already: it ends with the reason
             _never_started(locked, run_id, place, _told(error))
             return False
-        locked.append({"e": "run.started", "run": run_id, "shim": shim})
+        locked.append(RunStarted(run=run_id, shim=shim))
     return True
 
 
@@ -116,10 +128,10 @@ def _never_started(locked: Locked, run_id: str, place: str, error: OverhandError
         write_file(f"{place}/stderr", f"{error.message}\n{error.hint}\n")
     except (OSError, Refused):
         pass  # the reason is in the event as well
-    locked.append({"e": "run.ended", "run": run_id, "cause": "error", "why": error.message[:1000]})
+    locked.append(RunEnded(run=run_id, cause="error", why=error.message[:1000]))
 
 
-def settle(work: Actor, task_id: str, *, cause: str | None = None) -> Task:
+def settle(work: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
     """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
     with work.store.locked(task_id, work.by) as locked:
         run = locked.task.current_run
@@ -131,43 +143,41 @@ def settle(work: Actor, task_id: str, *, cause: str | None = None) -> Task:
         found = detached.probe(place)
         if found.what == "alive":
             if run.state == "starting" and (shim := detached.shim_pid(place)):
-                locked.append({"e": "run.started", "run": run.id, "shim": shim})
+                locked.append(RunStarted(run=run.id, shim=shim))
             return locked.task
         if found.what == "unbegun" and run.attached:
             found = detached.Probe("lost")  # a function began before it was recorded
         if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
             found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
         if found.what == "unbegun":
-            locked.append({"e": "run.ended", "run": run.id, "never_began": True})
+            locked.append(RunNeverBegan(run=run.id))
             return locked.task
         ended = ending(locked.task, run, place, found, cause, work.spare)
-        if _goes_on(locked, run, ended):
-            ended = {"e": "run.ended", "run": run.id, "never_began": True, "why": "its job goes on"}
-        locked.append(ended)
+        goes_on = _goes_on(locked, run, ended)
+        locked.append(RunNeverBegan(run=run.id, why="its job goes on") if goes_on else ended)
         return locked.task
 
 
-def _goes_on(locked: Locked, run: Run, ended: Event) -> bool:
+def _goes_on(locked: Locked, run: Run, ended: RunEnded) -> bool:
     """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
-    if ended["cause"] not in ("lost", "killed") or ended.get("leftovers"):
+    if ended.cause not in ("lost", "killed") or ended.leftovers:
         return False
     driver = lookup(run.driver)
     return driver is not None and driver.open_job is not None and driver.open_job(locked.folder) is not None
 
 
-def ending(task: Task, run: Run, place: str, found: detached.Probe, cause: str | None, spare: frozenset[int]) -> Event:
+def ending(
+    task: Task, run: Run, place: str, found: detached.Probe, cause: Cause | None, spare: frozenset[int]
+) -> RunEnded:
     """The event that ends a run: how, with which code, and who was left behind."""
-    requested = "cancelled" if task.stop else None
+    requested: Cause | None = "cancelled" if task.stop else None
     why = cause or stop_cause(place) or requested
     if why is None:
         why = "lost" if found.what == "lost" else "killed" if (found.exit or 0) > 128 else "exit"
     driver = lookup(run.driver)
     patience = _POLL if driver and driver.open_job else 0.0  # its process only waits for a job elsewhere
     left = detached.leftovers(place, f"{MARKER}={run.id}", spare, patience) if same_pid_world(run) else []
-    event: Event = {"e": "run.ended", "run": run.id, "cause": why, "exit": found.exit}
-    if left:
-        event["leftovers"] = left[:50]
-    return event
+    return RunEnded(run=run.id, cause=why, exit=found.exit, leftovers=left[:50] or ABSENT)
 
 
 def living_members(store: Store, task: Task, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
@@ -192,7 +202,7 @@ def stop_children(work: Actor, task: Task) -> list[str]:
         if not child.stop:
             with work.store.locked(child.id, work.by) as locked:
                 if locked.task.queued or locked.task.current_run:
-                    locked.append({"e": "stop", "why": "its parent ended"})
+                    locked.append(StopRequested(why="its parent ended"))
                     asked.append(child.id)
     return asked
 
@@ -204,10 +214,12 @@ def _takes_children_along(store: Store, task: Task, ended: Run) -> bool:
     return called or ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
 
 
-def stop_cause(place: str) -> str | None:
+def stop_cause(place: str) -> Cause | None:
     """Why we ended it, written down before the first signal: a successor must not take it for the agent's own end."""
     raw = read_file(f"{place}/stopped")
-    return raw.decode("ascii", "replace").strip() if raw else None
+    word: Any = raw.decode("ascii", "replace").strip() if raw else None
+    cause: Cause | None = word  # only we write this file
+    return cause
 
 
 def same_pid_world(run: Run) -> bool:
@@ -215,7 +227,7 @@ def same_pid_world(run: Run) -> bool:
     return run.boot == machine.boot() and run.pidns in ("", machine.pid_namespace())
 
 
-def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
+def stop(work: Actor, task_id: str, cause: Cause, grace: float) -> Task:
     """End a live run's processes, then record its end."""
     task = work.store.state(task_id)
     run = task.current_run
@@ -232,16 +244,16 @@ def stop(work: Actor, task_id: str, cause: str, grace: float) -> Task:
     task = settle(work, task_id, cause=cause)
     if left:
         with work.store.locked(task_id, work.by) as locked:
-            locked.append({"e": "notice", "text": f"Processes could not be ended: {', '.join(map(str, left))}"})
+            locked.append(Notice(text=f"Processes could not be ended: {', '.join(map(str, left))}"))
     return task
 
 
-def _disown(work: Actor, task_id: str, run_id: str, cause: str) -> Task:
+def _disown(work: Actor, task_id: str, run_id: str, cause: Cause) -> Task:
     """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
     with work.store.locked(task_id, work.by) as locked:
         run = locked.task.run(run_id)
         if run and not run.has_ended:
-            locked.append({"e": "run.ended", "run": run_id, "cause": cause, "exit": None})
+            locked.append(RunEnded(run=run_id, cause=cause, exit=None))
         return locked.task
 
 
@@ -252,15 +264,15 @@ def reject(work: Actor, task_id: str, error: OverhandError) -> None:
         if locked.task.queued or waiting:
             summary = f"{error.message} {error.hint}".strip()
             locked.append(
-                {"e": "judged", "run": None, "status": "rejected", "code": error.code, "summary": summary[:1500]},
+                Judged(run=None, status="rejected", code=error.code, summary=summary[:1500]),
                 sync=True,
             )
 
 
-def cancel_queued(work: Actor, task_id: str, why: str, status: str = "cancelled") -> bool:
+def cancel_queued(work: Actor, task_id: str, why: str, status: Status = "cancelled") -> bool:
     """Take a task that has no run yet out of the queue."""
     with work.store.locked(task_id, work.by) as locked:
         if not locked.task.queued:
             return False
-        locked.append({"e": "judged", "run": None, "status": status, "summary": why}, sync=True)
+        locked.append(Judged(run=None, status=status, summary=why), sync=True)
         return True

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import find_driver, sessions, translator
 from overhand.errors import BudgetExceeded, OverhandError, TaskNotFound
 from overhand.policy import budget
-from overhand.record import log, model
+from overhand.record import log
+from overhand.record.events import Accepted, BudgetReleased, BudgetReserved, UsageReported, fold
 from overhand.record.task import Amount, Usage
 from overhand.system import machine
 from overhand.system.files import is_there, read_file, size_of
@@ -27,8 +28,9 @@ from overhand.system.files import is_there, read_file, size_of
 if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
+    from overhand.record.events import Event
     from overhand.record.store import Locked, Store
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
@@ -163,7 +165,7 @@ def _hold(work: Actor, locked: Locked, child_id: str, cap: Amount, room: int) ->
     granted = budget.share(cap, spent, asked, work.config.budget.share)
     new = budget.larger(budget.within(used + granted, cap).rounded(), mine or budget.amount())
     if new != mine:
-        locked.append({"e": "reserved", "child": child_id, **vars(new)})
+        locked.append(BudgetReserved(child=child_id, **vars(new)))
     return new
 
 
@@ -223,11 +225,11 @@ def _mend(store: Store, locked: Locked, but: str = "") -> None:
         try:
             task = store.state(child)
         except TaskNotFound:
-            locked.append({"e": "settled", "child": child, **vars(held)})  # it was cleaned away: nobody knows better
+            locked.append(BudgetReleased(child=child, **vars(held)))  # it was cleaned away: nobody knows better
             continue
         if not task.queued and not task.reserved and task.current_run is None:
             used = committed(store, task).rounded()
-            locked.append({"e": "settled", "child": child, **vars(used)})
+            locked.append(BudgetReleased(child=child, **vars(used)))
 
 
 def default(store: Store, config: Config, parent: str | None) -> str | None:
@@ -300,9 +302,9 @@ def final(place: str, ended: Run) -> Usage | None:
     return usage or ended.usage
 
 
-def event(run_id: str, usage: Usage) -> Event:
+def event(run_id: str, usage: Usage) -> UsageReported:
     """How much a run has used so far."""
-    return {"e": "usage", "run": run_id, **vars(usage)}
+    return UsageReported(run=run_id, **vars(usage))
 
 
 def full(run_id: str) -> str:
@@ -322,8 +324,8 @@ def hand_over(task: Task, ended: Run, status: str) -> list[Event]:
     if task.stop or handovers(task) > MOST_HANDOVERS:
         return []
     how = {"run": ended.id, "why": "context window is full"}
-    saved = [str(one["id"]) for one in task.checkpoints if one.get("run") == ended.id]
-    return [{"e": "accepted", "resume": {**how, "from": saved[-1]} if saved else how}]
+    saved = [one.id for one in task.checkpoints if one.run == ended.id]
+    return [Accepted(resume={**how, "from": saved[-1]} if saved else how)]
 
 
 # the day
@@ -359,7 +361,7 @@ def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
             latest[one["run"]] = amount
             if str(one.get("t", "")) < today:
                 before[one["run"]] = amount
-    task = model.fold(task_id, events)
+    task = fold(task_id, events)
     live = {run.id for run in task.runs if not run.is_judged}
     nothing = budget.amount()
     spent = [amount - before.get(run, nothing) for run, amount in latest.items() if run not in live]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from overhand.errors import OverhandError
 from overhand.questions import blocked as parking
 from overhand.record import log
+from overhand.record.events import Notice
 from overhand.runs import control, run, spending
 from overhand.runs.control import Hearing
 from overhand.supervisor.messages import Changed, RunOver
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from overhand.record.task import Run, Task
     from overhand.supervisor.jobs import Jobs
     from overhand.supervisor.messages import Mailbox
+    from overhand.words import Cause
 
 # Seconds after the start at which the sessions of a run are noted: what hides does so early. Then ever more rarely.
 _NOTE_AT = (0.1, 0.5, 2.0)
@@ -202,7 +204,7 @@ class LiveRuns:
         self.drop(task_id)
         self._mail.post(RunOver(task_id))
 
-    def _stop(self, task_id: str, cause: str, grace: float) -> None:
+    def _stop(self, task_id: str, cause: Cause, grace: float) -> None:
         self._jobs.run(task_id, partial(run.stop, self._actor(task_id), task_id, cause, grace))
 
     def _config_of(self, watch: Watch) -> Config:
@@ -430,7 +432,7 @@ class LiveRuns:
         """Leave a line for the person."""
         try:
             with self._store.locked(task_id, actor.by, patience=0.5) as locked:
-                locked.append({"e": "notice", "text": text})
+                locked.append(Notice(text=text))
         except OverhandError as error:
             self._say(f"{task_id}: {text} ({error})")
 

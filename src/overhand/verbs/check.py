@@ -16,6 +16,7 @@ from overhand.errors import BadInput, Refused
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
+from overhand.record.events import Rechecked
 from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
 from overhand.verbs import Answer, Session
 
@@ -195,5 +196,5 @@ def _note(session: Session, task: Task, who: caller.Caller, verified: str, check
         result = {**json.loads(raw), "verified": verified, "checks": checks}
         encoded = (json.dumps(result, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
         write_file(f"{folder}/result.json", encoded)
-        event = {"e": "rechecked", "verified": verified, "output": locked.task.output}
-        locked.append({**event, "result": hashlib.sha256(encoded).hexdigest()})
+        digest = hashlib.sha256(encoded).hexdigest()
+        locked.append(Rechecked(verified=verified, output=locked.task.output, result=digest))

@@ -92,11 +92,11 @@ def _create(
 def _list(task: Task) -> dict[str, Any]:
     rows = [
         {
-            "checkpoint_id": event["id"],
-            "created": event.get("t"),
-            "run": event.get("run"),
-            "why": event.get("why"),
-            "reason": event.get("reason", ""),
+            "checkpoint_id": event.id,
+            "created": event.t or None,
+            "run": event.run,
+            "why": event.why or None,
+            "reason": event.reason,
         }
         for event in task.checkpoints
     ]

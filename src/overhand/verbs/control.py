@@ -13,7 +13,8 @@ from overhand.errors import BadInput, OverhandError, Refused, TimedOut
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.questions import wait as waiting
-from overhand.record import model
+from overhand.record.events import ABSENT, Accepted, Judged, StopRequested
+from overhand.record.headline import headline
 from overhand.record.store import open_states
 from overhand.runs import checks, control, prepare, run
 from overhand.supervisor import client
@@ -25,7 +26,7 @@ from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
@@ -85,18 +86,16 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
         task = locked.task
         current = task.current_run
         if task.queued or (task.created and task.status is None and not task.runs):
-            locked.append(
-                {"e": "judged", "run": None, "status": "cancelled", "summary": "Stopped before it began."}, sync=True
-            )
+            locked.append(Judged(run=None, status="cancelled", summary="Stopped before it began."), sync=True)
             checks.end_all(session.store.folder(task_id))
             return "queued"
         if current is None and (_awaited(task) or (task.status == "needs-input" and task.open_questions)):
             summary = f"Stopped while it waited for {'what it had delegated' if _awaited(task) else 'an answer'}."
-            locked.append({"e": "judged", "run": None, "status": "cancelled", "summary": summary}, sync=True)
+            locked.append(Judged(run=None, status="cancelled", summary=summary), sync=True)
             return "waiting"
         if current is None:
             return _leftovers_ended(session, task)
-        locked.append({"e": "stop", "why": "now" if now else "stopped"})
+        locked.append(StopRequested(why="now" if now else "stopped"))
         being_checked = current.has_ended
     if being_checked:
         checks.end_all(session.store.folder(task_id))
@@ -142,7 +141,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
 
 def _end_of(task: Task) -> dict[str, Any]:
     last = task.last_run
-    return {"status": task.status, "cause": last.cause if last else None, "headline": model.headline(task)}
+    return {"status": task.status, "cause": last.cause if last else None, "headline": headline(task)}
 
 
 def run_again(
@@ -179,18 +178,18 @@ def run_again(
         _record_folder(session, who, task, chosen, config)
     else:
         trust.require_seal(task)
-    return queue_again(session, who, task_id, {"e": "accepted", "agent": chosen.name}, "run", wait=wait)
+    return queue_again(session, who, task_id, Accepted(agent=chosen.name), "run", wait=wait)
 
 
-def queue_again(session: Session, who: Caller, task_id: str, accepted: Event, verb: str, *, wait: bool) -> Answer:
+def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Answer:
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
     with session.store.locked(task_id, who.by(session.via)) as locked:
         if locked.task.item:
             caller.require_person(who, "Starting an item")  # who may not approve may not start either
         may_run(session, locked.task)
         if locked.task.runs:
-            accepted.setdefault("resume", {})
-            accepted["resume"].setdefault("run", locked.task.runs[-1].id)
+            how = accepted.resume or {}
+            accepted = accepted.replace(resume={**how, "run": how.get("run", locked.task.runs[-1].id)})
         locked.append(accepted, sync=True)
         task = locked.task
     client.hand_over(session.store, [task_id])
@@ -215,7 +214,7 @@ def run_plan(
     session: Session,
     who: Caller,
     task: Task,
-    how: Event,
+    how: dict[str, Any],
     agent: str | None,
     verb: str,
     *,
@@ -226,9 +225,7 @@ def run_plan(
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
     trust.require_seal(task)
-    accepted: Event = {"e": "accepted", **({"resume": how} if task.runs else {})}
-    if budget is not None:
-        accepted["budget"] = budget
+    accepted = Accepted(resume=how if task.runs else ABSENT, budget=ABSENT if budget is None else budget)
     return queue_again(session, who, task.id, accepted, verb, wait=wait)
 
 
@@ -281,7 +278,7 @@ def may_run(session: Session, task: Task, *, again: bool = False) -> None:
             f"Task {handle} is held by run {current.id} ({current.state}).",
             f"Wait for it, or stop it: overhand stop {handle}",
         )
-    if task.item and task.staged and task.staged["stage"] == "claimed":
+    if task.item and task.staged and task.staged.stage == "claimed":
         at = f"{task.item.path}#{task.item.kind}"
         raise Refused(f"Task {handle} is claimed by somebody outside.", f"Take it back: overhand item approve {at}")
     if task.item:
@@ -339,7 +336,7 @@ def _may_go(task: Task, before: float) -> bool:
     """Ended before then, seen by a person or not worth seeing; a plan goes with its nodes, or stays."""
     if machine.epoch(task.judged) > before:
         return False
-    return model.headline(task) not in ("ready", "needs you")
+    return headline(task) not in ("ready", "needs you")
 
 
 def _is_over(session: Session, task: Task) -> bool:

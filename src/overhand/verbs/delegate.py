@@ -13,6 +13,7 @@ from overhand.errors import BadInput, OverhandError, Refused
 from overhand.items import alerts
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
+from overhand.record.events import ChildRefused
 from overhand.runs import spending
 from overhand.supervisor import client
 from overhand.system import lock
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
     from overhand.record.store import Draft, Piece
-    from overhand.record.task import Event, Task
+    from overhand.record.task import By, Task
 
 
 def delegate(session: Session, /, **given: Any) -> Answer:
@@ -163,7 +164,7 @@ def _wanted_level(request: Request) -> str | None:
 
 
 def make(
-    session: Session, drafts: Sequence[Draft], by: Event, *, start: bool, pieces: list[Piece] | None = None
+    session: Session, drafts: Sequence[Draft], by: By, *, start: bool, pieces: list[Piece] | None = None
 ) -> list[Task]:
     """The folders and first events of tasks that were drafted."""
     with _only_once(session, drafts) as known:
@@ -226,13 +227,7 @@ def note_refusal(session: Session, who: Caller, request: Request, error: Refused
     """A refused delegation makes no task; the run that wanted it keeps a note."""
     if who.task is None:
         return
-    event = {
-        "e": "refused",
-        "code": error.code,
-        "agent": request.agent,
-        "title": request.title[:200],
-        "why": error.message[:1000],
-    }
+    event = ChildRefused(code=error.code, agent=request.agent, title=request.title[:200], why=error.message[:1000])
     try:
         with session.store.locked(who.task, who.by(session.via), patience=1.0) as locked:
             locked.append(event)

@@ -55,9 +55,9 @@ def _outside(states: list[Task]) -> Iterator[Finding]:
 
     for task in states:
         item, staged = task.item, task.staged
-        if item is None or task.status is not None or (staged["stage"] if staged else item.how) not in _HELD:
+        if item is None or task.status is not None or (staged.stage if staged else item.how) not in _HELD:
             continue
-        age = time.time() - machine.epoch((staged or {}).get("t") or task.created)
+        age = time.time() - machine.epoch((staged and staged.t) or task.created)
         if age > _DAY:
             shown = task.tag or item
             name = f"{shown.path}#{item.kind}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import stream, translator
 from overhand.questions import wait
 from overhand.record import log
+from overhand.record.events import KIND
 from overhand.system.secrets import mask
 from overhand.verbs.look import at_rest
 from overhand.verbs.reconcile import refresh
@@ -56,7 +57,7 @@ class Tail:
 
     def said(self, name: str, text: str, **more: str) -> dict[str, Any]:
         """An object of the stream."""
-        return {"e": name, "run": self.run, **more, "text": mask(text)}
+        return {KIND: name, "run": self.run, **more, "text": mask(text)}
 
 
 class Spoken(Tail):

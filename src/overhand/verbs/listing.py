@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from overhand.record import model
+from overhand.record.headline import headline
 from overhand.system import machine
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import needs_supervisor, refresh
@@ -32,7 +32,7 @@ def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "title": task.title,
         "agent": task.agent,
         "kind": task.kind,
-        "headline": model.headline(task),
+        "headline": headline(task),
         "status": task.status,
         "verified": task.verified,
         "run_state": task.run_state,

@@ -7,6 +7,7 @@ import os
 import time
 
 from overhand.errors import NotFound, OverhandError, TimedOut
+from overhand.record.events import Seen
 from overhand.system import machine
 from overhand.verbs import Answer, Session
 from overhand.verbs.listing import queue, row, why_held
@@ -15,10 +16,9 @@ from overhand.words import option_duration, say_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
@@ -55,7 +55,7 @@ def _mark_seen(session: Session, task_id: str) -> None:
         try:
             with session.store.locked(task_id, who.by(session.via), patience=0.5) as locked:
                 if locked.task.status == "completed" and not locked.task.seen:
-                    locked.append({"e": "seen"})
+                    locked.append(Seen())
         except OverhandError as error:
             session.tell(f"It could not be noted as seen: {error.message}")
 
@@ -346,5 +346,5 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
         opened = watch_in_tmux(session.root, task)
         payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle, "window": opened}
         return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
-    stream: Iterator[Event] = events(session, task_id, follow=follow, out=out)
+    stream = events(session, task_id, follow=follow, out=out)
     return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle}, stream=stream)

@@ -11,6 +11,7 @@ from overhand.documents import tags
 from overhand.errors import BadInput, NotFound
 from overhand.items import approve, item, promote, sync
 from overhand.policy import caller
+from overhand.record.events import Judged, StageSet
 from overhand.system.edits import edit
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
@@ -18,7 +19,8 @@ from overhand.words import is_name
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
-    from overhand.record.task import Event, Task
+    from overhand.record.events import Event
+    from overhand.record.task import Task
     from overhand.system.edits import Patch
     from overhand.verbs.item import Desk
 
@@ -38,7 +40,7 @@ def done(session: Session, words: list[str], summary: str | None = None, **_: An
     if summary and item.record(desk.store, place) is None:
         session.tell("The summary is not kept: nobody had approved this item, so nothing is recorded about it.")
     said = summary or f"Done outside Overhand, says {caller.user()}."
-    judged: Event = {"e": "judged", "run": None, "status": "completed", "verified": "none", "summary": said[:1000]}
+    judged = Judged(run=None, status="completed", verified="none", summary=said[:1000])
     return _put(desk, place, "done", [_staged("done"), judged])
 
 
@@ -47,7 +49,7 @@ def needs(session: Session, words: list[str], **_: Any) -> Answer:
     desk, place = _one(session, words, "needs")
     caller.require_person(desk.who, "Putting an item back")
     said = f"{place.name} was put back to needs: the approval is withdrawn."
-    return _put(desk, place, "needs", [{"e": "judged", "run": None, "status": "cancelled", "summary": said}])
+    return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
 
 
 def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
@@ -64,12 +66,12 @@ def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
 def give_up(desk: Desk, place: Place) -> Place:
     """The claim of somebody outside ends; the item as it is then, at needs."""
     said = f"{place.name} was claimed outside, and is approved for an agent now."
-    _put(desk, place, "needs", [{"e": "judged", "run": None, "status": "cancelled", "summary": said}])
+    _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
     return item.resolve(desk.root, desk.root, place.name)
 
 
 def _staged(stage: str) -> Event:
-    return {"e": "staged", "stage": stage, "how": "verb"}
+    return StageSet(stage=stage, how="verb")
 
 
 def dismiss(session: Session, words: list[str], **_: Any) -> Answer:
@@ -198,5 +200,5 @@ def split(desk: Desk, place: Place, titles: list[str]) -> list[str]:
 
     edit(f"{desk.root}/{place.path}", change)
     if read_file(f"{desk.root}/{place.path}") and (task := item.record(desk.store, place)) is not None:
-        approve.restage(desk.store, task, desk.by, [{"e": "staged", "stage": sync.GONE, "how": "split"}])
+        approve.restage(desk.store, task, desk.by, [StageSet(stage=sync.GONE, how="split")])
     return made

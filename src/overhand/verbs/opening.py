@@ -14,6 +14,7 @@ from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.actor import Actor
 from overhand.policy.caller import caller, require_person
+from overhand.record.events import Accepted, RunEnded, RunStarted
 from overhand.record.store import new_run_id
 from overhand.runs import checks, finish, prepare, prompt, run, worktree
 from overhand.system import detached
@@ -25,7 +26,7 @@ from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,9 @@ def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
         place = session.store.run_folder(task_id, run_id)
         prepare.lay_out(work, locked, run_id, prepared)
         life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
-        made: Event = {**run.created(run_id, agent.name, agent.driver, 0.0), "attached": True}
-        accepted: Event = {"e": "accepted", "agent": agent.name, "resume": {"run": before, "why": "opened"}}
-        locked.append(accepted, made, {"e": "run.started", "run": run_id, "shim": os.getpid()})
+        made = run.created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
+        accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
+        locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         return Opened(run_id, place, life, before)
 
 
@@ -122,4 +123,4 @@ def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
     with work.store.locked(task_id, work.by) as locked:
         current = locked.task.run(opened.run_id)
         if current is not None and not current.has_ended:
-            locked.append({"e": "run.ended", "run": opened.run_id, "cause": "exit", "exit": code})
+            locked.append(RunEnded(run=opened.run_id, cause="exit", exit=code))

@@ -5,25 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotAllowed, Refused, StaleRun
+from overhand.record.events import ABSENT, ControlHandled, Notice, PhaseMoved
 from overhand.runs import checkpoints, phases
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Task
 
 
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
     """Move a task to another phase, and do what that phase means."""
     with session.store.locked(task_id, who.by(session.via)) as locked:
         _may_move(locked.task, who)
-        history = [str(event["phase"]) for event in locked.task.phases]
+        history = [event.phase for event in locked.task.phases]
         moved = phases.move(history, to, why)
         if isinstance(moved, phases.Illegal):
             raise Refused(moved.message, moved.hint, legal=list(moved.legal))
-        event: Event = {"e": "phase", "phase": moved.to, "from": moved.frm, "iteration": moved.iteration}
-        locked.append({**event, "why": moved.why[:500]} if moved.why else event)
+        why = moved.why[:500] or ABSENT
+        locked.append(PhaseMoved(phase=moved.to, came_from=moved.frm, iteration=moved.iteration, why=why))
         task = locked.task
     saved = _carry_out(session, who, task, moved)
     payload: dict[str, Any] = {
@@ -64,8 +65,8 @@ def _carry_out(session: Session, who: Caller, task: Task, moved: phases.Move) ->
     if moved.to == phases.ESCALATED and run_id is not None:
         with session.store.locked(task.id, by) as locked:
             locked.append(
-                {"e": "control", "command": "ESCALATE", "arg": "", "run": run_id, "reason": reason, "ok": True},
-                {"e": "notice", "text": f"It calls for a person: {reason}"},
+                ControlHandled(command="ESCALATE", arg="", run=run_id, reason=reason, ok=True),
+                Notice(text=f"It calls for a person: {reason}"),
             )
         client.hand_over(session.store, [task.id])
     return saved

@@ -10,6 +10,7 @@ from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.caller import caller
 from overhand.questions import record
+from overhand.record.events import ABSENT, Accepted
 from overhand.runs import checkpoints, spending
 from overhand.verbs.ask import give
 from overhand.verbs.control import may_run, queue_again, run_plan
@@ -18,7 +19,7 @@ from overhand.verbs.request import budget_of
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Task
     from overhand.verbs import Answer, Session
 
 
@@ -60,9 +61,7 @@ def resume(
     text = budget_of(budget)
     spending.require_some_left(session.store, task.but(budget=text or task.budget))
     how = going_on(session, who, task, answer, from_)
-    accepted: Event = {"e": "accepted", "agent": chosen.name, "resume": how}
-    if text is not None:
-        accepted["budget"] = text
+    accepted = Accepted(agent=chosen.name, resume=how, budget=ABSENT if text is None else text)
     return queue_again(session, who, task_id, accepted, "resume", wait=wait)
 
 
@@ -86,9 +85,9 @@ def _resume_plan(
     return run_plan(session, who, task, how, agent, "resume", wait=wait, budget=text)
 
 
-def going_on(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> Event:
+def going_on(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> dict[str, Any]:
     """From what the next run goes on; the answer is recorded, and without it nothing may be open."""
-    how: Event = {"run": task.runs[-1].id, "why": "resumed"}
+    how: dict[str, Any] = {"run": task.runs[-1].id, "why": "resumed"}
     if from_ is not None:
         how["from"] = checkpoints.find(task, from_)
     if answer is not None:

@@ -10,6 +10,7 @@ from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.caller import caller
 from overhand.questions import record
+from overhand.record.events import Accepted
 from overhand.runs import control, messages, spending
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
@@ -22,7 +23,7 @@ from overhand.verbs.resume import unanswered
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.record.store import Locked
-    from overhand.record.task import Event, Run, Task
+    from overhand.record.task import Run, Task
 
 _MOST = 100_000  # characters
 
@@ -76,7 +77,7 @@ def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Answer:
     """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
     task_id, current = task.id, task.current_run
     with session.store.locked(task_id, who.by(session.via)) as locked:
-        locked.append({**messages.event(locked.folder, said), "run": current.id if current else None}, sync=True)
+        locked.append(messages.event(locked.folder, said).replace(run=current.id if current else None), sync=True)
         task = locked.task
     client.hand_over(session.store, [task_id])
     nodes = [s for s in session.store.states() if s.node and s.parent and s.parent.task == task_id]
@@ -172,7 +173,7 @@ def _record(session: Session, locked: Locked, text: str) -> str:
         locked.append(made, sync=True)
         return "with its next run"
     if current is None:
-        going_on: Event = {"e": "accepted", "resume": {"run": task.runs[-1].id, "why": "a message"}}
+        going_on = Accepted(resume={"run": task.runs[-1].id, "why": "a message"})
         locked.append(made, going_on, sync=True)
         return "in a new run"
     if not _takes_messages(current):
@@ -181,7 +182,7 @@ def _record(session: Session, locked: Locked, text: str) -> str:
     n = len(task.messages) + 1
     cause = f"message:{n}"
     given = control.given(session.store, task, current.id, f"Message {n}", text, cause, via="control")
-    locked.append({**made, "run": current.id}, *given, sync=True)
+    locked.append(made.replace(run=current.id), *given, sync=True)
     return "into its run"
 
 

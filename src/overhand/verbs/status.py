@@ -6,7 +6,7 @@ import os
 import time
 
 from overhand.errors import OverhandError, storage_failed
-from overhand.record import model
+from overhand.record.headline import headline, is_for_a_person
 from overhand.record.overview import Overview
 from overhand.system import lock, machine
 from overhand.system.files import read_file
@@ -117,7 +117,7 @@ class Project:
         now = time.time()
         groups: dict[str, list[Row]] = {}
         for name in HEADLINES:
-            states = [s for s in live if model.headline(s) == name]
+            states = [s for s in live if headline(s) == name]
             if most := _SHOWN.get(name, 0):
                 states = [*self.overview.newest(name, most), *states][-most:]
             groups[name] = [self._row(task, places, now) for task in states]
@@ -299,7 +299,7 @@ def command(task: Task, headline: str) -> str:
     if headline == "working":
         return f"overhand log -f {handle}"
     shown = task.tag
-    if shown and (model.is_for_a_person(task) or (headline == "queued" and shown.stage == "next")):
+    if shown and (is_for_a_person(task) or (headline == "queued" and shown.stage == "next")):
         return f"overhand item next {shown.path}#{task.kind}"
     claimed = bool(shown and shown.stage == "claimed")  # by somebody outside: there is nothing to run
     if headline == "queued" and not task.queued and not claimed:

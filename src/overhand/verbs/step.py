@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
 from overhand.policy.caller import caller
+from overhand.record.events import ABSENT, StepMarked
 from overhand.runs import steps
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from overhand.policy.caller import Caller
     from overhand.record.store import Locked
-    from overhand.record.task import Event, Task
+    from overhand.record.task import Task
     from overhand.runs.steps import Item
 
 _LONG = 200  # characters of a step's text in the log and of a reason in the file
@@ -148,9 +149,7 @@ def _record(locked: Locked, path: str, marked: Item, who: Caller) -> None:
         marked.error,
     ):
         return
-    event: Event = {"e": "step", "n": marked.number, "text": marked.text[:_LONG], "marker": marked.marker}
-    if who.run:
-        event["run"] = who.run
+    event = StepMarked(n=marked.number, text=marked.text[:_LONG], marker=marked.marker, run=who.run or ABSENT)
     try:
         locked.append(event)
     except OverhandError:

@@ -12,7 +12,7 @@ from overhand.verbs.ask import give
 from overhand.verbs.listing import of_plan
 
 if TYPE_CHECKING:
-    from overhand.record.task import Event, Question, Task
+    from overhand.record.task import By, Question, Task
 
 
 def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
@@ -46,7 +46,7 @@ def _states(session: Session, handle: str | None) -> list[Task]:
     return [_with_files(session, task, by) for task in wanted]
 
 
-def _with_files(session: Session, task: Task, by: Event) -> Task:
+def _with_files(session: Session, task: Task, by: By) -> Task:
     """The task with what lies in its `ipc/`; one that is held by somebody is shown as it is recorded."""
     try:
         return files.take(session.store, task, by)[0]

@@ -12,6 +12,7 @@ from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, Too
 from overhand.plans import node_task
 from overhand.plans.model import Node
 from overhand.policy import trust
+from overhand.record.events import Accepted
 from overhand.runs import spending
 from plans.nodes.house import BY, agent, edge, plan_of
 
@@ -164,7 +165,7 @@ def test_a_budget_that_a_plan_is_given_later_counts_for_its_nodes(house: House) 
     assert spending.capped_above(house.store, child) == []
     assert spending.capped_above(house.store, child) == []
     with house.store.locked(house.state.id, BY) as plan:
-        plan.append({"e": "accepted", "budget": "10k tokens"})
+        plan.append(Accepted(budget="10k tokens"))
     assert [one.id for one in spending.capped_above(house.store, child)] == [house.state.id]
 
 

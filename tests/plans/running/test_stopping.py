@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.questions import record
+from overhand.record.events import StopRequested
 from overhand.runs import messages
 from overhand.system import processes
 from overhand.verbs import Session, reconcile, send
@@ -55,7 +56,7 @@ def test_it_is_cancelled_even_if_a_node_that_was_stopped_with_it_is_heard_first(
     child = stage.child(task, "a").id
     for one in (task, child):  # all that `stop --all` writes down
         with stage.store.locked(one, BY) as known:
-            known.append({"e": "stop", "why": "now"})
+            known.append(StopRequested(why="now"))
     assert ends_unseen(stage, child) == "cancelled"
     result = stage.result(task)
     assert (result["status"], result["cause"]) == ("cancelled", "cancelled")
@@ -122,7 +123,7 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     with stage.store.locked(task, BY) as plan:
         run = plan.task.current_run
         assert run is not None
-        plan.append({**messages.event(plan.folder, "use tabs everywhere"), "run": run.id})
+        plan.append(messages.event(plan.folder, "use tabs everywhere").replace(run=run.id))
     (stage.path / "go").touch()
     until(lambda: stage.is_there(task, "b"), "the next node")  # no verb comes before that
     assert stage.result(task)["status"] == "completed"
@@ -188,4 +189,4 @@ def test_a_checkpoint_is_made_where_the_plan_says_so(stage: Stage) -> None:
     stage.gives("worker", {"n": 1})
     task = stage.plan({"a": node(checkpoint_after=True), "b": node("worker", "a")})
     assert stage.result(task)["status"] == "completed"
-    assert [one["reason"] for one in stage.state(task).checkpoints] == ["Node a is done"]
+    assert [one.reason for one in stage.state(task).checkpoints] == ["Node a is done"]

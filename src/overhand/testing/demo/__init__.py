@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overhand.record.events import KIND
 from overhand.testing.project import ProjectDir, make_project
 from overhand.verbs.agents import found_programs
 
@@ -52,17 +53,17 @@ class Demo:
 
     def do(self, *words: str, code: int = 0) -> Iterator[Item]:
         """Type a command, show what it printed."""
-        yield {"e": "command", "text": " ".join(["overhand", *map(_quoted, words)])}
+        yield {KIND: "command", "text": " ".join(["overhand", *map(_quoted, words)])}
         ran = self.project.run(*words)
         if ran.code != code:
             self.ok = False
-            yield {"e": "wrong", "text": f"exit status {ran.code}, {code} was expected\n{ran.err}"}
-        yield {"e": "output", "text": ran.out.rstrip()}
+            yield {KIND: "wrong", "text": f"exit status {ran.code}, {code} was expected\n{ran.err}"}
+        yield {KIND: "output", "text": ran.out.rstrip()}
 
     def expect(self, true: bool, text: str, file: str = "") -> Item:
         """Say what happened, or that it did not."""
         self.ok = self.ok and true
-        return {"e": "happened" if true else "wrong", "text": text, "file": file}
+        return {KIND: "happened" if true else "wrong", "text": text, "file": file}
 
     def show(self, handle: str) -> Item:
         """A task as JSON."""
@@ -80,7 +81,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
     began = time.monotonic()
     demo = Demo(make_project(folder, agents=AGENTS, git=True))
     try:
-        yield {"e": "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
+        yield {KIND: "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
         for step in STEPS:
             yield from step(demo)
     finally:
@@ -88,7 +89,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     yield {
-        "e": "end",
+        KIND: "end",
         "schema": "overhand.demo/1",
         "ok": demo.ok,
         "seconds": round(time.monotonic() - began, 1),
@@ -98,7 +99,7 @@ def run(*, keep: bool = False) -> Iterator[Item]:
 
 
 def _delegation(demo: Demo) -> Iterator[Item]:
-    yield {"e": "title", "text": "1. Hand over a task and get a checked result back"}
+    yield {KIND: "title", "text": "1. Hand over a task and get a checked result back"}
     check = "python3 -c 'import greet; assert greet.greet(str(1))'"
     yield from demo.do(
         "delegate",
@@ -122,7 +123,7 @@ def _delegation(demo: Demo) -> Iterator[Item]:
 
 
 def _parallel(demo: Demo) -> Iterator[Item]:
-    yield {"e": "title", "text": "2. Two at the same time: each waits until it has met the other"}
+    yield {KIND: "title", "text": "2. Two at the same time: each waits until it has met the other"}
     yield from demo.do("delegate", "Meet the right one", "--agent", "left")
     yield from demo.do("delegate", "Meet the left one", "--agent", "right")
     yield from demo.do("wait", "2", "3")
@@ -133,7 +134,7 @@ def _parallel(demo: Demo) -> Iterator[Item]:
 
 
 def _phantom(demo: Demo) -> Iterator[Item]:
-    yield {"e": "title", "text": "3. «Completed» is a claim: this agent names a report that it never wrote"}
+    yield {KIND: "title", "text": "3. «Completed» is a claim: this agent names a report that it never wrote"}
     yield from demo.do(
         "delegate",
         "Write a report on the weather",
@@ -154,13 +155,13 @@ def _phantom(demo: Demo) -> Iterator[Item]:
 
 
 def _adoption(demo: Demo) -> Iterator[Item]:
-    yield {"e": "title", "text": "4. kill -9 the supervisor while an agent works"}
+    yield {KIND: "title", "text": "4. kill -9 the supervisor while an agent works"}
     yield from demo.do("delegate", "Keep going whatever happens", "--agent", "steady")
     root = demo.project.path
     _wait_for(root / "steady.here")
     lock = root / ".agent-workspaces/.supervisor/lock"
     first = int(lock.read_text().split()[0])
-    yield {"e": "command", "text": f"kill -9 {first}        # the supervisor"}
+    yield {KIND: "command", "text": f"kill -9 {first}        # the supervisor"}
     os.kill(first, signal.SIGKILL)
     yield from demo.do("list", "--live")
     alive = demo.show("5")["run_state"] == "running"
@@ -187,7 +188,7 @@ def _adoption(demo: Demo) -> Iterator[Item]:
 
 
 def _question(demo: Demo) -> Iterator[Item]:
-    yield {"e": "title", "text": "5. An agent asks; it waits, and you see it in one place"}
+    yield {KIND: "title", "text": "5. An agent asks; it waits, and you see it in one place"}
     yield from demo.do("delegate", "Paint the door", "--agent", "asker")
     _wait_until(lambda: demo.show("6")["run_state"] == "waiting")
     yield from demo.do()
@@ -204,7 +205,7 @@ def _question(demo: Demo) -> Iterator[Item]:
 
 def _parked(demo: Demo) -> Iterator[Item]:
     yield {
-        "e": "title",
+        KIND: "title",
         "text": "6. Nobody answers: the run is parked without a process, and the answer starts the next",
     }
     setting = ("--set", "limits.answer_wait=1s")
@@ -223,7 +224,7 @@ def _parked(demo: Demo) -> Iterator[Item]:
 
 
 def _resumed(demo: Demo) -> Iterator[Item]:
-    yield {"e": "title", "text": "7. kill -9 an agent in the middle of its plan, then go on"}
+    yield {KIND: "title", "text": "7. kill -9 an agent in the middle of its plan, then go on"}
     root = demo.project.path
     steps = ("--step", "Take the first step", "--step", "Take the second step")
     yield from demo.do("delegate", "Walk two steps", "--agent", "walker", *steps)
@@ -231,7 +232,7 @@ def _resumed(demo: Demo) -> Iterator[Item]:
     folder = Path(demo.show("8")["folder"])
     (run_folder,) = (root / folder / "runs").iterdir()
     agent = int((run_folder / "pid").read_text())
-    yield {"e": "command", "text": f"kill -9 {agent}        # the agent"}
+    yield {KIND: "command", "text": f"kill -9 {agent}        # the agent"}
     os.kill(agent, signal.SIGKILL)
     yield from demo.do("wait", "8", code=1)
     yield from demo.do("list", "--resumable")
@@ -248,7 +249,7 @@ def _resumed(demo: Demo) -> Iterator[Item]:
 
 def _noted(demo: Demo) -> Iterator[Item]:
     yield {
-        "e": "title",
+        KIND: "title",
         "text": "8. Work that is noted in Markdown: approved by you, done, and answered where it stood",
     }
     root = demo.project.path
@@ -273,7 +274,7 @@ def _noted(demo: Demo) -> Iterator[Item]:
 
 def _reviewed(demo: Demo) -> Iterator[Item]:
     yield {
-        "e": "title",
+        KIND: "title",
         "text": "9. A plan: three reviewers at once, merged by the rule in the file",
     }
     root, here = demo.project.path, Path(__file__).parent
