@@ -63,7 +63,7 @@ def _measure(project: ProjectDir, place: Path) -> tuple[int, int]:
     project.run("delegate", "all of it", "--agent", "worker", "--budget", str(CAP), check=True)
     store = Store(str((place / "project").resolve()))
     deadline = time.monotonic() + _PATIENCE
-    while not _over(states := store.states()):
+    while not _over(states := store.tasks()):
         assert time.monotonic() < deadline, "not all of them were stopped in time"
         time.sleep(0.05)
     parent, *children = states

@@ -42,7 +42,7 @@ def prepare(store: Store, count: int) -> list[str]:
 
 def claim(store: Store, task: str) -> None:
     """Ours."""
-    with store.locked(task, BY) as locked:
+    with store.lock(task, BY) as locked:
         run.claim(locked, Agent("worker", "command"), 600.0)
 
 
@@ -107,7 +107,7 @@ def compete(store: Store, count: int) -> dict[str, object]:
             rate, failed = race(work, store, part)
             rates.append(rate)
             errors += failed
-    runs = [len(store.state(task).runs) for task in tasks]
+    runs = [len(store.task(task).runs) for task in tasks]
     mine, theirs = statistics.median(ours), statistics.median(bare)
     return {
         "processes": PROCESSES,

@@ -76,7 +76,7 @@ def _measure(project: Project, count: int) -> dict[str, float]:
     busy, began = measure.cpu(supervisor), time.monotonic()
     time.sleep(10.0)
     idle = (measure.cpu(supervisor) - busy) / (time.monotonic() - began)
-    shims = [run.shim for task in store.states() for run in task.runs if run.shim]
+    shims = [run.shim for task in store.tasks() for run in task.runs if run.shim]
     return {
         "rss": (_rss(supervisor) - rss) / count,
         "fds": (_fds(supervisor) - fds) / count,
@@ -96,7 +96,7 @@ def _sleepers(project: Project, count: int) -> None:
 
 
 def _live(project: Project) -> int:
-    return sum(task.runs[-1].state == "running" for task in project.session.store.states() if task.runs)
+    return sum(task.runs[-1].state == "running" for task in project.session.store.tasks() if task.runs)
 
 
 def _rss(pid: int) -> float:

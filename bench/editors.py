@@ -145,7 +145,7 @@ def _lives(how: str, kinds: tuple[str, ...], *, locked: bool) -> Row:
         runs = collections.Counter((place / "began").read_text().splitlines())
         tasks = collections.Counter(line.partition(" ")[0] for line in runs.elements())
         lines = _Lines.of(path)
-        done = sum(task.status == "completed" for task in store.states() if task.item)
+        done = sum(task.status == "completed" for task in store.tasks() if task.item)
         shown = sum(f"#done-{kind}" in path.read_text() for kind in kinds)
     doubles = sum(count - 1 for count in tasks.values()) + max(0, len(tasks) - len(kinds))
     fine = not doubles and done == len(kinds)
@@ -176,7 +176,7 @@ def _approve(place: Path, env: dict[str, str], kinds: tuple[str, ...]) -> int:
 
 
 def _ended(store: Store) -> int:
-    return sum(task.status in _ENDED for task in store.states() if task.item)
+    return sum(task.status in _ENDED for task in store.tasks() if task.item)
 
 
 # -------------------------------------------------------------------------------------------------------- editor

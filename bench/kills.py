@@ -61,7 +61,7 @@ def adopt(work: Actor, task: str) -> None:
     """What a supervisor does with a task, until it is judged."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        state = work.store.state(task)
+        state = work.store.task(task)
         if state.status is not None:
             return
         if state.queued:
@@ -74,7 +74,7 @@ def adopt(work: Actor, task: str) -> None:
 
 def shim_of(work: Actor, task: str) -> int | None:
     """The shim, also before it has written its pid."""
-    current = work.store.state(task).current_run
+    current = work.store.task(task).current_run
     if current is None:
         return None
     marked = (p for p in members.table() if processes.environment_of(p, run.MARKER) == current.id)
@@ -94,7 +94,7 @@ def one(work: Actor, task: str, took: float, *, shim_too: bool) -> str:
             members.send(shim, processes.start_time(shim), signal.SIGKILL)
     for pid in adopters:
         os.waitpid(pid, 0)
-    state = work.store.state(task)
+    state = work.store.task(task)
     return "stuck" if state.status is None else str(state.runs[-1].cause if state.runs else state.status)
 
 
@@ -125,7 +125,7 @@ def attack(project: ProjectDir, kills: int) -> dict[str, object]:
         ends[how] = ends.get(how, 0) + 1
     starts = (project.path / "starts").read_text().split()
     double = sum(starts.count(task) > 1 for task in tasks)
-    judged = [work.store.state(task) for task in tasks]
+    judged = [work.store.task(task) for task in tasks]
     return {
         "kills": kills,
         "double_starts": double,

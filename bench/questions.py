@@ -60,7 +60,7 @@ def _project(place: Path) -> tuple[Store, dict[str, str]]:
 
 def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
-    for task in store.states():
+    for task in store.tasks():
         for question in task.open_questions:
             record.answer(store, task.id, _BY, question.seq, "stop", via="bench", resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
@@ -86,8 +86,8 @@ def _light(rounds: int) -> list[Row]:
                 [OVERHAND, "delegate", "steps", "--agent", "sleeper", "--step", "Read", "--no-start"], place, env
             )
             measure.run([OVERHAND, "delegate", "answers", "--agent", "sleeper"], place, env)
-            _until(lambda: store.states()[1].run_state == "running", "the run")
-            asked = _many_questions(store, store.states()[1].id, rounds + 1)
+            _until(lambda: store.tasks()[1].run_state == "running", "the run")
+            asked = _many_questions(store, store.tasks()[1].id, rounds + 1)
             words = iter([("done", "open")[n % 2] for n in range(rounds + 1)])
             doings: list[Callable[[], object]] = [
                 lambda: measure.run([PYTHON, "-c", "pass"], place, env),
@@ -104,7 +104,7 @@ def _light(rounds: int) -> list[Row]:
 
 
 def _many_questions(store: Store, task_id: str, count: int) -> Iterator[int]:
-    run = store.state(task_id).runs[-1].id
+    run = store.task(task_id).runs[-1].id
     by = {"kind": "run", "run": run, "via": "bench"}
     return iter([record.ask(store, task_id, run, by, f"number {n}").seq for n in range(count)])
 
@@ -130,7 +130,7 @@ def _arrival(rounds: int) -> Row:
         store, env = _project(place)
         try:
             measure.run([OVERHAND, "delegate", "ask", "--agent", "asker"], place, env)
-            (task_id,) = (task.id for task in store.states())
+            (task_id,) = (task.id for task in store.tasks())
             heard = Path(store.folder(task_id)) / "heard"
             gone = [_one_answer(store, task_id, heard, number) for number in range(1, rounds + 1)]
         finally:
@@ -148,7 +148,7 @@ def _arrival(rounds: int) -> Row:
 
 
 def _one_answer(store: Store, task_id: str, heard: Path, number: int) -> float:
-    _until(lambda: len(store.state(task_id).questions) == number, f"question {number}")
+    _until(lambda: len(store.task(task_id).questions) == number, f"question {number}")
     ipc = Path(record.folder(store, task_id))
     _until(lambda: any(name.endswith(".bell") for name in os.listdir(ipc)), "somebody waits")
     began = time.time()
@@ -183,8 +183,8 @@ def _crowd(count: int) -> Row:
 def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -> tuple[float, float, float]:
     for number in range(count):
         measure.run([OVERHAND, "delegate", f"wait, number {number}", "--agent", "waiter"], place, env)
-    _until(lambda: all(_is_blocked(store.state(s.id)) for s in store.states()), "all of them are blocked")
-    tasks = [task.id for task in store.states()]
+    _until(lambda: all(_is_blocked(store.task(s.id)) for s in store.tasks()), "all of them are blocked")
+    tasks = [task.id for task in store.tasks()]
     assert len(tasks) == count
     supervisor = client.running(store)
     assert supervisor is not None

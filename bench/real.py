@@ -132,7 +132,7 @@ def _time_row(name: str, added: float | None, note: str) -> Row:
 def _bare(place: Place, name: str, env: dict[str, str], mcp: tuple[str, ...]) -> Callable[[], None]:
     """The driver's own command, each time with a folder, a prompt and a session of its own."""
     store = place.store
-    state = store.states()[-1]
+    state = store.tasks()[-1]
     example = store.run_folder(state.id, state.runs[-1].id)
     prompt = Path(example, "prompt.md").read_text()
     task = store.folder(state.id)
@@ -193,7 +193,7 @@ def _at_work(place: Place, names: list[str], script: str, turns: int) -> list[st
         words = [OVERHAND, "delegate", f"Wait. script:{script}", "--agent", name, "--read-only"]
         measure.run(words, place.path, place.env(name))
     place.model.wait_for(len(names) * turns, script=script, timeout=_PATIENCE)
-    return [run.id for task in place.store.states() for run in task.runs if run.state == "running"]
+    return [run.id for task in place.store.tasks() for run in task.runs if run.state == "running"]
 
 
 def _ours(run: str) -> tuple[float, float]:

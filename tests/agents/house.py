@@ -80,7 +80,7 @@ class House(ProjectDir):
     def sessions(self, handle: object = "1") -> list[str]:
         """The native session of each run."""
         store = Store(str(self.path))
-        task = store.state(store.resolve(str(handle)))
+        task = store.task(store.resolve(str(handle)))
         return [sessions.native(store, task, run) for run in task.runs]
 
     def stream(self, run: Mapping[str, Any]) -> str:

@@ -53,7 +53,7 @@ def notes(project: ProjectDir) -> list[str]:
 
 def heard(project: ProjectDir, handle: object = "1") -> Any:
     store = Store(str(project.path))
-    task = store.state(store.resolve(str(handle)))
+    task = store.task(store.resolve(str(handle)))
     return sessions.heard(store.run_folder(task.id, task.runs[-1].id), "acp")
 
 

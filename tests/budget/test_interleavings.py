@@ -85,7 +85,7 @@ class Tree(RuleBasedStateMachine):
     def state(self, task: str) -> Task:
         size = os.path.getsize(f"{self.store.folder(task)}/{log.LOG}")
         if task not in self.known or self.known[task][0] != size:
-            self.known[task] = size, self.store.state(task)
+            self.known[task] = size, self.store.task(task)
         return self.known[task][1]
 
     def live(self) -> list[str]:
@@ -112,7 +112,7 @@ class Tree(RuleBasedStateMachine):
             return
         for owner in above:  # never a start beyond it
             assert budget.level(spending.tree(self.store, owner), budget.explicit(owner)) < budget.STOP
-        with self.store.locked(task, BY) as locked:
+        with self.store.lock(task, BY) as locked:
             made = run.created(f"sess_1_{len(locked.task.runs):06d}", "worker", "command", 600.0)
             locked.append(made)
         os.makedirs(self.place(task))
@@ -160,11 +160,11 @@ class Tree(RuleBasedStateMachine):
         self.uncounted.discard(task)
         state = self.state(task)
         ended = state.runs[-1].id
-        with self.store.locked(task, BY) as locked:
+        with self.store.lock(task, BY) as locked:
             locked.append(RunEnded(run=ended, cause=cause, exit=0))
             state = locked.task
         state = spending.close_run(self.work, state, state.runs[-1])
-        with self.store.locked(task, BY) as locked:
+        with self.store.lock(task, BY) as locked:
             locked.append(Judged(run=ended, status="failed", summary=""))
             state = locked.task
         if not owes:
@@ -174,13 +174,13 @@ class Tree(RuleBasedStateMachine):
     @rule(which=pick)
     def resumed(self, which: int) -> None:
         task = self.ended()[which % len(self.ended())]
-        with self.store.locked(task, BY) as locked:
+        with self.store.lock(task, BY) as locked:
             locked.append(Accepted())
 
     @rule()
     def mended(self) -> None:
-        spending.mend(self.work, self.store.states())
-        for task in self.store.states():
+        spending.mend(self.work, self.store.tasks())
+        for task in self.store.tasks():
             for child in task.reserved:
                 below = self.state(child)
                 assert below.queued or below.reserved or below.current_run
@@ -250,7 +250,7 @@ def test_an_open_hold_is_no_leave_to_start(tree: Tree) -> None:
     tree.plant(cap="1000 tokens", own="", part=0.25)
     top, child = tree.tasks[:2]
     tree.end(child, "exit", owes=True)
-    with tree.store.locked(child, BY) as locked:
+    with tree.store.lock(child, BY) as locked:
         locked.append(Accepted())  # before anybody settled it, as when a run is handed over
     for _ in range(19):
         tree.report(top, 50)
@@ -267,7 +267,7 @@ def test_below_the_mark_it_starts_with_the_hold_it_has(tree: Tree) -> None:
     top, child = tree.tasks[:2]
     held = tree.state(top).reserved[child]
     tree.end(child, "exit", owes=True)
-    with tree.store.locked(child, BY) as locked:
+    with tree.store.lock(child, BY) as locked:
         locked.append(Accepted())
     for _ in range(18):
         tree.report(top, 50)

@@ -125,7 +125,7 @@ def test_what_was_approved_as_next_goes_back_to_next(house: Watched) -> None:
     """Nobody starts it by itself; asked for again, it is another attempt."""
     house.write()
     task = house.prepared(stage="next")
-    with house.store.locked(task, {"kind": "person"}) as locked:
+    with house.store.lock(task, {"kind": "person"}) as locked:
         locked.append(Accepted())
     house.waiting_worker()
     state = lost(house, task)

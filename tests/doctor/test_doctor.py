@@ -75,7 +75,7 @@ def test_a_killed_run_is_found_and_mended_on_a_terminal(desk: ProjectDir) -> Non
     assert found["dead-run"]["task"] == task["task_id"]
     assert found["dead-run"]["fix"] == "settle"
     assert found["no-supervisor"]["fix"] == "supervise"
-    assert Store(str(desk.path)).state(task["task_id"]).status is None, "looking must change nothing"
+    assert Store(str(desk.path)).task(task["task_id"]).status is None, "looking must change nothing"
     refused = desk.run("doctor", "--fix")
     assert (refused.code, "asks before" in refused.err) == (3, True)
     assert "mended" in on_terminal(desk, "y\n" * 9)
@@ -89,7 +89,7 @@ def test_what_the_supervisor_has_not_come_to_is_not_mended(desk: ProjectDir, mon
     task = desk.run("delegate", "Sleep", "--agent", "sleeper", "--json", check=True).json["task_id"]
     place = live_place(desk, task)
     session = Session(str(desk.path), confirm=lambda _: True)
-    with session.store.locked(task, {"kind": "person", "via": "test"}), monkeypatch.context() as hasty:
+    with session.store.lock(task, {"kind": "person", "via": "test"}), monkeypatch.context() as hasty:
         hasty.setattr(doctors, "_PATIENCE", 0.1)
         kill_run(place)
         told = doctors.doctor(session, fix=True).payload

@@ -108,7 +108,7 @@ class House(Scene):
 
     def items(self) -> list[str]:
         """Tasks that an approval made, and that were not refused."""
-        found = [task for task in self.store.states() if task.item]
+        found = [task for task in self.store.tasks() if task.item]
         return [task.id for task in found if task.status != "rejected"]
 
     def show(self, task: str) -> Task:

@@ -294,7 +294,7 @@ def test_a_claim_that_cannot_be_recorded_is_told_once(house: House) -> None:
     for _ in range(3):
         heed(house)
     assert house.read() == before
-    assert len(house.store.states()) <= 2
+    assert len(house.store.tasks()) <= 2
     assert (house.items(), len(unrecorded.waiting(house.store))) == ([], 1)
 
 

@@ -37,7 +37,7 @@ def test_what_somebody_outside_has_is_theirs_to_close(house: House) -> None:
     task = house.prepared()
     house.json("item", "claim", f"{AT}#fix")
     assert f"overhand item done {AT}#fix" in house.project.run("show", task).out
-    handle = house.store.state(task).handle
+    handle = house.store.task(task).handle
     assert f"overhand show {handle}" in house.project.run().out
     house.json("item", "done", f"{AT}#fix")
     assert "--output" not in house.project.run("show", task).out

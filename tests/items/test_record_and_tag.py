@@ -261,7 +261,7 @@ def test_what_is_queued_again_goes_back_to_the_approved_stage_with_the_reason(ho
     house.agent_ended(claimed)
     run.settle(house.work, claimed)
     (ended_run,) = house.state(claimed).runs
-    with house.store.locked(claimed, BY) as locked:
+    with house.store.lock(claimed, BY) as locked:
         judged = Judged(run=ended_run.id, status="failed", summary="It was lost.")
         locked.append(judged, Requeued(run=ended_run.id, why="lost"))
     for _ in range(2):
@@ -353,7 +353,7 @@ def test_an_old_text_at_needs_is_known_by_its_record(house: House, done: str) ->
 
 
 def test_where_an_item_was_is_known_however_long_its_log_is(house: House, done: str) -> None:
-    with house.store.locked(done, BY) as locked:
+    with house.store.lock(done, BY) as locked:
         locked.append(*(Notice(text=f"{number} {'x' * 900}") for number in range(80)))
         locked.append(TagWritten(stage="done", path="moved.md"))
     assert len((house.path / ".agent-workspaces" / done / "log.jsonl").read_bytes()) > 1 << 16

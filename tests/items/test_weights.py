@@ -63,7 +63,7 @@ def test_a_p0_starts_above_the_cap_and_keeps_the_others_waiting(house: House) ->
     until(lambda: house.starts(urgent), "the urgent one at work")
     assert house.starts(later) == 0
     shown = house.json("show", later)
-    assert (shown["position"], shown["behind"]) == (1, house.store.state(urgent).handle)
+    assert (shown["position"], shown["behind"]) == (1, house.store.task(urgent).handle)
     assert f"Task {shown['behind']} is P0" in house.project.run("show", later).out
     house.let_go()
     house.let_go()

@@ -172,7 +172,7 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     (house.path / "cancel").touch()
     until(lambda: not any(one.exists() and lock.is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
-        assert not blocked.asks(str(place), store.state(task_id))
+        assert not blocked.asks(str(place), store.task(task_id))
     (house.path / "over").touch()
     done = house.run("wait", "1", "--json").json
     assert done["summary"] == "Gone on without an answer."

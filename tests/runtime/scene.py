@@ -124,14 +124,14 @@ class Scene:
     # what is recorded
 
     def state(self, task: str) -> Task:
-        return self.store.state(task)
+        return self.store.task(task)
 
     def events(self, task: str, name: str | None = None) -> list[Line]:
         found = log.read(self.store.folder(task))
         return [event for event in found if name in (None, event["e"])]
 
     def ids(self) -> list[str]:
-        return [task.id for task in self.store.states()]
+        return [task.id for task in self.store.tasks()]
 
     def place(self, task: str) -> Path:
         """The folder of the newest run, as soon as there is one."""
@@ -181,7 +181,7 @@ class Scene:
         """It is stopped, with all its threads, and at a moment when it does not hold the lock of this task."""
         pid = self.supervisor()
         assert pid
-        with self.store.locked(task, {"kind": "test"}):
+        with self.store.lock(task, {"kind": "test"}):
             os.kill(pid, signal.SIGSTOP)
             threads = f"/proc/{pid}/task"
             until(lambda: all(lock.is_stopped(int(name)) for name in os.listdir(threads)), f"process {pid} stopped")

@@ -183,7 +183,7 @@ def family(scene: Scene, cap: int, children: int, *, child: str = CHILD, budget_
 
 
 def children_of(scene: Scene, task: str) -> list[str]:
-    return [s.id for s in scene.store.states() if s.parent and s.parent.task == task]
+    return [s.id for s in scene.store.tasks() if s.parent and s.parent.task == task]
 
 
 def turns(scene: Scene, task: str) -> int:
@@ -278,7 +278,7 @@ def test_a_supervisor_that_dies_in_between(scene: Scene) -> None:
             scene.json("list")  # whoever looks starts another one
         until(lambda: is_acted_on(scene, parent, children), "whoever is over it stopped")
     scene.kill_supervisor()
-    with scene.store.locked(parent, {"kind": "overhand"}) as locked:  # as if it had died before it settled this one
+    with scene.store.lock(parent, {"kind": "overhand"}) as locked:  # as if it had died before it settled this one
         locked.append(BudgetReserved(child=children[0], tokens=1000, usd=0.0))
     scene.shell("other", DONE)
     scene.delegate("something else", "--agent", "other")
@@ -390,7 +390,7 @@ def test_yesterday_does_not_count(scene: Scene) -> None:
     task = scene.accepted()
     run = "sess_1_aaaaaa"
     report = UsageReported(run=run, output=0, input=70, usd=0.0, turns=0, context=0, window=0, estimated=False)
-    with scene.store.locked(task, {"kind": "overhand"}) as locked:
+    with scene.store.lock(task, {"kind": "overhand"}) as locked:
         locked.append(runs.created(run, "worker", "command", 600.0), report)
         locked.append(report.replace(input=100), Judged(run=run, status="failed", summary=""))
     assert spending.spent_today(scene.store) == budget.amount(100)
@@ -494,7 +494,7 @@ def test_a_function_in_this_process(scene: Scene, monkeypatch: pytest.MonkeyPatc
         assert (result.status, result.cause) == ("failed", "budget")
         assert (result.usage["tokens"], result.usage["turns"]) == (900, 9)
         assert told == ["The budget is used up: 95 % of 1k tokens."]
-        state = project.session.store.state(task.id)
+        state = project.session.store.task(task.id)
         (child,) = state.settled
         assert state.settled[child] == budget.amount(100)
         other = project.delegate("again", agent="leaf", budget="10").wait()

@@ -94,7 +94,7 @@ def test_three_waiting_parents_do_not_block_each_other(scene: Scene) -> None:
     scene.project.agent("child", command=["/bin/sh", "-c", RECORDED, "sh", *AGENT, "output"])
     parents = [scene.delegate(f"above {n}") for n in range(3)]
     scene.json("wait", *parents)
-    states = scene.store.states()
+    states = scene.store.tasks()
     assert [task.status for task in states] == ["completed"] * 6
     assert sorted(task.parent.task for task in states if task.parent) == sorted(parents)
     children = {task.id for task in states if task.parent}

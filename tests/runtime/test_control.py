@@ -73,7 +73,7 @@ def ended(scene: Scene, task: str, runs: int = 1) -> Task:
 
 
 def children(scene: Scene, task: str) -> list[Task]:
-    return [s for s in scene.store.states() if s.parent and s.parent.task == task]
+    return [s for s in scene.store.tasks() if s.parent and s.parent.task == task]
 
 
 # what is heard

@@ -53,7 +53,7 @@ def test_depth_three_is_the_last(scene: Scene, manner: str) -> None:
     error = answer(scene, "three")["error"]
     assert (error["code"], error["path"]) == ("MAX_DEPTH_EXCEEDED", ["user", "one", "two", "three", "four"])
     assert "user → one → two → three → four" in error["message"]
-    states = scene.store.states()
+    states = scene.store.tasks()
     assert [(task.agent, task.depth) for task in states] == [("one", 1), ("two", 2), ("three", 3)]
     assert [len(scene.events(task.id, "refused")) for task in states] == [0, 0, 1]
     assert len(scene.trail()) == 3
@@ -64,7 +64,7 @@ def test_depth_three_is_the_last(scene: Scene, manner: str) -> None:
 def test_a_reentrant_agent_may_call_itself_until_it_is_too_deep(scene: Scene) -> None:
     hostile(scene, "worker", "plain", "worker", reentrant=True)
     scene.json("delegate", "again", "--agent", "worker", "--wait")
-    assert [state.depth for state in scene.store.states()] == [1, 2, 3]
+    assert [state.depth for state in scene.store.tasks()] == [1, 2, 3]
     (refused,) = [e for task in scene.ids() for e in scene.events(task, "refused")]
     assert refused["code"] == "MAX_DEPTH_EXCEEDED"
 
@@ -75,7 +75,7 @@ def test_a_nested_delegation_is_a_child(scene: Scene, manner: str) -> None:
     scene.agent("child", "output")
     task = scene.json("delegate", "above", "--agent", "worker", "--wait")["task_id"]
     assert answer(scene, "worker")["status"] == "completed"
-    (child,) = [state for state in scene.store.states() if state.id != task]
+    (child,) = [state for state in scene.store.tasks() if state.id != task]
     assert child.parent == Parent(task=task, run=scene.state(task).runs[0].id)
     assert (child.depth, child.path) == (2, ["user", "worker", "child"])
 

@@ -30,7 +30,7 @@ def yard(scene: Scene) -> Scene:
 
 
 def send(scene: Scene, task: str) -> None:
-    with scene.store.locked(task, BY) as locked:
+    with scene.store.lock(task, BY) as locked:
         locked.append(messages.event(locked.folder, "xyzzy"))
 
 

@@ -66,7 +66,7 @@ def test_what_a_power_cut_took_is_put_back_once(project: Project) -> None:
     cut_power(project)
     store = Store(str(project.root))
     assert [path.read_bytes() for path in logs] == whole
-    assert {task.status for task in store.states()} == {"completed"}
+    assert {task.status for task in store.tasks()} == {"completed"}
     assert journal_of(project).read_bytes() == b""
     logs[0].write_bytes(b"")
     Store(str(project.root))
@@ -77,7 +77,7 @@ def test_what_others_recorded_in_between_comes_back_too(project: Project) -> Non
     store = Store(str(project.root))
 
     def is_noticed(call: Call) -> str:
-        with store.locked(call.task_id, {"kind": "person", "via": "test"}) as task:
+        with store.lock(call.task_id, {"kind": "person", "via": "test"}) as task:
             task.append(Seen())
         return "Done."
 

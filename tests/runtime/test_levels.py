@@ -35,7 +35,7 @@ def test_a_part_may_do_no_more_than_the_whole(scene: Scene, parent: tuple[str, .
     scene.shell("part", RETURN)
     scene.shell("worker", f'$OVERHAND delegate "a part" --agent part {words} --wait >&2; {RETURN}')
     scene.judged(scene.delegate("the whole", *parent))
-    child = next(task for task in scene.store.states() if task.agent == "part")
+    child = next(task for task in scene.store.tasks() if task.agent == "part")
     assert child.level == level
 
 
@@ -81,7 +81,7 @@ def test_a_run_above_cannot_permit_what_a_part_asks_for(scene: Scene) -> None:
         f"$OVERHAND answer 2 'Allow once' --json >said; touch over; {RETURN}",
     )
     task = scene.delegate("the whole")
-    part = until(lambda: next((s.id for s in scene.store.states() if s.agent == "part"), None), "the part")
+    part = until(lambda: next((s.id for s in scene.store.tasks() if s.agent == "part"), None), "the part")
     asks_for_permission(scene, part)
     (scene.path / "asked").touch()
     scene.judged(task)

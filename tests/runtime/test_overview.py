@@ -98,7 +98,7 @@ def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
 
 def folded(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:
     """The same, by folding everything."""
-    states = Store(str(root)).states()
+    states = Store(str(root)).tasks()
     counts = {name: sum(headline(task) == name for task in states) for name in HEADLINES}
     resting = {group: [s.id for s in states if headline(s) == group and is_at_rest(s)] for group in AT_REST.values()}
     rest = {name for names in resting.values() for name in names}

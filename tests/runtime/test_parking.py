@@ -394,14 +394,14 @@ def test_the_path_of_a_childs_child_is_shown_and_answered_at_the_top(scene: Scen
     scene.shell("second", f"$OVERHAND delegate three --agent third --wait >/dev/null && {QUICK}")
     scene.shell("first", f"$OVERHAND delegate two --agent second --wait >/dev/null && {QUICK}")
     top = scene.delegate("one", "--agent", "first")
-    lowest = until(lambda: next((s.id for s in scene.store.states() if s.depth == 3), None), "the third")
+    lowest = until(lambda: next((s.id for s in scene.store.tasks() if s.depth == 3), None), "the third")
     asked(scene, lowest)
     text = scene.project.run("answer").out
     assert "user → first → second → third" in text
     until(lambda: scene.state(top).runs[0].waiting is not None, "the waiting has reached the top")
     scene.json("answer", lowest, "this")
     completed(scene, top, 1)
-    assert {s.status for s in scene.store.states()} == {"completed"}
+    assert {s.status for s in scene.store.tasks()} == {"completed"}
 
 
 def test_a_bell_that_is_being_hung_is_not_taken_away_by_one_who_rings(tmp_path: Path) -> None:

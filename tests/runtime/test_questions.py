@@ -392,7 +392,7 @@ def test_a_question_of_a_run_that_was_ended_is_not_taken(scene: Scene) -> None:
     os.mkfifo(scene.path / "gate")
     task = scene.delegate()
     scene.appears("up")
-    with scene.store.locked(task, {"kind": "test"}) as locked:
+    with scene.store.lock(task, {"kind": "test"}) as locked:
         run = locked.task.runs[0].id
         locked.append(RunEnded(run=run, cause="lost"))
         locked.append(Judged(run=run, status="failed", summary=""))
@@ -412,7 +412,7 @@ def test_a_stopped_lock_holder_does_not_keep_others_from_being_listed(scene: Sce
     holder = scene.project.start("wait", task)
     pid = os.fork()
     if pid == 0:
-        with scene.store.locked(held, {"kind": "test"}):
+        with scene.store.lock(held, {"kind": "test"}):
             (scene.path / "held").touch()
             os.kill(os.getpid(), signal.SIGSTOP)
         os._exit(0)

@@ -202,7 +202,7 @@ def test_somebody_who_cannot_take_over_is_told_beforehand(scene: Scene, bench: P
     assert f"on_limit names {other}: " in ran.err
     assert "claude will wait" in ran.err
     until(lambda: quota.pauses(scene.store), "the pause")
-    task = until(lambda: next((s for s in scene.store.states() if s.queued and s.runs), None), "it waits")
+    task = until(lambda: next((s for s in scene.store.tasks() if s.queued and s.runs), None), "it waits")
     assert task.agent == "claude"
 
 

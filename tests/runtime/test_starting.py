@@ -61,7 +61,7 @@ def two_adopters(scene: Scene) -> None:
     for verb in verbs:
         out, err = verb.communicate(timeout=60)
         assert verb.returncode == 0, out + err
-    until(lambda: all(task.status for task in scene.store.states()), "every task judged")
+    until(lambda: all(task.status for task in scene.store.tasks()), "every task judged")
 
 
 def ran_once(scene: Scene, task: str, about: object) -> None:

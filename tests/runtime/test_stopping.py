@@ -54,7 +54,7 @@ def known_to_the_supervisor(scene: Scene, task: str) -> None:
 
 def its_time_is_over(scene: Scene, task: str) -> None:
     """Its deadline has passed, however long it took to get so far: it is given less time after the fact."""
-    with scene.store.locked(task, BY) as locked, open(f"{locked.folder}/{log.LOG}", "r+b") as file:
+    with scene.store.lock(task, BY) as locked, open(f"{locked.folder}/{log.LOG}", "r+b") as file:
         file.seek(file.read().rindex(b'"timeout":600.0'))
         file.write(b'"timeout":0.001')  # one write of the same length: nobody sees half a log
     client.wake(scene.store, [task])
@@ -233,7 +233,7 @@ def test_queued_children_do_not_take_the_place_of_a_stopped_parent_that_is_not_j
     task, child = above_and_queued_below(scene)
     scene.kill_supervisor()
     run.stop(Actor(scene.store, config.load(str(scene.path)), BY), task, "cancelled", 0.0)
-    with scene.store.locked(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
+    with scene.store.lock(task, BY):  # nobody gets to judge it, or to see what it delegated, before this is over
         assert client.hand_over(scene.store, [child])
         assert client.hand_over(scene.store, [child])  # by now the queue was looked at once
     assert scene.judged(child).status == "cancelled"

@@ -41,7 +41,7 @@ def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
     tasks = scene.ids()
     scene.json("wait", *tasks)
     assert [scene.starts(task) for task in tasks] == [1] * 10
-    assert sorted(state.handle or 0 for state in scene.store.states()) == list(range(1, 11))
+    assert sorted(state.handle or 0 for state in scene.store.tasks()) == list(range(1, 11))
 
 
 def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:

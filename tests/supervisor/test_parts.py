@@ -224,7 +224,7 @@ def test_a_plan_is_opened_executed_and_let_go(scene: Scene) -> None:
     plans.look(scene.state(task))
     assert plans.is_idle, "its executor is known when the job is done"
     assert jobs.finished() == [(task, None)]
-    (node,) = [one.id for one in scene.store.states() if one.node]
+    (node,) = [one.id for one in scene.store.tasks() if one.node]
     assert (plans.is_idle, list(mail.take())) == (False, [Changed(node, env_of=task)])
     plans.child_changed(scene.state(node))
     assert not plans.works_for("sess_1_aaaaaa")

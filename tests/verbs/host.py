@@ -53,7 +53,7 @@ class Host:
 
     def state(self, handle: int = 1) -> Task:
         store = Store(str(self.project.path))
-        return store.state(store.resolve(str(handle)))
+        return store.task(store.resolve(str(handle)))
 
     def events(self, handle: int = 1) -> list[Line]:
         store = Store(str(self.project.path))

@@ -246,7 +246,7 @@ def test_a_dead_run_is_not_said_to_ask(overhand_project: ProjectDir) -> None:
     overhand_project.run("delegate", "Rest", "--agent", "sleeper", check=True)
     task_id = scene.store.resolve("1")
     until(lambda: there.state().runs[0].waiting, "known to be blocked")
-    with scene.store.locked(task_id, {"kind": "person", "via": "test"}):
+    with scene.store.lock(task_id, {"kind": "person", "via": "test"}):
         kill(there.process.pid)
         there.process.communicate()
         monitor = overhand_project.start("monitor", "1", "--json")

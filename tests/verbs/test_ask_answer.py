@@ -37,7 +37,7 @@ def waits(project: ProjectDir, count: int) -> None:
     store = Store(str(project.path))
 
     def look() -> bool:
-        return sum(len(task.open_questions) for task in store.states()) == count
+        return sum(len(task.open_questions) for task in store.tasks()) == count
 
     until(look, f"{count} open questions")
 
@@ -256,7 +256,7 @@ def test_ask_and_answer_import_nothing_heavy(quiet: ProjectDir) -> None:
     shell(quiet, "light", f'{sys.executable} -S loaded.py ask "Light?" --option a 2>asked.err; {QUICK}')
     shown = quiet.run("delegate", "be light", "--agent", "light", "--json", check=True).json
     store = Store(str(quiet.path))
-    until(lambda: store.state(shown["task_id"]).open_questions, "the question")
+    until(lambda: store.task(shown["task_id"]).open_questions, "the question")
     done = subprocess.run(
         [sys.executable, "-S", "loaded.py", "answer", shown["task_id"], "a"],
         cwd=quiet.path, env=quiet.environment(), capture_output=True, text=True, check=True,

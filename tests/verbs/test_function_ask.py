@@ -69,7 +69,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectDir]:
 
 def state_of(project: ProjectDir, handle: int) -> Task:
     store = Store(str(project.path))
-    return store.state(store.resolve(str(handle)))
+    return store.task(store.resolve(str(handle)))
 
 
 def delegate(project: ProjectDir, agent: str, *more: str) -> int:

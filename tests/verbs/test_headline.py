@@ -406,7 +406,7 @@ def test_what_to_type_next(overhand_project: ProjectDir) -> None:
     folder = overhand_project.path / ".agent-workspaces/by-hand"
     folder.mkdir(parents=True)
     (folder / "HANDOFF.md").write_text(written.PLAN)
-    prepared = state.state("by-hand")
+    prepared = state.task("by-hand")
     assert command(prepared, "queued") == "overhand run by-hand"
     assert usage(prepared) is None
     row = Headline(Session(str(overhand_project.path))).payload()["groups"]["queued"][0]

@@ -107,7 +107,7 @@ def test_several_questions_are_shown_with_their_options(overhand_project: Projec
     )  # fmt: skip
     overhand_project.run("delegate", "Ask", "--agent", "asker", check=True)
     store = Store(str(overhand_project.path))
-    until(lambda: len(store.state(store.resolve("1")).questions) == 2, "both questions recorded")
+    until(lambda: len(store.task(store.resolve("1")).questions) == 2, "both questions recorded")
     shown = overhand_project.run("monitor", "1", "--json").json
     assert [one["seq"] for one in shown["questions"]] == [1, 2]
     assert "- two" in overhand_project.run("monitor", "1").out

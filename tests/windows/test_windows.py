@@ -66,9 +66,9 @@ def a_broken_tmux(folder: Path) -> None:
 def test_a_window_per_run_that_shows_its_log(desk: ProjectDir, env: dict[str, str]) -> None:
     task = desk.run("delegate", "Wait for me", "--kind", "fix", "--json", check=True).json
     store = Store(str(desk.path))
-    until(lambda: store.state(task["task_id"]).runs, "a run, after which the window is named")
+    until(lambda: store.task(task["task_id"]).runs, "a run, after which the window is named")
     ran = desk.run("log", "1", "--window", env=env, check=True)
-    state = store.state(task["task_id"])
+    state = store.task(task["task_id"])
     name = name_of(state)
     assert name.startswith("agent-fix-1")
     assert f"tmux attach -t dispatch:{name}" in ran.out
@@ -84,7 +84,7 @@ def test_a_window_per_run_that_shows_its_log(desk: ProjectDir, env: dict[str, st
 @needs_tmux
 def test_many_at_once_make_one_session(desk: ProjectDir, env: dict[str, str]) -> None:
     desk.run("delegate", "Wait; for $me `now`", check=True)  # a window that ends would end the session
-    (task,) = Store(str(desk.path)).states()
+    (task,) = Store(str(desk.path)).tasks()
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda _: watch_in_tmux(str(desk.path), task, env), range(6)))
     assert set(made) == {f"dispatch:{name_of(task)}"}
@@ -96,7 +96,7 @@ def test_a_session_that_ends_before_it_has_the_window_is_made_again(
 ) -> None:
     """Its last window is closed by whatever ended in it, at any moment."""
     desk.run("delegate", "Wait for me", check=True)
-    (task,) = Store(str(desk.path)).states()
+    (task,) = Store(str(desk.path)).tasks()
     watch_in_tmux(str(desk.path), task, env)
     between = tmp_path / "tmux"
     tmux, ended = shutil.which("tmux"), tmp_path / "ended"
@@ -116,7 +116,7 @@ def test_with_the_setting_each_run_of_an_item_gets_a_window(desk: ProjectDir, en
     look = ("tmux", "has-session", "-t", "=dispatch")
     until(lambda: not subprocess.run(look, env=env, capture_output=True, check=False).returncode, "the session")
     (pane,) = panes(env)
-    assert pane.startswith(f"{name_of(Store(str(desk.path)).state(row['task_id']))} ")
+    assert pane.startswith(f"{name_of(Store(str(desk.path)).task(row['task_id']))} ")
     subprocess.run(["tmux", "kill-server"], env=env, check=True)
     (desk.path / "go").touch()
     assert desk.run("wait", row["task_id"], "--json").json["status"] == "completed", "closing it changes nothing"
@@ -150,7 +150,7 @@ def test_without_tmux_it_says_what_to_do(desk: ProjectDir, tmp_path: Path) -> No
     desk.run("delegate", "Wait", "--no-start", check=True)
     ran = desk.run("log", "1", "--window", env={"PATH": str(tmp_path)})
     assert (ran.code, "overhand log -f" in ran.err) == (5, True)
-    (task,) = Store(str(desk.path)).states()
+    (task,) = Store(str(desk.path)).tasks()
     with pytest.raises(ToolMissing):
         watch_in_tmux(str(desk.path), task, {**os.environ, "PATH": str(tmp_path)})
     a_broken_tmux(tmp_path)

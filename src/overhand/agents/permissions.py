@@ -232,7 +232,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
         return found
     from overhand.questions import record
 
-    task = store.state(task_id)
+    task = store.task(task_id)
     if known := remembered(task, run_id, asked):
         return known
     by: By = {"kind": "run", "run": run_id, "via": via}

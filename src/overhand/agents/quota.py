@@ -228,7 +228,7 @@ def stand_in(store: Store, task: Task, config: Config) -> str | None:
 
 def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
     """A queued task whose agent is paused goes to another one."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         task = locked.task
         if task.queued and task.agent == agent and not task.stop:
             limit = {"driver": driver_of(work.store.root, task, work.config), "to": other}

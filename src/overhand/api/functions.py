@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Draft, Locked, Piece
+    from overhand.record.store import Draft, LockedTask, Piece
     from overhand.record.task import Run, Task
     from overhand.verbs import Session
     from overhand.verbs.request import Request
@@ -242,7 +242,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     if task.resume is not None:
         cause = task.resume.get("cause", ABSENT)
         accepted = Accepted(agent=function.agent.name, resume=task.resume, cause=cause)
-    with pool.desk, work.store.locked(task_id, work.by, known=None if task.resume else task) as locked:
+    with pool.desk, work.store.lock(task_id, work.by, known=None if task.resume else task) as locked:
         if not _may_begin(locked.task, task):
             return None
         if locked.task.runs:
@@ -321,8 +321,8 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
     except OverhandError as error:
         raw, cause, quick = encode(failure(error)), "error", False
     if record.has_unread(work.store, begun.state):
-        files.take(work.store, work.store.state(begun.task_id), work.by, last=True)
-    with pool.desk if quick else nullcontext(), work.store.locked(begun.task_id, work.by, known=begun.state) as locked:
+        files.take(work.store, work.store.task(begun.task_id), work.by, last=True)
+    with pool.desk if quick else nullcontext(), work.store.lock(begun.task_id, work.by, known=begun.state) as locked:
         logged = begun.logged[2] if locked.task is begun.state else None  # else others wrote to it too
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
@@ -350,7 +350,7 @@ def _is_plain(value: Mapping[str, Any]) -> bool:
     return value.keys() <= {"status", "summary"} and all(isinstance(one, str) for one in value.values())
 
 
-def _refuse(locked: Locked, begun: Begun, raw: bytes | None) -> None:
+def _refuse(locked: LockedTask, begun: Begun, raw: bytes | None) -> None:
     """The run was ended meanwhile: its return is kept and refused."""
     if raw is not None:
         write_file(f"{begun.place}/late-result.json", raw)
@@ -358,7 +358,9 @@ def _refuse(locked: Locked, begun: Begun, raw: bytes | None) -> None:
     locked.append(LateReturn(run=begun.run_id, kept=kept, code="STALE_RUN"))
 
 
-def _judge_at_once(batch: Batch, begun: Begun, locked: Locked, current: Run, ended: RunEnded, given: object) -> None:
+def _judge_at_once(
+    batch: Batch, begun: Begun, locked: LockedTask, current: Run, ended: RunEnded, given: object
+) -> None:
     """The same evidence and the same verdict, and both events in one write."""
     if (usage := spending.final(begun.place, current)) is not None:
         locked.append(spending.event(begun.run_id, usage))

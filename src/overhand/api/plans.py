@@ -72,7 +72,7 @@ class Performance:
         task_id, work = task.id, self.batch.work
         lock = Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
-            with self.store.locked(task_id, work.by) as locked:
+            with self.store.lock(task_id, work.by) as locked:
                 if locked.task.current_run is None and not locked.task.queued:
                     last = locked.task.runs[-1].id if locked.task.runs else None
                     how = {"run": last, "why": "run again"} if last else ABSENT
@@ -88,7 +88,7 @@ class Performance:
 
     def _begun(self, task_id: str) -> str:
         """A supervisor was called meanwhile and began it: it is carried by whoever holds its lock, which is us."""
-        task = self.store.state(task_id)
+        task = self.store.task(task_id)
         current = task.current_run
         if current is None:
             raise Refused(f"Plan {task_id} cannot begin: {task.summary}")
@@ -123,7 +123,7 @@ class Performance:
         return command.facts.get("agent") or self.carried.plan.nodes[command.node].agent
 
     def _take_again(self, carried: Carrying, command: Command) -> None:
-        task = self.store.state(carried.tasks[command.node])
+        task = self.store.task(carried.tasks[command.node])
         how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan", "cause": command.id}
         if command.facts.get("why"):
             how["problem"] = str(command.facts["why"])[:1000]
@@ -140,7 +140,7 @@ class Performance:
         known = self.batch.results.pop(task_id, None)
         if known is not None:
             results.remember(self.store, *known)
-        self.carried.look(known[0] if known else self.store.state(task_id))
+        self.carried.look(known[0] if known else self.store.task(task_id))
         if self.carried.over:
             self.store.wake_waiters(self.carried.task_id)
 
@@ -166,7 +166,7 @@ class Performance:
         plan_id = self.carried.task_id
         left = min((at - time.time() for at in list(self.carried.timers.values())), default=_SLOW)
         with wait.bell(self.store, [plan_id, *self.outside]) as bell:
-            self.carried.look_at_plan(self.store.state(plan_id))
+            self.carried.look_at_plan(self.store.task(plan_id))
             self._see_to(list(self.outside))
             if not self.carried.over:
                 bell.wait(max(0.0, min(left, _SLOW)))
@@ -174,7 +174,7 @@ class Performance:
     def _see_to(self, tasks: list[str]) -> None:
         """Tasks that are not ours: handed over, looked at, forgotten once they have ended."""
         for task_id in tasks:
-            task = self.store.state(task_id)
+            task = self.store.task(task_id)
             current = task.current_run
             if current is not None and current.attached and task.stop:
                 run.stop(self.batch.work, task_id, "cancelled", 0.0)

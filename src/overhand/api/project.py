@@ -106,7 +106,7 @@ class Task:
 
     def show(self) -> Result:
         """The task as it is now."""
-        task = refresh(self.project.session, self.project.session.store.state(self.id))
+        task = refresh(self.project.session, self.project.session.store.task(self.id))
         return _result(look.describe(self.project.session, task, "show"))
 
     def wait(self, timeout: float | None = None) -> Result:
@@ -123,7 +123,7 @@ class Task:
         known = batch.results.pop(self.id, None)
         if known is not None:
             return _result(look.describe(self.project.session, known[0], "wait", known[2]))
-        return _result(look.describe(self.project.session, self.project.session.store.state(self.id), "wait"))
+        return _result(look.describe(self.project.session, self.project.session.store.task(self.id), "wait"))
 
     def goes_on_as(self, other: Task) -> None:
         """Another run of the same task is what `wait` waits for from now on."""
@@ -290,7 +290,7 @@ class Project:
     def task(self, handle: str | int) -> Task:
         """A task by its number, a part of its title, its id, or `-`."""
         task_id = self.session.store.resolve(str(handle))
-        return Task(self, task_id, self.session.store.state(task_id).handle)
+        return Task(self, task_id, self.session.store.task(task_id).handle)
 
     def tasks(self) -> list[dict[str, Any]]:
         """What `list` shows."""
@@ -326,7 +326,7 @@ class Project:
             who = caller.caller(self.session.store)
             verb_resume.may_resume(self.session, who, state)
             how = verb_resume.going_on(self.session, who, state, answer, from_)
-            made = self._run_function(self.session.store.state(state.id), function, how)
+            made = self._run_function(self.session.store.task(state.id), function, how)
         if isinstance(task, Task):
             task.goes_on_as(made)
             return task
@@ -335,7 +335,7 @@ class Project:
     def _state(self, task: Task | str | int) -> RecordedTask:
         """The truth about a task."""
         task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
-        return refresh(self.session, self.session.store.state(task_id))
+        return refresh(self.session, self.session.store.task(task_id))
 
     def _run_function(
         self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: dict[str, Any] | None

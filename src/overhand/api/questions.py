@@ -52,7 +52,7 @@ class Attention:
     def ask(self, call: Call, inquiry: Inquiry) -> str:
         """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
         by = {"kind": "run", "run": self.run_id, "via": "api"}
-        store, limits = self.work.store, self.work.config_of(self.work.store.state(self.task_id))
+        store, limits = self.work.store, self.work.config_of(self.work.store.task(self.task_id))
         asked = record.ask(
             store,
             self.task_id,
@@ -76,7 +76,7 @@ class Attention:
         told = False
         with wait.bell(store, [self.task_id]) as bell:
             while True:
-                task, _ = files.take(store, store.state(self.task_id), self.work.by)
+                task, _ = files.take(store, store.task(self.task_id), self.work.by)
                 question = task.question(asked.seq)
                 if question is not None and not question.is_open:
                     return record.whole_answer(store, self.task_id, question)
@@ -122,7 +122,7 @@ class Attention:
     def _record(self, event: type[RunBlocked | RunUnblocked]) -> None:
         """What everybody else may know: it is blocked, or no longer."""
         try:
-            with self.work.store.locked(self.task_id, self.work.by) as locked:
+            with self.work.store.lock(self.task_id, self.work.by) as locked:
                 run = locked.task.run(self.run_id)
                 if run is not None and not run.has_ended:
                     locked.append(event(run=self.run_id))

@@ -58,7 +58,7 @@ def note_refusal(store: Store, who: Caller, what: str, error: OverhandError) -> 
     if who.task is None:
         return
     event = ChildRefused(code=error.code, title=what[:200], why=error.message[:500])
-    with store.locked(who.task, who.by("item")) as locked:
+    with store.lock(who.task, who.by("item")) as locked:
         locked.append(event, Notice(text=f"{what} was tried from inside the run, and refused."))
 
 
@@ -114,7 +114,7 @@ def holder(task: Task | None) -> str:
 
 def restage(store: Store, task: Task, by: By, events: list[Event]) -> Task:
     """A person's step by a verb: the record first, then the tag."""
-    with store.locked(task.id, by) as locked:
+    with store.lock(task.id, by) as locked:
         if locked.task.current_run is not None:
             raise Refused(f"Task {task.handle} works on it.", f"Stop it first: overhand stop {task.handle}")
         locked.append(*events, sync=True)
@@ -132,7 +132,7 @@ def claim_outside(store: Store, place: Place, by: By) -> Task:
     task = places.record(store, place)
     if task is None:
         raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
-    with store.locked(task.id, by) as locked:
+    with store.lock(task.id, by) as locked:
         sync.bring(locked)
         now = sync.wanted(locked.task)
         if not stages.allows("run", now, "claimed") or locked.task.runs:
@@ -144,7 +144,7 @@ def claim_outside(store: Store, place: Place, by: By) -> Task:
 
 def queue(store: Store, task_id: str, place: Place, by: By) -> None:
     """Have the item that was approved as next run now."""
-    with store.locked(task_id, by) as locked:
+    with store.lock(task_id, by) as locked:
         sync.bring(locked)
         task = locked.task
         now = sync.wanted(task)
@@ -286,7 +286,7 @@ def read(root: str, place: Place) -> Handoff:
 
 def reconcile(store: Store, by: By, states: Iterable[Task] | None = None) -> list[Task]:
     """Finish what somebody began and was killed in; the tasks (all, by default) that have an item."""
-    found = store.states() if states is None else states
+    found = store.tasks() if states is None else states
     return [_finished(store, by, task) for task in found if task.item is not None]
 
 

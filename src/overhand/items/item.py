@@ -193,7 +193,7 @@ def record(store: Store, place: Place) -> Task | None:
     if not place.task or not is_task_id(place.task):
         return None
     try:
-        task = store.state(place.task)
+        task = store.task(place.task)
     except OverhandError:
         return None
     return task if task.item is not None else None
@@ -224,7 +224,7 @@ class Past:
         if place.task or not self.names(place.path):
             return None
         there = {one.task for one in look(self.store.root, place.path)}
-        states = self.store.states(one for one in self._named()[place.path] if one not in there)
+        states = self.store.tasks(one for one in self._named()[place.path] if one not in there)
         return next((task for task in reversed(states) if _was(task, place)), None)
 
     def names(self, path: str) -> bool:

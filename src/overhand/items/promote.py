@@ -14,7 +14,7 @@ from overhand.system.files import random_text, read_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.store import Locked
+    from overhand.record.store import LockedTask
     from overhand.record.task import Item, Task
     from overhand.system.edits import Patch
 
@@ -35,7 +35,7 @@ def names(path: str) -> Iterator[str]:
     yield from (f"{base}_{number}.md" for number in range(2, _MOST))
 
 
-def put(locked: Locked) -> str:
+def put(locked: LockedTask) -> str:
     """Make the request's file, never over another one; where it is now, relative to the project."""
     task, root = locked.task, locked.store.root
     item = item_of(task)
@@ -90,7 +90,7 @@ def document(task: Task) -> str:
     )
 
 
-def mention(locked: Locked, path: str) -> None:
+def mention(locked: LockedTask, path: str) -> None:
     """Where the tag stood, an escaped one and the way to the request; in one edit."""
     item = item_of(locked.task)
     origin = item.origin

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.documents.tags import Tag
     from overhand.record.events import Event
-    from overhand.record.store import Locked, Store
+    from overhand.record.store import LockedTask, Store
     from overhand.record.task import By, ShownTag, Task
     from overhand.system.edits import Patch
     from overhand.words import Status
@@ -57,12 +57,12 @@ def owes(task: Task) -> bool:
 
 def show(store: Store, by: By, task_id: str) -> Task:
     """Bring the tag in line with the record, once or again."""
-    with store.locked(task_id, by) as locked:
+    with store.lock(task_id, by) as locked:
         bring(locked)
         return locked.task
 
 
-def bring(locked: Locked) -> None:
+def bring(locked: LockedTask) -> None:
     """The same, for who holds the task."""
     task = locked.task
     if task.item is None or (task.tag is None and task.status is not None):
@@ -81,7 +81,7 @@ def bring(locked: Locked) -> None:
 # the first writing: approval
 
 
-def _first(locked: Locked) -> None:
+def _first(locked: LockedTask) -> None:
     """Give the tag its stage and the task's id; if its line is no longer what was approved, the approval is void."""
     task = locked.task
     item = item_of(task)
@@ -140,7 +140,7 @@ def shown_of(task: Task) -> ShownTag:
 # every later writing
 
 
-def _follow(locked: Locked) -> None:
+def _follow(locked: LockedTask) -> None:
     """Find the tag by its id and write what the record says; before the first run, whoever is stricter wins."""
     path = shown_of(locked.task).path
     try:
@@ -153,7 +153,7 @@ def _follow(locked: Locked) -> None:
             _lost(locked)
 
 
-def _write(locked: Locked, path: str) -> None:
+def _write(locked: LockedTask, path: str) -> None:
     task = locked.task
     shown, want = shown_of(task), wanted(task)
     seen: list[tuple[str, bool]] = []
@@ -179,7 +179,7 @@ def _write(locked: Locked, path: str) -> None:
         _note(locked, path, repair=is_foreign)
 
 
-def _patches(raw: bytes, tag: Tag, locked: Locked, path: str, *, again: bool) -> Iterator[Patch | None]:
+def _patches(raw: bytes, tag: Tag, locked: LockedTask, path: str, *, again: bool) -> Iterator[Patch | None]:
     """The swap, and what the file must tell of the last run."""
     task, kind = locked.task, tags.kind(tag.name)
     want, shown = wanted(task), task.tag
@@ -213,7 +213,7 @@ def _has_word(task: Task, now: str) -> bool:
     return _RANK.get(now, 0) < _RANK[want]
 
 
-def _give_way(locked: Locked, now: str, path: str = "") -> None:
+def _give_way(locked: LockedTask, now: str, path: str = "") -> None:
     """Before its first run somebody took the approval back, or the work itself, by changing the tag."""
     task = locked.task
     item, path = item_of(task), path or shown_of(task).path
@@ -234,7 +234,7 @@ def _is_tired(task: Task) -> bool:
     return shown is not None and sum(machine.epoch(t) > since for t in shown.repairs) >= _REPAIRS
 
 
-def _lost(locked: Locked) -> None:
+def _lost(locked: LockedTask) -> None:
     """The id stands nowhere: before the first run that withdraws the approval, later the tag is put right or let go."""
     task = locked.task
     shown = shown_of(task)
@@ -265,7 +265,7 @@ def _plain(task: Task) -> Task:
     return task.but(item=task.item.replace(again="")) if task.item else task
 
 
-def _leave(locked: Locked, why: str) -> None:
+def _leave(locked: LockedTask, why: str) -> None:
     """Nothing can be written: a person is told once, and the record goes on without its tag."""
     task = locked.task
     if task.tag is None:
@@ -278,7 +278,7 @@ def _leave(locked: Locked, why: str) -> None:
 # claiming
 
 
-def take(locked: Locked, run_id: str) -> bool:
+def take(locked: LockedTask, run_id: str) -> bool:
     """The claim's swap, after the run is recorded and before it starts; if it is impossible, the run never was."""
     task = locked.task
     item, shown = task.item, task.tag
@@ -302,7 +302,7 @@ def take(locked: Locked, run_id: str) -> bool:
     return True
 
 
-def _claim(locked: Locked, path: str, allowed: set[str]) -> str:
+def _claim(locked: LockedTask, path: str, allowed: set[str]) -> str:
     def change(raw: bytes) -> Patch | None:
         tag = next((tag for tag in tags.scan(raw) if tag.task == locked.task_id), None)
         if tag is None:
@@ -329,7 +329,7 @@ def _tagged(task: Task, path: str, stage: str = "", *, repair: bool = False) -> 
     return TagWritten(stage=stage or wanted(task), path=path, run=response.outcome(task), repair=repair or ABSENT)
 
 
-def _note(locked: Locked, path: str, *, repair: bool = False) -> None:
+def _note(locked: LockedTask, path: str, *, repair: bool = False) -> None:
     locked.append(_tagged(locked.task, path, repair=repair))
 
 
@@ -337,7 +337,7 @@ def _judged(status: Status, summary: str) -> Judged:
     return Judged(run=None, status=status, summary=summary[:1500])
 
 
-def _say(locked: Locked, text: str) -> None:
+def _say(locked: LockedTask, text: str) -> None:
     if text and text not in locked.task.notices[-3:]:
         locked.append(Notice(text=text[:1000]))
 

@@ -162,7 +162,7 @@ def _is_the_same(earlier: Task, place: Place) -> bool:
 def _suspect(store: Store, task: Task, place: Place, run_id: str, by: By) -> None:
     """The log of a run that may have written the tag says so."""
     text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
-    with store.locked(task.id, by) as locked:
+    with store.lock(task.id, by) as locked:
         if text not in locked.task.notices:
             locked.append(TagHeldBack(run=run_id, item=place.name), Notice(text=text))
 

@@ -76,7 +76,7 @@ def alive_since(store: Store, at: float, until: float | None = None, margin: flo
     """Runs that may have written to the project since then; where it is known until when, later ones have not."""
     return [
         (task, run)
-        for task in store.states()
+        for task in store.tasks()
         for run in task.runs
         if (until is None or machine.epoch(run.created) <= until)
         and (run.ended is None or machine.epoch(run.ended) >= at - margin or _left_somebody(store, task, run))

@@ -165,7 +165,7 @@ def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wake
         try:
             found = _verb("wait", session, id=task_ids, timeout=f"{min(left, _SLICE):.3f}")
         except TimedOut:
-            asks = wakes and any(session.store.state(task_id).open_questions for task_id in task_ids)
+            asks = wakes and any(session.store.task(task_id).open_questions for task_id in task_ids)
             if asks or left <= _SLICE or session.is_gone():
                 shown = [_verb("show", session, id=task_id) for task_id in task_ids]
                 return words.not_yet(shown, own)
@@ -182,7 +182,7 @@ def _result(_desk: Desk, session: Session, given: Given) -> Told:
 
 
 def _answer(_desk: Desk, session: Session, given: Given) -> Told:
-    task = session.store.state(session.store.resolve(given["id"]))
+    task = session.store.task(session.store.resolve(given["id"]))
     seq, text = given.pop("seq", None), given.pop("text")
     meant = [q for q in task.open_questions if seq in (None, q.seq)]
     if any(q.via == "permission" for q in meant):

@@ -71,7 +71,7 @@ def prompts_of(store: Store, who: Caller) -> Permit | None:
     """What answers the permission prompts of the calling run's program, if that has any."""
     from overhand.agents import lookup
 
-    run = store.state(who.task).run(who.run) if who.task else None
+    run = store.task(who.task).run(who.run) if who.task else None
     driver = lookup(run.driver) if run is not None else None
     return driver.permit if driver else None
 

@@ -156,14 +156,14 @@ class Carrying:
 
     def _is_unbegun(self, task_id: str, attempt: int) -> bool:
         try:
-            return is_unbegun(self.work.store.state(task_id), attempt)
+            return is_unbegun(self.work.store.task(task_id), attempt)
         except NotFound:
             return False
 
     def see(self, task_id: str) -> None:
         """Look at a node's task, if it is still there."""
         try:
-            child = self.work.store.state(task_id)
+            child = self.work.store.task(task_id)
         except NotFound:
             self.tell(*self._lost(task_id))
         else:
@@ -181,7 +181,7 @@ class Carrying:
     def look(self, child: Task) -> None:
         """A node's task may have ended, wait for somebody, or go on; who stopped the plan, or its time, was first."""
         if child.status not in (None, "completed"):
-            self.look_at_plan(self.work.store.state(self.task_id))
+            self.look_at_plan(self.work.store.task(self.task_id))
         self.tell(*self.news(child))
 
     def news(self, child: Task) -> list[Event]:
@@ -272,7 +272,7 @@ class Carrying:
         if task_id is None:
             return [confirmed]
         why = _STOPPED.get(command.facts.get("why", ""), "its plan needs it no more")
-        at_once = self.work.store.state(self.task_id).stop == "now"
+        at_once = self.work.store.task(self.task_id).stop == "now"
         try:
             child = task.stop(self.work, task_id, "now" if at_once else why, why)
         except NotFound:
@@ -313,7 +313,7 @@ class Carrying:
             )
         except StopIteration:
             pass  # it was asked before, and something else since
-        return list(self._approvals(self.work.store.state(self.task_id), time.time()))
+        return list(self._approvals(self.work.store.task(self.task_id), time.time()))
 
     def _merge(self, command: Command) -> list[Event]:
         merged = Event("Merged", time.time(), attempt=command.attempt, facts=results.merge(self, command))

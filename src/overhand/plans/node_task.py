@@ -92,7 +92,7 @@ def caller_of(store: Store, task: Task, run_id: str) -> Caller:
     may = True
     if task.parent is not None:
         try:
-            may = bool(store.state(task.parent.task).settings.get("can_delegate", True))
+            may = bool(store.task(task.parent.task).settings.get("can_delegate", True))
         except TaskNotFound:
             pass  # it was cleaned away; the plan itself was allowed
     return Caller(task.id, run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=task.level)

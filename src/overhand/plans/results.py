@@ -214,7 +214,7 @@ def _shown(one: NodeResult) -> dict[str, Any]:
 def finish(carried: Carrying, command: Command) -> Task:
     """The plan's own OUTPUT.md, result.json and verdict, in the order of every result: documents, then the event."""
     work, task_id = carried.work, carried.task_id
-    folder, task = work.store.folder(task_id), work.store.state(task_id)
+    folder, task = work.store.folder(task_id), work.store.task(task_id)
     place = work.store.run_folder(task_id, carried.run_id)
     raw = read_file(f"{place}/{MERGED}", _MOST)
     result, output = receipts.result_of(carried, command, task, json.loads(raw) if raw else {})
@@ -238,7 +238,7 @@ def finish(carried: Carrying, command: Command) -> Task:
 def close(carried: Carrying, cause: Cause, judged: Judged) -> Task:
     """End and verdict in one write: a plan is never seen ended and not judged."""
     work = carried.work
-    with work.store.locked(carried.task_id, work.by) as locked:
+    with work.store.lock(carried.task_id, work.by) as locked:
         current = locked.task.current_run
         if current is not None and current.id == carried.run_id:
             locked.append(RunEnded(run=carried.run_id, cause=cause, exit=None), judged, sync=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Draft, Locked, Piece, Store
+    from overhand.record.store import Draft, LockedTask, Piece, Store
     from overhand.record.task import Task
     from overhand.words import Cause, Status
 
@@ -139,7 +139,7 @@ def _told(plan: Plan) -> str:
 
 def begin(work: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if somebody else began it or it is no longer wanted."""
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     try:
         trust.require_seal(task)
         plan = results.read_plan(work.store, task)
@@ -149,14 +149,14 @@ def begin(work: Actor, task_id: str) -> str | None:
     except OverhandError as error:
         run.reject(work, task_id, error)
         return None
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         run_id = run.claim(locked, AGENT, plan.timeout or 0.0)
         if run_id is not None:
             move_in(locked, run_id)
         return run_id
 
 
-def move_in(locked: Locked, run_id: str) -> None:
+def move_in(locked: LockedTask, run_id: str) -> None:
     """The run's folder, and the event that it goes on; whoever takes it over after a kill does what is left of that."""
     prepare.archive(locked)
     place = locked.store.run_folder(locked.task_id, run_id)
@@ -167,9 +167,9 @@ def move_in(locked: Locked, run_id: str) -> None:
 
 def at_home(work: Actor, task_id: str, run_id: str) -> Task:
     """A plan's task, whose run has begun for good: a kill may have come before that."""
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     if task.runs[-1].state == "starting":
-        with work.store.locked(task_id, work.by) as locked:
+        with work.store.lock(task_id, work.by) as locked:
             if locked.task.runs[-1].state == "starting":
                 move_in(locked, run_id)
             return locked.task
@@ -183,7 +183,7 @@ def began(task: Task) -> float:
 
 def made(work: Actor, plan_id: str) -> list[Task]:
     """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
-    states = [s for s in work.store.states() if s.node and s.parent and s.parent.task == plan_id]
+    states = [s for s in work.store.tasks() if s.node and s.parent and s.parent.task == plan_id]
     return sorted(states, key=lambda task: (task.judged is None, task.judged or "", task.id))
 
 
@@ -198,7 +198,7 @@ def found(children: Sequence[Task], plan: Plan) -> list[Event]:
 
 def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
     """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         current = locked.task.current_run
         if current is None or current.id != run_id:
             return []
@@ -242,7 +242,7 @@ def heed(carried: Carrying) -> None:
     store = carried.work.store
     size = store.log_size(carried.task_id)
     if size != carried.heeded:
-        carried.ground = with_messages(carried.work, carried.ground, store.state(carried.task_id))
+        carried.ground = with_messages(carried.work, carried.ground, store.task(carried.task_id))
         carried.heeded = size
 
 
@@ -324,7 +324,7 @@ def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], 
             fresh.append(command)
             continue
         try:
-            if command.attempt > 1 or is_unbegun(carried.work.store.state(task_id), 1):
+            if command.attempt > 1 or is_unbegun(carried.work.store.task(task_id), 1):
                 go_on(carried, command, task_id)
         except NotFound:  # it was cleaned away since: the node begins anew
             fresh.append(command)
@@ -336,7 +336,7 @@ def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], 
 
 def go_on(carried: Carrying, command: Command, task_id: str) -> None:
     """The next attempt of a node, in the same task, told what was wrong with the last one."""
-    with carried.work.store.locked(task_id, carried.work.by) as locked:
+    with carried.work.store.lock(task_id, carried.work.by) as locked:
         if command.id in locked.task.causes:
             return
         if locked.task.queued or locked.task.current_run:  # a person was faster: that is this attempt
@@ -353,7 +353,7 @@ def go_on(carried: Carrying, command: Command, task_id: str) -> None:
 
 def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
     """A queued node is taken out, a live one is asked; its task after that."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         current = locked.task.current_run
         if current is not None and not locked.task.stop:
             locked.append(StopRequested(why=how))

@@ -76,7 +76,7 @@ def caller(store: Store) -> Caller:
     """Who calls: found by context, by descent from a run's shim, or by the marker in an ancestor's environment."""
     for task_id, run_id in _signs(store):
         try:
-            task = store.state(task_id)
+            task = store.task(task_id)
         except OverhandError:
             continue
         run = task.run(run_id)

@@ -52,14 +52,14 @@ def has_file_question(task: Task, run: Run) -> bool:
 
 def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
     """Take up what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
-    task, unsettled = files.take(work.store, work.store.state(task_id), work.by)
+    task, unsettled = files.take(work.store, work.store.task(task_id), work.by)
     files.ring_again(work.store, task)
     run = task.current_run
     if run is None or run.has_ended:
         return unsettled
     blocked = is_blocked(work, task, run, quiet=quiet, child_waits=child_waits)
     if blocked != (run.waiting is not None):
-        with work.store.locked(task_id, work.by) as locked:
+        with work.store.lock(task_id, work.by) as locked:
             now = locked.task.run(run.id)
             if now is not None and not now.has_ended and blocked != (now.waiting is not None):
                 locked.append((RunBlocked if blocked else RunUnblocked)(run=run.id))
@@ -78,7 +78,7 @@ def is_blocked(work: Actor, task: Task, run: Run, *, quiet: bool, child_waits: b
 
 def may_park(work: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     run = task.current_run
     if run is None or run.waiting is None or not task.open_questions:
         return False

@@ -20,7 +20,7 @@ from overhand.system.files import read_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from overhand.record.store import Locked, Store
+    from overhand.record.store import LockedTask, Store
     from overhand.record.task import By, Question, Task
 
 SETTLE = 2.0  # seconds that a file which cannot be read yet may still be under its writer's hands
@@ -46,7 +46,7 @@ def take(store: Store, task: Task, by: By, *, last: bool = False) -> tuple[Task,
     if not has_news(store, task):
         return task, False
     given: list[Question] = []
-    with store.locked(task.id, by) as locked:
+    with store.lock(task.id, by) as locked:
         ipc = record.folder(store, locked.task_id)
         news = list(_news(locked.task, ipc))
         unsettled = len(news) > _MOST and not last
@@ -131,7 +131,7 @@ def _sha(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:12]
 
 
-def _take_question(locked: Locked, ipc: str, stem: str, known: Question | None) -> None:
+def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | None) -> None:
     name = f"{stem}.question"
     if known is not None:
         told = "was changed after it was asked; the first wording stands. Ask anew with a new number."
@@ -159,7 +159,7 @@ def _number(task: Task, ipc: str, stem: str) -> int:
     return record.next_number(task, ipc)
 
 
-def _take_answer(locked: Locked, ipc: str, known: Question) -> bool:
+def _take_answer(locked: LockedTask, ipc: str, known: Question) -> bool:
     """An answer that somebody wrote by hand; whether it was taken."""
     name = f"{known.stem}.answer"
     text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
@@ -249,7 +249,7 @@ def _shown(name: str) -> str:
     return name if name.isascii() and name.isprintable() else ascii(name)[1:-1]
 
 
-def _tell(locked: Locked, ipc: str, name: str, what: str) -> None:
+def _tell(locked: LockedTask, ipc: str, name: str, what: str) -> None:
     cause = _cause(ipc, name)
     if cause not in locked.task.causes:
         locked.append(Notice(text=f"ipc/{_shown(name)} {what}"[:1000], cause=cause))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from overhand.record.store import Locked, Store
+    from overhand.record.store import LockedTask, Store
     from overhand.record.task import By, Question, Task
     from overhand.words import Via
 
@@ -62,7 +62,7 @@ def ask(
         raise BadInput("--closed needs options to choose from.", "Add --option A --option B.")
     if len(options) > _MOST:
         raise BadInput(f"{len(options)} options are too many to choose from.", f"Offer at most {_MOST}.")
-    with store.locked(task_id, by) as locked:
+    with store.lock(task_id, by) as locked:
         current = locked.task.current_run
         if run_id is not None and via != "return" and (current is None or current.id != run_id):
             raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
@@ -89,7 +89,7 @@ def same(store: Store, task: Task, run_id: str | None, text: str, step: str, via
 
 
 def _record(
-    locked: Locked,
+    locked: LockedTask,
     run_id: str | None,
     text: str,
     *,
@@ -200,7 +200,7 @@ class Blocked:
 
 def answer_of(store: Store, task_id: str, seq: int) -> str | None:
     """The recorded answer; what somebody wrote into a file counts from when it was taken into the record."""
-    question = store.state(task_id).question(seq)
+    question = store.task(task_id).question(seq)
     if question is None or question.is_open:
         return None
     return whole_answer(store, task_id, question)
@@ -237,7 +237,7 @@ def answer(
     store: Store, task_id: str, by: By, seq: int | None, text: str, *, via: str, resume: bool = True
 ) -> tuple[Question, Task, bool]:
     """Record the answer, once; returns the question, the task and whether its next run was queued thereby."""
-    with store.locked(task_id, by) as locked:
+    with store.lock(task_id, by) as locked:
         question = choose(locked.task, seq)
         text = fitting(question, text)
         event = answered(locked.folder, question.seq, text, via)

@@ -117,7 +117,7 @@ class Overview:
         """What the log says; one that makes no sense must not hide the others."""
         try:
             self._broken.discard(name)
-            return self.store.state(name)
+            return self.store.task(name)
         except (OverhandError, LookupError, TypeError, ValueError, AttributeError) as error:
             self._broken.add(name)
             return _broken(name, error)

@@ -131,7 +131,7 @@ class Store:
         except OSError:
             return -2
 
-    def state(self, task_id: str) -> Task:
+    def task(self, task_id: str) -> Task:
         """What is recorded about one task now."""
         folder = self.folder(task_id)
         events = log.read(folder)
@@ -149,7 +149,7 @@ class Store:
             task.agent = task.agent or task.id.split("-")[0]
         return task
 
-    def states(self, task_ids: Iterable[str] | None = None) -> list[Task]:
+    def tasks(self, task_ids: Iterable[str] | None = None) -> list[Task]:
         """All tasks, or these, oldest first; what is gone is left out."""
         states = []
         for task_id in self.ids() if task_ids is None else task_ids:
@@ -158,13 +158,13 @@ class Store:
             if events:
                 states.append(self._complete(fold(task_id, events)))
             elif os.path.exists(f"{folder}/HANDOFF.md"):
-                states.append(self.state(task_id))
+                states.append(self.task(task_id))
         states.sort(key=lambda task: (task.handle or 0, task.id))
         return states
 
     def at_work(self, since: float = float("inf")) -> list[Task]:
         """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""
-        return self.states(t for t in self.ids() if log.was_at_work(f"{self.workspaces}/{t}", since))
+        return self.tasks(t for t in self.ids() if log.was_at_work(f"{self.workspaces}/{t}", since))
 
     def resolve(self, handle: str) -> str:
         """The task meant by an id, a short number, a part of the title's slug, or `-` for the last one."""
@@ -188,7 +188,7 @@ class Store:
 
     def _by_title(self, part: str) -> str:
         wanted = "" if part.startswith(("/", ".", "~")) else slug(part)  # a path is no part of a title
-        named = [(slug(task.title), task) for task in self.states()]
+        named = [(slug(task.title), task) for task in self.tasks()]
         found = [task for name, task in named if wanted and name == wanted] or [
             task for name, task in named if wanted and wanted in name
         ]
@@ -209,12 +209,12 @@ class Store:
             with open(f"{self.own}/handles", encoding="utf-8", errors="replace") as file:
                 lines = [line.split() for line in file.read().splitlines()]
         except OSError:
-            return {task.handle: task.id for task in self.states() if task.handle}
+            return {task.handle: task.id for task in self.tasks() if task.handle}
         return {int(pair[0]): pair[1] for pair in lines if len(pair) == 2 and pair[0].isdigit()}
 
     def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
         path = f"{self.own}/handles"
-        lost = [] if os.path.exists(path) else [s for s in self.states() if s.handle]
+        lost = [] if os.path.exists(path) else [s for s in self.tasks() if s.handle]
         with Lock(path, "The list of handles") as lock:
             size = os.fstat(lock.fd).st_size
             tail = os.pread(lock.fd, 300, max(0, size - 300)).decode("utf-8", "replace")
@@ -300,17 +300,17 @@ class Store:
 
     def adopt_folder(self, task_id: str, created: dict[str, Any], by: By) -> None:
         """Record a hand-written folder as a task, once."""
-        with self.locked(task_id, by) as locked:
+        with self.lock(task_id, by) as locked:
             if locked.task.created is None:
                 (number,) = self._take_handles([task_id])
                 locked.append(Created(**{"v": 1, "task": task_id, "handle": number, **created}))
 
-    def locked(self, task_id: str, by: By, patience: float = PATIENCE, known: Task | None = None) -> Locked:
+    def lock(self, task_id: str, by: By, patience: float = PATIENCE, known: Task | None = None) -> LockedTask:
         """Hold a task's lock: the task inside is the truth until it is released.
 
         One that is known already is taken for it if nothing was appended since.
         """
-        return Locked(self, task_id, by, patience, known)
+        return LockedTask(self, task_id, by, patience, known)
 
     def wake_waiters(self, task_id: str) -> None:
         """Tell everybody who waits for this task that something happened."""
@@ -343,8 +343,8 @@ def _withdraw(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class Locked:
-    """A task under its lock."""
+class LockedTask:
+    """A task under its lock: what its log says, and the only way to add to it."""
 
     def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
         self.store, self.task_id, self.by, self._known = store, task_id, by, known
@@ -353,7 +353,7 @@ class Locked:
         self.wrote = b""  # what we appended
         self.task: Task  # what the log says, once the lock is held
 
-    def __enter__(self) -> Locked:
+    def __enter__(self) -> LockedTask:
         try:
             self._log.__enter__()
         except OverhandError:

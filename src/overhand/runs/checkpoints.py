@@ -38,7 +38,7 @@ def create(
     cause: str = "",
 ) -> str:
     """Save where a task stands and record it; the same cause makes one checkpoint, however often it is carried out."""
-    task = store.state(task_id)
+    task = store.task(task_id)
     if cause and (made := _of_cause(task, cause)):
         _point(f"{store.folder(task_id)}/checkpoints", task.checkpoints[-1].id)
         return made
@@ -48,7 +48,7 @@ def create(
     _make(folder)
     write_file(f"{folder}/{checkpoint_id}.json", documents.render(saved))
     write_file(f"{folder}/{checkpoint_id}.md", document(store, task, saved, handoff, reason))
-    with store.locked(task_id, by) as locked:
+    with store.lock(task_id, by) as locked:
         if cause and (made := _of_cause(locked.task, cause)):
             return made  # somebody was faster; ours stays as a file that nothing speaks of
         locked.append(CheckpointSaved(id=checkpoint_id, run=run, reason=reason[:500], why=why, cause=cause or ABSENT))
@@ -141,7 +141,7 @@ def _spent(task: Task) -> documents.Budget | None:
 
 def _delegations(store: Store, task: Task) -> list[documents.Delegation]:
     runs = {run.id for run in task.runs}
-    children = [s for s in store.states() if s.parent and s.parent.run in runs]
+    children = [s for s in store.tasks() if s.parent and s.parent.run in runs]
     return [
         documents.Delegation(task.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
         for s in children

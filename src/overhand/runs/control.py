@@ -110,14 +110,14 @@ def drain(work: Actor, task: Task) -> Task:
     if ended.control:
         place = work.store.run_folder(task.id, ended.id)
         hear(work, task.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
-        return work.store.state(task.id)
+        return work.store.task(task.id)
     return task
 
 
 def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     given = [event for event in task.controls if event.run == run_id]
     if any(event.at == cause for event in given):
         return
@@ -153,7 +153,7 @@ def _plain(text: str, most: int) -> str:
 
 
 def _note(work: Actor, task_id: str, event: ControlHandled) -> None:
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         if any(known.at == event.at for known in locked.task.controls):
             return
         locked.append(event)
@@ -223,12 +223,12 @@ def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str
 
 def child_of(store: Store, cause: str) -> Task | None:
     """The task that this CONTROL line has made already."""
-    return next((known for known in store.states() if known.cause == cause), None)
+    return next((known for known in store.tasks() if known.cause == cause), None)
 
 
 def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     """Whether the run really gave a DELEGATE at this place of its stream, and is one whose commands count."""
-    run = store.state(task_id).run(run_id)
+    run = store.task(task_id).run(run_id)
     if run is None or not run.control:
         return False
     path = f"{store.run_folder(task_id, run_id)}/stdout"
@@ -270,7 +270,7 @@ _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUM
 
 def hand_over(work: Actor, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
     """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         if cause in locked.task.causes:
             return next((q.seq for q in reversed(locked.task.questions) if q.text == title[:500]), 0)
         events = given(work.store, locked.task, run_id, title, text, cause, via="control")
@@ -301,7 +301,7 @@ def owes_report(store: Store, child: Task) -> bool:
     if child.status is None or above is None or child.cause is None:
         return False
     try:
-        return f"child:{child.id}" not in store.state(above.task).causes
+        return f"child:{child.id}" not in store.task(above.task).causes
     except NotFound:
         return False  # it was removed
 
@@ -319,7 +319,7 @@ def report_to_parent(work: Actor, child: Task) -> str | None:
     text = f"{child.agent}: {child.status}. {child.summary}"
     text += f"\nIts OUTPUT.md: {output}" if child.output else ""
     title = f"CONTROL: DELEGATE {child.agent}: {child.title}"
-    with work.store.locked(parent_id, work.by) as locked:
+    with work.store.lock(parent_id, work.by) as locked:
         if cause in locked.task.causes:
             return None
         results = given(work.store, locked.task, above.run, title, text, cause, via="child")

@@ -63,14 +63,14 @@ def finish(work: Actor, task_id: str, *, patient: bool = False, told: Callable[[
 
 
 def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     ended = unjudged(task)
     if ended is None:
         return task
     task = control.drain(work, files.take(work.store, task, work.by, last=True)[0])
     place = work.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
-        task = work.store.state(task_id)
+        task = work.store.task(task_id)
         if not mine or unjudged(task) is None:
             return task
         task = spending.close_run(work, task, ended)
@@ -89,7 +89,7 @@ def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], Non
         _, event = result.put_documents(case, verdict)
         if _waited(task, ended):
             record.let_end(work.store, task)
-        with work.store.locked(task_id, work.by) as locked:
+        with work.store.lock(task_id, work.by) as locked:
             if unjudged(locked.task) is not None:
                 onwards = _going_on(work.store, locked.task, event, ended)
                 onwards = onwards or recovery.events(locked.task, event, ended, case.returned.value)
@@ -105,7 +105,7 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     text = "\n\n".join(dict.fromkeys(part for part in (verdict.summary, said) if part))  # either may hold it
     task_id = case.state.id
     record.ask(case.work.store, task_id, case.ended.id, case.work.by, text, via="return")
-    return replace(case, state=case.work.store.state(task_id))
+    return replace(case, state=case.work.store.task(task_id))
 
 
 def _asked_by(task: Task, ended: Run) -> bool:
@@ -297,7 +297,7 @@ def _wait_for_provider(case: Case) -> Task:
         event = event.replace(agent=other, limit={**(event.limit or {}), "to": other})
     paused = quota.say(case.ended.driver, quota.Pause((event.limit or {})["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         if unjudged(locked.task):
             locked.append(event, Notice(text=f"{paused}. {then}"))
         return locked.task
@@ -331,7 +331,7 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
 
 def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> Task:
     write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         if unjudged(locked.task):
             locked.append(Accepted(repair=run_id))
         return locked.task

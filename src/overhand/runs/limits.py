@@ -47,7 +47,7 @@ class Counted:
 
 def count(work: Actor, task_id: str, *, note: bool = True) -> Counted:
     """Compare what a live run and everything around it have used with every limit, and act on what is new."""
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     current = task.current_run
     if current is None or current.state == "ended":
         return Counted()
@@ -67,7 +67,7 @@ def count(work: Actor, task_id: str, *, note: bool = True) -> Counted:
 
 
 def _note(work: Actor, task_id: str, current: Run, usage: Usage) -> None:
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         now = locked.task.run(current.id)
         if now is not None and now.state != "ended" and now.usage != usage:
             locked.append(spending.event(current.id, usage))
@@ -123,7 +123,7 @@ def _compacts(place: str) -> bool:
 def _act(work: Actor, one: Reached) -> bool:
     """Record a level, once, and make the checkpoint that belongs to it; whether it was us."""
     owner = one.owner.id
-    with work.store.locked(owner, work.by) as locked:
+    with work.store.lock(owner, work.by) as locked:
         if one.key in locked.task.limits:
             return False
         locked.append(LimitReached(key=one.key))
@@ -143,7 +143,7 @@ def _save(work: Actor, task_id: str, run_id: str, key: str) -> None:
         cause = f"{run_id}/limit@{key}"
         checkpoints.create(work.store, task_id, work.by, run=run_id, reason=key, why="budget", cause=cause)
     except OverhandError as error:
-        with work.store.locked(task_id, work.by) as locked:
+        with work.store.lock(task_id, work.by) as locked:
             locked.append(Notice(text=f"No checkpoint could be made at {key}: {error.message}"[:1000]))
 
 

@@ -23,7 +23,7 @@ from overhand.words import LEVELS, duration
 if TYPE_CHECKING:
     from overhand.documents.handoff import Handoff
     from overhand.policy.actor import Actor
-    from overhand.record.store import Locked, Store
+    from overhand.record.store import LockedTask, Store
     from overhand.record.task import Amount, Run, Task
 
 
@@ -85,11 +85,11 @@ def run_checks(work: Actor, task: Task, folder: str, before: list[Any] | None = 
 
 def is_unwanted(store: Store, task_id: str) -> bool:
     """Whether a person has stopped the task meanwhile."""
-    now = store.state(task_id)
+    now = store.task(task_id)
     return now.stop is not None or now.status == "cancelled"
 
 
-def lay_out(work: Actor, locked: Locked, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+def lay_out(work: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     task, store = locked.task, work.store
     place = store.run_folder(locked.task_id, run_id)
@@ -138,7 +138,7 @@ def lay_out(work: Actor, locked: Locked, run_id: str, prepared: Prepared) -> tup
     return job, spec
 
 
-def _spec(work: Actor, locked: Locked, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
+def _spec(work: Actor, locked: LockedTask, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
     """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
     task, limits = locked.task, work.config_of(locked.task)
     return {
@@ -175,7 +175,7 @@ def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
     return list(json.loads(raw)) if raw else []
 
 
-def archive(locked: Locked, earlier: list[Run] | None = None) -> None:
+def archive(locked: LockedTask, earlier: list[Run] | None = None) -> None:
     """Before a run, what the last one left in the task's folder moves to that run's folder; nothing is overwritten."""
     runs = locked.task.runs[:-1] if earlier is None else earlier
     target = f"{locked.folder}/runs/{runs[-1].id}" if runs else locked.folder

@@ -21,7 +21,7 @@ from overhand.record.events import (
     RunStarted,
     StopRequested,
 )
-from overhand.record.store import Locked, Store, new_run_id, open_states
+from overhand.record.store import LockedTask, Store, new_run_id, open_states
 from overhand.runs import checks, prepare, prompt, spending
 from overhand.system import detached, machine
 from overhand.system.files import read_file, write_file, write_new
@@ -37,7 +37,7 @@ MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
 
 
-def claim(locked: Locked, agent: Agent, timeout: float) -> str | None:
+def claim(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
 
     The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
@@ -68,7 +68,7 @@ def created(run_id: str, agent: str, driver_name: str, timeout: float, *, contro
 
 def start(work: Actor, task_id: str) -> bool:
     """Start a queued task's next run, detached; False if somebody else did or it is no longer wanted."""
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     try:
         prepared = prepare.prepare(work, task)
         builder = find_driver(prepared.agent.driver)
@@ -81,7 +81,7 @@ def start(work: Actor, task_id: str) -> bool:
     except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
         reject(work, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
         return False
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         run_id = claim(locked, prepared.agent, task.timeout)
         if run_id is None:
             return False
@@ -121,7 +121,7 @@ def _told(error: Exception) -> OverhandError:
     return OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
 
 
-def _never_started(locked: Locked, run_id: str, place: str, error: OverhandError) -> None:
+def _never_started(locked: LockedTask, run_id: str, place: str, error: OverhandError) -> None:
     """Nothing was spawned: the run ends with the reason; it must not be taken for one that may be started again."""
     try:
         os.makedirs(place, exist_ok=True)
@@ -133,7 +133,7 @@ def _never_started(locked: Locked, run_id: str, place: str, error: OverhandError
 
 def settle(work: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
     """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         run = locked.task.current_run
         if run is None or run.has_ended or run.machine not in ("", machine.machine()):
             return locked.task
@@ -158,7 +158,7 @@ def settle(work: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
         return locked.task
 
 
-def _goes_on(locked: Locked, run: Run, ended: RunEnded) -> bool:
+def _goes_on(locked: LockedTask, run: Run, ended: RunEnded) -> bool:
     """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
     if ended.cause not in ("lost", "killed") or ended.leftovers:
         return False
@@ -198,9 +198,9 @@ def stop_children(work: Actor, task: Task) -> list[str]:
     if ended is None or not ended.has_ended or not _takes_children_along(work.store, task, ended):
         return []
     asked = []
-    for child in open_states(work.store.states((work.children or Children(work.store)).of(ended.id))):
+    for child in open_states(work.store.tasks((work.children or Children(work.store)).of(ended.id))):
         if not child.stop:
-            with work.store.locked(child.id, work.by) as locked:
+            with work.store.lock(child.id, work.by) as locked:
                 if locked.task.queued or locked.task.current_run:
                     locked.append(StopRequested(why="its parent ended"))
                     asked.append(child.id)
@@ -229,7 +229,7 @@ def same_pid_world(run: Run) -> bool:
 
 def stop(work: Actor, task_id: str, cause: Cause, grace: float) -> Task:
     """End a live run's processes, then record its end."""
-    task = work.store.state(task_id)
+    task = work.store.task(task_id)
     run = task.current_run
     if run is None or run.has_ended:
         return task
@@ -243,14 +243,14 @@ def stop(work: Actor, task_id: str, cause: Cause, grace: float) -> Task:
     left = detached.stop(place, f"{MARKER}={run.id}", grace=grace, spare=work.spare)
     task = settle(work, task_id, cause=cause)
     if left:
-        with work.store.locked(task_id, work.by) as locked:
+        with work.store.lock(task_id, work.by) as locked:
             locked.append(Notice(text=f"Processes could not be ended: {', '.join(map(str, left))}"))
     return task
 
 
 def _disown(work: Actor, task_id: str, run_id: str, cause: Cause) -> Task:
     """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         run = locked.task.run(run_id)
         if run and not run.has_ended:
             locked.append(RunEnded(run=run_id, cause=cause, exit=None))
@@ -259,7 +259,7 @@ def _disown(work: Actor, task_id: str, run_id: str, cause: Cause) -> Task:
 
 def reject(work: Actor, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         waiting = locked.task.status is None and not locked.task.runs  # a function is not queued before it begins
         if locked.task.queued or waiting:
             summary = f"{error.message} {error.hint}".strip()
@@ -271,7 +271,7 @@ def reject(work: Actor, task_id: str, error: OverhandError) -> None:
 
 def cancel_queued(work: Actor, task_id: str, why: str, status: Status = "cancelled") -> bool:
     """Take a task that has no run yet out of the queue."""
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         if not locked.task.queued:
             return False
         locked.append(Judged(run=None, status=status, summary=why), sync=True)

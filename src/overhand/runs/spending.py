@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
     from overhand.record.events import Event
-    from overhand.record.store import Locked, Store
+    from overhand.record.store import LockedTask, Store
     from overhand.record.task import Run, Task
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
@@ -75,7 +75,7 @@ def _below(store: Store, task: Task) -> dict[str, Amount]:
     found = dict(task.settled)
     for child in task.reserved:
         try:
-            found[child] = tree(store, store.state(child))
+            found[child] = tree(store, store.task(child))
         except TaskNotFound:
             found[child] = task.reserved[child]
     return found
@@ -89,7 +89,7 @@ def capped_above(store: Store, task: Task) -> list[Task]:
         if _uncapped.get(place := store.folder(above)) == (size := store.log_size(above)):
             break
         try:
-            task = store.state(above)
+            task = store.task(above)
         except OverhandError:
             break  # it was cleaned away: nobody has a budget there any more
         if budget.explicit(task).is_cap:
@@ -139,18 +139,18 @@ def hold(work: Actor, child: Task, above: list[Task], room: int = budget.STOP) -
     cap = budget.explicit(nearest)
     if further:
         cap = budget.tighter(cap, hold(work, nearest, further, budget.CHECKPOINT))
-    with work.store.locked(nearest.id, work.by) as locked:
+    with work.store.lock(nearest.id, work.by) as locked:
         mine = _hold(work, locked, child.id, cap, room)
-    if further and nearest.id not in work.store.state(further[0].id).reserved:
+    if further and nearest.id not in work.store.task(further[0].id).reserved:
         hold(work, nearest, further)  # it was settled meanwhile; now that it holds something for us it stays open
     return mine
 
 
-def _hold(work: Actor, locked: Locked, child_id: str, cap: Amount, room: int) -> Amount:
+def _hold(work: Actor, locked: LockedTask, child_id: str, cap: Amount, room: int) -> Amount:
     """The same, under the ancestor's lock, of a budget that is `cap` there."""
     store = work.store
     _mend(store, locked, but=child_id)
-    child = store.state(child_id)
+    child = store.task(child_id)
     used, mine = committed(store, child), locked.task.reserved.get(child_id)
     if mine is not None and budget.level(used, mine) < room:
         return mine
@@ -199,7 +199,7 @@ def settle(work: Actor, task: Task) -> None:
         for above in capped_above(work.store, task):
             if task.id not in above.reserved:
                 return
-            with work.store.locked(above.id, work.by) as locked:
+            with work.store.lock(above.id, work.by) as locked:
                 _mend(work.store, locked)
                 task = locked.task
     except OverhandError:
@@ -211,19 +211,19 @@ def mend(work: Actor, states: list[Task]) -> None:
     for task in sorted(states, key=lambda task: -task.depth):
         try:
             if task.reserved:
-                with work.store.locked(task.id, work.by) as locked:
+                with work.store.lock(task.id, work.by) as locked:
                     _mend(work.store, locked)
         except OverhandError:
             continue  # somebody holds it: whoever reserves there next mends it
 
 
-def _mend(store: Store, locked: Locked, but: str = "") -> None:
+def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
     """Settle every child that is at rest; once, because a hold is needed for that, and we have the lock."""
     for child, held in list(locked.task.reserved.items()):
         if child == but:
             continue
         try:
-            task = store.state(child)
+            task = store.task(child)
         except TaskNotFound:
             locked.append(BudgetReleased(child=child, **vars(held)))  # it was cleaned away: nobody knows better
             continue
@@ -237,7 +237,7 @@ def default(store: Store, config: Config, parent: str | None) -> str | None:
     text = config.budget.task
     if not text or parent is None:
         return text or None
-    above = store.state(parent)
+    above = store.task(parent)
     return None if budget.explicit(above).is_cap or capped_above(store, above) else text
 
 
@@ -250,7 +250,7 @@ def close_run(work: Actor, task: Task, ended: Run) -> Task:
     usage = usage or _native(work.store, task, ended)
     if usage is None or usage == ended.usage:
         return task
-    with work.store.locked(task.id, work.by) as locked:
+    with work.store.lock(task.id, work.by) as locked:
         locked.append(event(ended.id, usage))
         return locked.task
 

@@ -49,7 +49,7 @@ def running(store: Store) -> int | None:
 def may_start(store: Store) -> bool:
     """Not from another pid namespace than the live runs are in: a supervisor in a sandbox would die with it."""
     here = machine.pid_namespace()
-    for task in store.states():
+    for task in store.tasks():
         run = task.current_run
         if run and run.pidns not in ("", here) and run.boot == machine.boot():
             from overhand.system import detached  # nearly never needed

@@ -431,7 +431,7 @@ class LiveRuns:
     def _notice(self, actor: Actor, task_id: str, text: str) -> None:
         """Leave a line for the person."""
         try:
-            with self._store.locked(task_id, actor.by, patience=0.5) as locked:
+            with self._store.lock(task_id, actor.by, patience=0.5) as locked:
                 locked.append(Notice(text=text))
         except OverhandError as error:
             self._say(f"{task_id}: {text} ({error})")

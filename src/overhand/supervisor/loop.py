@@ -106,7 +106,7 @@ class Loop:
 
     def _take_stock(self) -> None:
         """What was at work or unfinished when the last supervisor ended."""
-        tasks = self._store.states()
+        tasks = self._store.tasks()
         for task in tasks:
             # a crash kept its result from its parent, or its tag from showing it
             if control.owes_report(self._store, task) or sync.owes(task):
@@ -194,7 +194,7 @@ class Loop:
         if self._jobs.is_busy(task_id):
             return  # it is looked at again when its job is done
         try:
-            task = self._store.state(task_id)
+            task = self._store.task(task_id)
         except OverhandError:
             self._forget(task_id)
             self._plans.child_gone(task_id)
@@ -379,7 +379,7 @@ def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
     from overhand.supervisor.tmux import watch_in_tmux
 
     try:
-        watch_in_tmux(store.root, store.state(task_id), env)
+        watch_in_tmux(store.root, store.task(task_id), env)
     except OverhandError as error:
         say(f"{task_id}: {error.message}")
 

@@ -77,7 +77,7 @@ class Plans:
                 executor.go_on()
             while executor.heard:
                 executor.see(executor.heard.popleft())
-            executor.look_at_plan(self._store.state(task_id))
+            executor.look_at_plan(self._store.task(task_id))
         except BaseException as error:
             if executor is not None and is_new:
                 executor.close()
@@ -105,7 +105,7 @@ class Plans:
         """A job failed. What is on disk counts; a plan that cannot be opened again and again comes to an end."""
         self.drop(task_id)
         try:
-            task = self._store.state(task_id)
+            task = self._store.task(task_id)
         except OverhandError:
             return
         current = task.current_run

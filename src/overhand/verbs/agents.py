@@ -193,7 +193,7 @@ def _try(session: Session, request: Any) -> Task:
     until = wait.deadline(_PATIENCE + 20)
     began = time.monotonic()
     with wait.bell(session.store, [task_id]) as bell:
-        while not at_rest(task := refresh(session, session.store.state(task_id))):
+        while not at_rest(task := refresh(session, session.store.task(task_id))):
             if time.monotonic() >= until or (task.queued and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
                 client.hand_over(session.store, [task_id])

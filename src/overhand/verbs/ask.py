@@ -44,7 +44,7 @@ def ask(
     session.progress(f"Waiting for an answer to question {asked.seq} …")
     with record.Blocked(place, asked.seq):
         answer = record.await_answer(session.store, who.task, asked, seconds, session.gone)
-        if answer is None and record.has_unread(session.store, session.store.state(who.task)):
+        if answer is None and record.has_unread(session.store, session.store.task(who.task)):
             _take_files(session, who, who.task)  # written by hand while no supervisor was there to see it
             answer = record.answer_of(session.store, who.task, asked.seq)
         if answer is None and not session.is_gone():  # who gave up does something else meanwhile
@@ -81,7 +81,7 @@ def _again(session: Session, who: Caller, again: str) -> Question:
     """The question of this number; whoever asked it, it is this task's."""
     found = None
     if again.isascii() and again.isdigit():
-        found = session.store.state(who.task or "").question(int(again))
+        found = session.store.task(who.task or "").question(int(again))
     if found is None:
         raise NotFound(f"This task has no question {again}.", 'Ask it: overhand ask "…"')
     return found
@@ -114,7 +114,7 @@ def answer(session: Session, id: str | None = None, text: list[str] | None = Non
 
         return walk(session, id, resume=not no_resume)
     task_id = session.store.resolve(id)
-    seq, said = _meant(session.store.state(task_id), text)
+    seq, said = _meant(session.store.task(task_id), text)
     return Answer(give(session, caller(session.store), task_id, seq, said, resume=not no_resume))
 
 
@@ -128,7 +128,7 @@ def _meant(task: Task, words: list[str]) -> tuple[int | None, str]:
 
 def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str, *, resume: bool) -> dict[str, Any]:
     """Record one answer and see that somebody carries on."""
-    task = session.store.state(task_id)
+    task = session.store.task(task_id)
     _may_answer(session, who, task, seq)
     if record.has_unread(session.store, task):
         _take_files(session, who, task_id)
@@ -160,7 +160,7 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
 def _take_files(session: Session, who: Caller, task_id: str) -> None:
     from overhand.questions import files
 
-    files.take(session.store, session.store.state(task_id), who.by(session.via))
+    files.take(session.store, session.store.task(task_id), who.by(session.via))
 
 
 def _carry_on(session: Session, task: Task) -> None:
@@ -188,7 +188,7 @@ def _may_answer(session: Session, who: Caller, task: Task, seq: int | None) -> N
     while above is not None:
         if above.run == who.run:
             return
-        above = session.store.state(above.task).parent
+        above = session.store.task(above.task).parent
     raise Refused(
         f"Run {who.run} may not answer task {task.name}: it did not delegate it.",
         "Only a person, or a run above the one that asks, can answer.",

@@ -125,7 +125,7 @@ def _agent(session: Session, name: str, raw: bytes, strict: bool) -> list[Proble
 
 def check_task(session: Session, task_id: str) -> Answer:
     """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
-    task = session.store.state(task_id)
+    task = session.store.task(task_id)
     caller.require_person(caller.caller(session.store), "Running checks")
     if task.status is None or task.judged_run is None:
         verb = "wait" if task.run_state else "run"
@@ -189,7 +189,7 @@ def _recheck(session: Session, task: Task, config: configs.Config) -> Answer:
 def _note(session: Session, task: Task, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
     """The receipt tells the newest run of the checks; the verdict of record stays as it was."""
     folder = session.store.folder(task.id)
-    with session.store.locked(task.id, who.by(session.via)) as locked:
+    with session.store.lock(task.id, who.by(session.via)) as locked:
         raw = read_file(f"{folder}/result.json")
         if raw is None or locked.task.judged_run != task.judged_run or locked.task.current_run:
             return

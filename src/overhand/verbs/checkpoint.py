@@ -31,7 +31,7 @@ def checkpoint(
         return Answer(_show(session, who, id))
     task_id = _task(session, who, id, do)
     if do == "list":
-        return Answer(_list(session.store.state(task_id)))
+        return Answer(_list(session.store.task(task_id)))
     return Answer(_create(session, who, task_id, reason or "", handoff or "quick", name or "", git_tag=git_tag))
 
 
@@ -50,7 +50,7 @@ def _task(session: Session, who: Caller, id: str | None, do: str) -> str:
 def _create(
     session: Session, who: Caller, task_id: str, reason: str, handoff: str, name: str, *, git_tag: bool
 ) -> dict[str, Any]:
-    task = session.store.state(task_id)
+    task = session.store.task(task_id)
     if task.created is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
     current = task.current_run
@@ -115,10 +115,10 @@ def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
         task_id = checkpoints.owner(session.store, name)
         if task_id is None:
             raise NotFound(f"There is no checkpoint {name} in this project.", "overhand checkpoint list ID")
-        task = session.store.state(task_id)
+        task = session.store.task(task_id)
         found = checkpoints.find(task, name)
     else:
-        task = session.store.state(_task(session, who, None if name == "latest" else name, "show"))
+        task = session.store.task(_task(session, who, None if name == "latest" else name, "show"))
         found = checkpoints.find(task, "latest")
     text = checkpoints.text_of(session.store, task.id, found)
     folder = f"{session.store.folder(task.id)}/checkpoints"

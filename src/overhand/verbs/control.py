@@ -35,14 +35,14 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
     who = caller.caller(session.store)
     if all:
-        task_ids = [s.id for s in open_states(session.store.states())]
+        task_ids = [s.id for s in open_states(session.store.tasks())]
     else:
         task_ids = [session.store.resolve(handle) for handle in id or []]
     _only_own(session, who, task_ids)
-    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.state(task_id))))]
+    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.task(task_id))))]
     said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
     asked = [task_id for task_id, what in said.items() if what == "asked"]
-    if unbegun := [t for t, what in said.items() if what == "queued" and session.store.state(t).cause]:
+    if unbegun := [t for t, what in said.items() if what == "queued" and session.store.task(t).cause]:
         client.hand_over(session.store, unbegun)  # whoever delegated it is told
     if asked and not client.hand_over(session.store, asked):
         raise Refused(
@@ -52,10 +52,10 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30 + len(asked)
     )
     for task_id in task_ids:
-        if (task := session.store.state(task_id)).item:
+        if (task := session.store.task(task_id)).item:
             refresh(session, task)  # its tag shows that it was stopped
     tasks = [
-        {"task_id": t, "handle": session.store.state(t).handle, "was": said[t], **_end_of(session.store.state(t))}
+        {"task_id": t, "handle": session.store.task(t).handle, "was": said[t], **_end_of(session.store.task(t))}
         for t in task_ids
     ]
     return Answer({"schema": "overhand.stop/1", "tasks": tasks})
@@ -65,7 +65,7 @@ def _grace(session: Session, task_id: str) -> float:
     """How long its run may take to end by itself; broken settings must not keep anybody from stopping."""
     try:
         return configs.of_task(
-            session.root, configs.load(session.root), session.store.state(task_id).settings
+            session.root, configs.load(session.root), session.store.task(task_id).settings
         ).stop_grace
     except BadInput:
         return configs.Config().stop_grace
@@ -74,15 +74,15 @@ def _grace(session: Session, task_id: str) -> float:
 def _only_own(session: Session, who: Caller, task_ids: list[str]) -> None:
     """A run may stop what it delegated, nothing else."""
     for task_id in task_ids if not who.is_person else []:
-        parent = session.store.state(task_id).parent
+        parent = session.store.task(task_id).parent
         if not parent or parent.run != who.run:
             raise Refused(f"Task {task_id} was not delegated by this run.", "Ask the person who started it.")
 
 
 def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
     """`asked`, or why there was nothing to ask."""
-    task = refresh(session, session.store.state(task_id))
-    with session.store.locked(task_id, who.by(session.via)) as locked:
+    task = refresh(session, session.store.task(task_id))
+    with session.store.lock(task_id, who.by(session.via)) as locked:
         task = locked.task
         current = task.current_run
         if task.queued or (task.created and task.status is None and not task.runs):
@@ -129,7 +129,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
     until = waiting.deadline(seconds)
     left = task_ids
     with waiting.bell(session.store, task_ids) as bell:
-        while left := [t for t in left if refresh(session, session.store.state(t)).status is None]:
+        while left := [t for t in left if refresh(session, session.store.task(t)).status is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")
             some = ", ".join(left) if len(left) < 5 else f"{len(left)} tasks"
@@ -168,7 +168,7 @@ def run_again(
             f"Name that project: overhand --project DIR run {task_id}",
         )
     ask_for_trust(session, who)
-    task = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.task(task_id))
     if task.is_plan:
         return run_plan(session, who, task, {"why": "run again"}, agent, "run", wait=wait)
     config = configs.of_task(session.root, configs.load(session.root), task.settings)
@@ -183,7 +183,7 @@ def run_again(
 
 def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Answer:
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
-    with session.store.locked(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, who.by(session.via)) as locked:
         if locked.task.item:
             caller.require_person(who, "Starting an item")  # who may not approve may not start either
         may_run(session, locked.task)
@@ -315,7 +315,7 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     caller.require_person(caller.caller(session.store), "Cleaning")
     before = time.time() - option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
-    states = list(session.store.states())
+    states = list(session.store.tasks())
     plans = {task.id: task for task in states if task.is_plan}
     above = {s.id: plans.get(s.parent.task, s) if s.node and s.parent else s for s in states}
     alive = {above[s.id].id for s in states if not _is_over(session, s)}
@@ -364,7 +364,7 @@ def _confirm(session: Session, question: str) -> None:
 def _remove(session: Session, task: Task) -> bool:
     """Out of the way in one step, then deleted: a crash leaves no half task."""
     try:
-        with session.store.locked(task.id, {"kind": "person"}) as locked:
+        with session.store.lock(task.id, {"kind": "person"}) as locked:
             if locked.task.judged != task.judged:
                 return False
             grave = f"{session.store.own}/removed-{random_text(8)}"

@@ -78,7 +78,7 @@ def status(session: Session) -> Row:
 
 def _named(session: Session, tasks: list[str]) -> list[Row]:
     """These tasks as people know them."""
-    states = session.store.states(tasks) if tasks else []
+    states = session.store.tasks(tasks) if tasks else []
     return [{"task_id": task.id, "handle": task.handle, "title": task.title} for task in states]
 
 

@@ -229,7 +229,7 @@ def note_refusal(session: Session, who: Caller, request: Request, error: Refused
         return
     event = ChildRefused(code=error.code, agent=request.agent, title=request.title[:200], why=error.message[:1000])
     try:
-        with session.store.locked(who.task, who.by(session.via), patience=1.0) as locked:
+        with session.store.lock(who.task, who.by(session.via), patience=1.0) as locked:
             locked.append(event)
     except OverhandError as second:
         session.tell(f"The refusal could not be noted in the parent's log: {second}")

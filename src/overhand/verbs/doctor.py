@@ -67,14 +67,14 @@ def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]
 def _settle(session: Session, one: Finding) -> None:
     """Whoever agreed to it waits longer for a supervisor that is behind than who only looks."""
     session.patience = _PATIENCE
-    task = refresh(session, session.store.state(one.task))
+    task = refresh(session, session.store.task(one.task))
     current = task.current_run
     if current is not None and not current.has_ended and looks_dead(session, task):
         raise Busy("The supervisor has not come to it yet.")
 
 
 def _supervise(session: Session, _one: Finding) -> None:
-    client.hand_over(session.store, [task.id for task in session.store.states() if needs_supervisor(task)])
+    client.hand_over(session.store, [task.id for task in session.store.tasks() if needs_supervisor(task)])
 
 
 def _ignore(session: Session, _one: Finding) -> None:

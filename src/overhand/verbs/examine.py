@@ -117,7 +117,7 @@ def _states(session: Session) -> tuple[list[Task], list[Finding]]:
     states, broken = [], []
     for name in sorted(session.store.ids()):
         try:
-            states.append(session.store.state(name))
+            states.append(session.store.task(name))
         except OverhandError as error:
             where = f".agent-workspaces/{name}"
             broken.append(Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}"))

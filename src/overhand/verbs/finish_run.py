@@ -43,7 +43,7 @@ def finish(
         raise BadInput(
             "`overhand finish` is for an agent inside its run; this is a shell.", "See its result: overhand show ID"
         )
-    task = session.store.state(who.task)
+    task = session.store.task(who.task)
     _check_run(task, who)
     value, odd = jsontext.load(data) if data else (None, "")
     if odd:
@@ -148,7 +148,7 @@ def handoff(session: Session) -> Answer:
     who = caller(session.store)
     if who.task is None or who.run is None:
         raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
-    task = session.store.state(who.task)
+    task = session.store.task(who.task)
     if not who.live:
         raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
     folder = session.store.folder(who.task)

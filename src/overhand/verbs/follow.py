@@ -111,7 +111,7 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
     tails: dict[str, Tail] = {}
     with wait.bell(session.store, [task_id]) as bell:
         while True:
-            task = refresh(session, session.store.state(task_id))
+            task = refresh(session, session.store.task(task_id))
             recorded = log.read(folder)
             done = at_rest(task) or not follow
             for event in recorded[seen:]:

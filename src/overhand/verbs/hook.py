@@ -47,7 +47,7 @@ def held_back(store: Store, place: str, said: str) -> str:
     task_id, run_id = caller.run_of_place(store, place) or ("", "")
     if not run_id:
         return ""
-    task = store.state(task_id)
+    task = store.task(task_id)
     run = task.current_run
     if run is None or run.id != run_id or _may_stop(store, task, run, place):
         return ""

@@ -279,7 +279,7 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
     task = desk.state(place)
     if task is None:
         row = approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
-        task = desk.store.state(row["task_id"])
+        task = desk.store.task(row["task_id"])
     task_id = task.id
     approving.queue(desk.store, task_id, place, desk.by)
     hand_over(desk, [task_id])

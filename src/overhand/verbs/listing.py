@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def all_states(session: Session) -> list[Task]:
     """Every task, with the truth about those that are not at rest."""
-    states = session.store.states()
+    states = session.store.tasks()
     return [refresh(session, task) if needs_supervisor(task) else task for task in states]
 
 
@@ -127,7 +127,7 @@ def list_tasks(
 
 def waits(session: Session, task_id: str) -> str | None:
     """Why a task that was handed over does not start at once, where that can be told."""
-    states = session.store.states()
+    states = session.store.tasks()
     places = queue(states)
     why_held(session, places, states)
     reason: str | None = places.get(task_id, {}).get("reason")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
     """Everything about one task."""
     task_id = session.store.resolve(id)
-    task = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.task(task_id))
     if output:
         return _show_output(session, task)
     payload = describe(session, task, "show")
@@ -53,7 +53,7 @@ def _mark_seen(session: Session, task_id: str) -> None:
     who = caller(session.store)
     if who.is_person:
         try:
-            with session.store.locked(task_id, who.by(session.via), patience=0.5) as locked:
+            with session.store.lock(task_id, who.by(session.via), patience=0.5) as locked:
                 if locked.task.status == "completed" and not locked.task.seen:
                     locked.append(Seen())
         except OverhandError as error:
@@ -117,7 +117,7 @@ def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | N
     known = result
     result = read_result(session, task) if result is None else result
     usage = known["usage"] if known else _usage(session, task, result)
-    places = queue(session.store.states()) if task.queued else {}
+    places = queue(session.store.tasks()) if task.queued else {}
     why_held(session, places, [task])
     shown = row(task, places)
     shown.update(_EMPTY)
@@ -256,7 +256,7 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
 
                 client.hand_over(session.store, task_ids)  # our slot is free now
             while True:
-                states = [refresh(session, session.store.state(task_id)) for task_id in left]
+                states = [refresh(session, session.store.task(task_id)) for task_id in left]
                 left = [s.id for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]
                 if not left:
                     break
@@ -268,10 +268,10 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
                 session.progress(progress(session, states))
                 bell.wait(until - time.monotonic())
     except KeyboardInterrupt:
-        handles = " ".join(str(session.store.state(t).handle) for t in left)
+        handles = " ".join(str(session.store.task(t).handle) for t in left)
         session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
         raise
-    shown = [describe(session, session.store.state(task_id), verb) for task_id in task_ids]
+    shown = [describe(session, session.store.task(task_id), verb) for task_id in task_ids]
     code = 0 if all(one["status"] == "completed" for one in shown) else 1
     if len(shown) == 1:
         return Answer(shown[0], code)
@@ -339,7 +339,7 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
     from overhand.verbs.follow import events
 
     task_id = session.store.resolve(id)
-    task = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.task(task_id))
     if window:
         from overhand.supervisor.tmux import watch_in_tmux
 

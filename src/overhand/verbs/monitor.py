@@ -36,7 +36,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
     until = wait.deadline(option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
-    if (task := session.store.state(task_id)).run_state is None and task.status is None:
+    if (task := session.store.task(task_id)).run_state is None and task.status is None:
         handle = task.handle or task_id
         raise Refused(f"Task {handle} is only prepared: nothing will happen.", f"Start it: overhand run {handle}")
     who = caller(session.store)
@@ -50,7 +50,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
             client.hand_over(session.store, [task_id])  # our slot is free now
         while True:
             sign.put_up()
-            task = refresh(session, session.store.state(task_id))
+            task = refresh(session, session.store.task(task_id))
             left = until - time.monotonic()
             what = _what(session, task) or ("timeout" if left <= 0 else "")
             if what:

@@ -43,7 +43,7 @@ def open_session(session: Session, id: str) -> Answer:
     """The agent's program in the foreground; when it ends, the task is judged as it is then."""
     who = caller(session.store)
     require_person(who, "Opening a session")
-    task = refresh(session, session.store.state(session.store.resolve(id)))
+    task = refresh(session, session.store.task(session.store.resolve(id)))
     if not session.interactive:
         raise BadInput("--open needs a terminal.", f"Go on without one: {_instead(task)}")
     config = configs.of_task(session.root, configs.load(session.root), task.settings)
@@ -55,7 +55,7 @@ def open_session(session: Session, id: str) -> Answer:
     opened = _begin(session, work, task.id, agent)
     try:
         session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
-        code = _foreground(argv, work, session.store.state(task.id), opened)
+        code = _foreground(argv, work, session.store.task(task.id), opened)
     finally:
         os.close(opened.life)
     _end(work, task.id, opened, code)
@@ -82,7 +82,7 @@ def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     text, handoff = prepare.read_handoff(session.store, task_id)
     prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
-    with session.store.locked(task_id, work.by) as locked:
+    with session.store.lock(task_id, work.by) as locked:
         may_run(session, locked.task, again=True)
         before = locked.task.runs[-1].id
         prepare.archive(locked, locked.task.runs)
@@ -120,7 +120,7 @@ def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
     earlier = read_file(f"{work.store.run_folder(task_id, opened.before)}/OUTPUT.md")
     if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.place}/result.json")):
         write_file(output, earlier)
-    with work.store.locked(task_id, work.by) as locked:
+    with work.store.lock(task_id, work.by) as locked:
         current = locked.task.run(opened.run_id)
         if current is not None and not current.has_ended:
             locked.append(RunEnded(run=opened.run_id, cause="exit", exit=code))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
     """Move a task to another phase, and do what that phase means."""
-    with session.store.locked(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, who.by(session.via)) as locked:
         _may_move(locked.task, who)
         history = [event.phase for event in locked.task.phases]
         moved = phases.move(history, to, why)
@@ -63,7 +63,7 @@ def _carry_out(session: Session, who: Caller, task: Task, moved: phases.Move) ->
     reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
     saved = checkpoints.create(session.store, task.id, by, run=run_id, reason=reason, why="phase")
     if moved.to == phases.ESCALATED and run_id is not None:
-        with session.store.locked(task.id, by) as locked:
+        with session.store.lock(task.id, by) as locked:
             locked.append(
                 ControlHandled(command="ESCALATE", arg="", run=run_id, reason=reason, ok=True),
                 Notice(text=f"It calls for a person: {reason}"),

@@ -34,9 +34,9 @@ _STATUSES = {
 
 def find(session: Session, word: str) -> str:
     """The task of a plan; - is the last plan, not the last of its nodes."""
-    task = session.store.state(session.store.resolve(word))
+    task = session.store.task(session.store.resolve(word))
     if word == "-" and not task.is_plan:
-        made = sorted(session.store.states(), key=lambda one: one.handle or 0)
+        made = sorted(session.store.tasks(), key=lambda one: one.handle or 0)
         task = next((one for one in reversed(made) if one.is_plan), task)
     name = task.name
     if not task.is_plan:
@@ -80,7 +80,7 @@ def _document(session: Session, view: View, format: str) -> Row:
         if known.state == progress.VERIFIED and name in view.tasks:
             value = results.value_of(session.store, view.tasks[name], known.digest)
             rows[name]["result"] = {"summary": value.summary} if value.data is None else value.data
-    own = session.store.state(view.task_id)
+    own = session.store.task(view.task_id)
     status = own.status if own.status is not None else "running" if own.runs else "pending"
     made = formats.written(view.plan, str(status), rows)
     head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own.handle, "format": format}
@@ -130,7 +130,7 @@ def _each(session: Session, view: View, until: float = float("inf")) -> Iterator
 
     with wait.bell(session.store, [view.task_id]) as bell:
         while True:
-            task = refresh(session, session.store.state(view.task_id))
+            task = refresh(session, session.store.task(view.task_id))
             view.look()
             if at_rest(task) or time.monotonic() >= until or session.is_gone():
                 return
@@ -187,7 +187,7 @@ def wait_until(session: Session, task_id: str, until: float) -> bool:
             session.progress(line(view))
             if wakes and view.asks():
                 break
-    return at_rest(session.store.state(task_id))
+    return at_rest(session.store.task(task_id))
 
 
 @contextmanager
@@ -216,9 +216,9 @@ def wait_for(session: Session, task_id: str) -> Answer:
             if session.draw is not None:
                 session.draw(view.payload())
     except KeyboardInterrupt:
-        handle = session.store.state(task_id).handle
+        handle = session.store.task(task_id).handle
         session.tell(f"The work goes on. See it: overhand plan show {handle} --watch · stop it: overhand stop {handle}")
         raise
-    task = session.store.state(task_id)
+    task = session.store.task(task_id)
     shown = {**describe(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
     return Answer(shown, 0 if task.status == "completed" else 1)

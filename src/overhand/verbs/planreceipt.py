@@ -36,7 +36,7 @@ def usage(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
     own = budget.usage_of(task)
     if "usage" in result:
         return {**own, **{name: result["usage"][name] for name in budget.OF_NODES}}
-    ours = [s for s in session.store.states() if s.node and s.parent and s.parent.task == task.id]
+    ours = [s for s in session.store.tasks() if s.node and s.parent and s.parent.task == task.id]
     return budget.with_nodes(own, [budget.usage_of(with_reports(session, one)) for one in ours])
 
 
@@ -74,7 +74,7 @@ def _checked(session: Session, task_id: str | None) -> Row:
     from overhand.verbs.look import read_result
 
     try:
-        task = session.store.state(task_id) if task_id else None
+        task = session.store.task(task_id) if task_id else None
     except NotFound:
         task = None  # it was cleaned away
     found = read_result(session, task) if task else {}

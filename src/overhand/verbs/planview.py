@@ -51,7 +51,7 @@ class View:
         from overhand.plans import results
 
         self.session, self.store, self.task_id = session, session.store, task_id
-        self.plan: Plan = results.read_plan(session.store, session.store.state(task_id))
+        self.plan: Plan = results.read_plan(session.store, session.store.task(task_id))
         self.state = new_state(self.plan)
         self.tasks: dict[str, str] = {}  # by node
         self.began: dict[str, float] = {}  # by node, of the attempt that runs
@@ -106,13 +106,13 @@ class View:
         of = self.state.nodes.items()
         waiting = [name for name, known in of if known.state == progress.WAITING]
         held = any(known.state == progress.HELD for _, known in of)
-        return bool(held and self._asked(self.store.state(self.task_id))) or any(
+        return bool(held and self._asked(self.store.task(self.task_id))) or any(
             self._question(self.tasks[name]) for name in waiting if name in self.tasks
         )
 
     def payload(self, *, handles: bool = True) -> Row:
         """The tree as `plan show` tells it; without `handles`, those of many finished nodes are not looked up."""
-        own = self.store.state(self.task_id)
+        own = self.store.task(self.task_id)
         asked = self._asked(own)
         now = time.time()
         rows = [self._row(name, now, asked, handles=handles) for name in self._indents]
@@ -201,7 +201,7 @@ class View:
     def _child(self, task_id: str) -> Task | None:
         """A node's task, unless it was cleaned away."""
         try:
-            return self.store.state(task_id)
+            return self.store.task(task_id)
         except NotFound:
             return None
 
@@ -270,7 +270,7 @@ def _next(own: Task) -> list[str]:
 
 def line(view: View) -> str:
     """The plan in one line."""
-    own, nodes = view.store.state(view.task_id), view.state.nodes.values()
+    own, nodes = view.store.task(view.task_id), view.state.nodes.values()
     counts = _counts([WORDS[known.state] for known in nodes])
     live = [known.spec.id for known in nodes if known.state in progress.LIVE][:4]
     told = f"{own.handle} plan: {_spoken(own, view.state)}"

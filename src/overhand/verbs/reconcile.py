@@ -128,7 +128,7 @@ def _settled_by_supervisor(session: Session, task: Task) -> Task:
     with wait.bell(session.store, [task_id]) as bell:
         client.hand_over(session.store, [task_id])
         until = wait.deadline(session.patience)
-        while looks_dead(session, task := session.store.state(task_id)):
+        while looks_dead(session, task := session.store.task(task_id)):
             run = task.current_run
             if run and run.has_ended and task.checks:
                 return task

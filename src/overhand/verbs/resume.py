@@ -44,7 +44,7 @@ def resume(
 
     who = caller(session.store)
     task_id = session.store.resolve(id)
-    task = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.task(task_id))
     may_resume(session, who, task)
     ask_for_trust(session, who)
     if task.is_plan:

@@ -22,7 +22,7 @@ from overhand.verbs.resume import unanswered
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
-    from overhand.record.store import Locked
+    from overhand.record.store import LockedTask
     from overhand.record.task import Run, Task
 
 _MOST = 100_000  # characters
@@ -33,7 +33,7 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     said = _text(text, file)
     who = caller(session.store)
     task_id = session.store.resolve(id)
-    task = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.task(task_id))
     _may_send(session, who, task)
     if task.is_plan:
         return _to_nodes(session, who, task, said)
@@ -42,7 +42,7 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
 
 def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bool = True) -> dict[str, Any] | None:
     """Record it, and see that it gets there; without `again`, a task that has ended is left alone."""
-    with session.store.locked(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, who.by(session.via)) as locked:
         if not again and not _is_open(locked.task):
             return None
         how = _record(session, locked, said)
@@ -76,11 +76,11 @@ def _is_open(task: Task) -> bool:
 def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Answer:
     """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
     task_id, current = task.id, task.current_run
-    with session.store.locked(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, who.by(session.via)) as locked:
         locked.append(messages.event(locked.folder, said).replace(run=current.id if current else None), sync=True)
         task = locked.task
     client.hand_over(session.store, [task_id])
-    nodes = [s for s in session.store.states() if s.node and s.parent and s.parent.task == task_id]
+    nodes = [s for s in session.store.tasks() if s.node and s.parent and s.parent.task == task_id]
     told = [one for s in nodes if s.status is None and (one := _to_node(session, who, s.id, said))]
     handle = task.handle or task_id
     return Answer(
@@ -103,7 +103,7 @@ def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Answer:
 
 def _to_node(session: Session, who: Caller, task_id: str, said: str) -> dict[str, Any] | None:
     """A node that has ended meanwhile is not begun again: its plan has its result."""
-    task = refresh(session, session.store.state(task_id))
+    task = refresh(session, session.store.task(task_id))
     if not _is_open(task):
         return None
     _may_send(session, who, task)
@@ -165,7 +165,7 @@ def _may_send(session: Session, who: Caller, task: Task) -> None:
     spending.require_some_left(session.store, task)
 
 
-def _record(session: Session, locked: Locked, text: str) -> str:
+def _record(session: Session, locked: LockedTask, text: str) -> str:
     """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
     task, made = locked.task, messages.event(locked.folder, text)
     current = task.current_run

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.policy.caller import Caller
-    from overhand.record.store import Locked
+    from overhand.record.store import LockedTask
     from overhand.record.task import Task
     from overhand.runs.steps import Item
 
@@ -47,7 +47,7 @@ def step(
         return _show(session, task_id)
     select, wanted, rest = _meant(words, who)
     suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
-    with session.store.locked(task_id, who.by(session.via)) as locked:
+    with session.store.lock(task_id, who.by(session.via)) as locked:
         _check_run(locked.task, who)
         path = f"{locked.folder}/HANDOFF.md"
         handle = locked.task.handle
@@ -67,7 +67,7 @@ def step(
 
 
 def _show(session: Session, task_id: str) -> Answer:
-    task = session.store.state(task_id)
+    task = session.store.task(task_id)
     raw = read_file(f"{session.store.folder(task_id)}/HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
@@ -140,7 +140,7 @@ def _check_run(task: Task, who: Caller) -> None:
         )
 
 
-def _record(locked: Locked, path: str, marked: Item, who: Caller) -> None:
+def _record(locked: LockedTask, path: str, marked: Item, who: Caller) -> None:
     """One event per change; a mark that cannot be recorded is taken back."""
     before = marked.before
     if before is None or (before.marker, before.question, before.error) == (

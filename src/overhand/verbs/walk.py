@@ -22,7 +22,7 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
     payload: dict[str, Any] = {"schema": "overhand.answer/1", "questions": shown, "answered": []}
     if not session.interactive or session.read is None or not waiting:
         if handle is not None and not waiting:
-            record.choose(session.store.state(session.store.resolve(handle)), None)
+            record.choose(session.store.task(session.store.resolve(handle)), None)
         return Answer(payload)
     who = caller(session.store)
     for number, one in enumerate(shown, 1):
@@ -40,7 +40,7 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
 
 
 def _states(session: Session, handle: str | None) -> list[Task]:
-    states = [session.store.state(session.store.resolve(handle))] if handle else session.store.states()
+    states = [session.store.task(session.store.resolve(handle))] if handle else session.store.tasks()
     by = caller(session.store).by(session.via)
     wanted = [s for s in states if s.status not in ("completed", "cancelled", "rejected")]
     return [_with_files(session, task, by) for task in wanted]

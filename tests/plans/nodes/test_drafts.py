@@ -164,7 +164,7 @@ def test_a_budget_that_a_plan_is_given_later_counts_for_its_nodes(house: House) 
     child = house.hand_over(plan_of(Node("a", "worker", task="Do it.")), start=False)
     assert spending.capped_above(house.store, child) == []
     assert spending.capped_above(house.store, child) == []
-    with house.store.locked(house.state.id, BY) as plan:
+    with house.store.lock(house.state.id, BY) as plan:
         plan.append(Accepted(budget="10k tokens"))
     assert [one.id for one in spending.capped_above(house.store, child)] == [house.state.id]
 

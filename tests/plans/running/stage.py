@@ -72,15 +72,15 @@ class Stage(Scene):
 
     def child(self, plan: str, name: str) -> Task:
         """The one task of a node."""
-        (found,) = [s for s in self.store.states() if s.node == name and s.parent and s.parent.task == plan]
+        (found,) = [s for s in self.store.tasks() if s.node == name and s.parent and s.parent.task == plan]
         return found
 
     def is_there(self, plan: str, name: str) -> bool:
-        return any(s.node == name and s.parent and s.parent.task == plan for s in self.store.states())
+        return any(s.node == name and s.parent and s.parent.task == plan for s in self.store.tasks())
 
     def began(self, plan: str) -> dict[str, int]:
         """By node, how often an agent really began with it."""
-        nodes = [s for s in self.store.states() if s.parent and s.parent.task == plan]
+        nodes = [s for s in self.store.tasks() if s.parent and s.parent.task == plan]
         return {s.node: self.starts(s.id) for s in nodes}
 
 

@@ -146,7 +146,7 @@ def test_when_its_process_dies_a_supervisor_goes_on_and_says_what_is_missing(sta
     stage.appears("up")
     os.kill(program.pid, signal.SIGKILL)
     program.wait()
-    (task,) = [s.id for s in stage.store.states() if s.agent == "plan"]
+    (task,) = [s.id for s in stage.store.tasks() if s.agent == "plan"]
     if lost:
         (stage.path / ".agent-workspaces" / task / "plan.jsonl").unlink()
     result = stage.result(task)
@@ -165,7 +165,7 @@ def test_when_its_process_dies_a_supervisor_that_never_heard_of_it_goes_on_too(s
     stage.appears("up")
     os.kill(program.pid, signal.SIGKILL)
     program.wait()
-    (task,) = [s.id for s in stage.store.states() if s.agent == "plan"]
+    (task,) = [s.id for s in stage.store.tasks() if s.agent == "plan"]
     result = stage.result(task)
     assert (result["status"], states(result)) == ("failed", {"a": "failed"})
     (stage.path / "enough").touch()

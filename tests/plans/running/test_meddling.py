@@ -265,5 +265,5 @@ def test_what_a_node_returns_is_text_and_never_a_reference_or_a_section(stage: S
     assert "\\## Contract" in handoff
     assert "hush" not in handoff
     assert "${" not in (folder(stage, stage.child(task, "mute").id) / "HANDOFF.md").read_text()
-    assert {s.agent for s in stage.store.states()} == {"plan", "secret", "evil", "copier"}
+    assert {s.agent for s in stage.store.tasks()} == {"plan", "secret", "evil", "copier"}
     assert len(stage.ids()) == 5, "nobody was delegated to by what a node returned"

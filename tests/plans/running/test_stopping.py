@@ -55,7 +55,7 @@ def test_it_is_cancelled_even_if_a_node_that_was_stopped_with_it_is_heard_first(
     stage.kill_supervisor()
     child = stage.child(task, "a").id
     for one in (task, child):  # all that `stop --all` writes down
-        with stage.store.locked(one, BY) as known:
+        with stage.store.lock(one, BY) as known:
             known.append(StopRequested(why="now"))
     assert ends_unseen(stage, child) == "cancelled"
     result = stage.result(task)
@@ -120,7 +120,7 @@ def test_what_was_sent_counts_from_when_it_is_recorded(stage: Stage) -> None:
     stage.gives("quick", {"m": 2})
     task = stage.plan({"a": node(), "b": node("quick", "a")})
     stage.appears("up")
-    with stage.store.locked(task, BY) as plan:
+    with stage.store.lock(task, BY) as plan:
         run = plan.task.current_run
         assert run is not None
         plan.append(messages.event(plan.folder, "use tabs everywhere").replace(run=run.id))
@@ -170,7 +170,7 @@ def test_an_approval_counts_although_whoever_gave_it_told_nobody(stage: Stage) -
     task = stage.plan({"a": node(), "b": node(requires_approval=True)})
     (question,) = until(lambda: stage.state(task).questions, "a question")
     until(lambda: stage.is_there(task, "a") and stage.child(task, "a").status, "the other is done")
-    with stage.store.locked(task, BY) as plan:
+    with stage.store.lock(task, BY) as plan:
         plan.append(record.answered(plan.folder, question.seq, "yes", "test"))
     result = stage.result(task)
     assert (result["status"], stage.began(task)) == ("completed", {"a": 1, "b": 1})
