@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import compileall
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import soak
+
+SOURCE = Path(__file__).parents[1] / "src"
 
 # Whoever starts the suite in the background of a script, or with nohup, has these ignored, and every program that a
 # test starts would inherit that: ^C and a lost terminal are among what is tested.
@@ -19,6 +23,12 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
 # A property is about what comes out, not about when: a machine that stalls for 200 ms proves nothing against it.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile what every process of the tests would else compile for itself, where PYTHONDONTWRITEBYTECODE is set."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(SOURCE, quiet=2)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

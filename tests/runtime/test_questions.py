@@ -40,11 +40,19 @@ def asker(scene: Scene) -> Iterator[Asker]:
     scene.judged(task)
 
 
-def put(ipc: Path, name: str, text: str | bytes) -> None:
-    """By rename, as an agent should."""
+def put(ipc: Path, name: str, text: str | bytes, *, is_old: bool = False) -> None:
+    """By rename, as an agent should; what is old is no longer under its writer's hands."""
     raw = text if isinstance(text, bytes) else text.encode()
     (ipc / f".{name[:20]}.new").write_bytes(raw)
+    if is_old:
+        settled(ipc / f".{name[:20]}.new")
     os.rename(ipc / f".{name[:20]}.new", ipc / name)
+
+
+def settled(path: Path) -> None:
+    """As if it had been written so long ago that its writer has ended."""
+    at = time.time() - files.SETTLE
+    os.utime(path, (at, at), follow_symlinks=False)
 
 
 def question(seq: int, text: str, **more: object) -> str:
@@ -113,7 +121,7 @@ ODD = {
 def test_an_odd_file_is_surfaced_and_nothing_breaks(asker: Asker, case: str) -> None:
     scene, task, ipc = asker
     name, raw, text, told = ODD[case]
-    put(ipc, name, raw)
+    put(ipc, name, raw, is_old=True)
     if text is not None:
         assert asked(scene, task, 1) == [text]
     if told:
@@ -132,7 +140,7 @@ def test_an_odd_file_is_surfaced_and_nothing_breaks(asker: Asker, case: str) -> 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "dangling"])
 def test_what_is_no_file_is_not_read(asker: Asker, kind: str) -> None:
     scene, task, ipc = asker
-    path = ipc / "001.question"
+    path = ipc / ".new"
     if kind in ("link", "dangling"):
         target = scene.path / "secret"
         if kind == "link":
@@ -142,6 +150,8 @@ def test_what_is_no_file_is_not_read(asker: Asker, kind: str) -> None:
         os.mkfifo(path)
     else:
         path.mkdir()
+    settled(path)
+    path.rename(ipc / "001.question")
     notice(scene, task, "ipc/001.question is no regular file")
     assert scene.state(task).questions == []
     assert finishes(scene, task)["status"] == "completed"
@@ -245,7 +255,7 @@ def test_an_answer_by_hand_that_cannot_be_read_is_told(asker: Asker) -> None:
     put(ipc, "001.question", question(1, "Which?"))
     put(ipc, "002.question", question(2, "Which other?"))
     asked(scene, task, 2)
-    put(ipc, "001.answer", "{")
+    put(ipc, "001.answer", "{", is_old=True)
     notice(scene, task, "ipc/001.answer cannot be taken as an answer")
     put(ipc, "002.answer", '{"answer": "fine"}')
     until(lambda: scene.events(task, "answered"), "the other answer is recorded")
