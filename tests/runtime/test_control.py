@@ -176,8 +176,10 @@ def test_the_last_line_needs_no_newline_and_is_heard_before_the_verdict(scene: S
     assert [e["e"] for e in scene.events(task) if e["e"] in ("control", "judged")] == ["control", "judged"]
 
 
-def test_a_command_at_the_end_of_fifty_megabytes(scene: Scene) -> None:
-    scene.project.agent("worker", "flood:50m", "print:\\nCONTROL: CHECKPOINT REASON: far out", "output", control=True)
+@pytest.mark.parametrize("size", ["2m", pytest.param("50m", marks=pytest.mark.soak)])
+def test_a_command_at_the_end_of_many_megabytes(scene: Scene, size: str) -> None:
+    words = ("print:\\nCONTROL: CHECKPOINT REASON: far out", "output")
+    scene.project.agent("worker", f"flood:{size}", *words, control=True)
     task = scene.delegate()
     assert scene.json("wait", task, timeout=300)["status"] == "completed"  # it is read twice
     assert commands(scene, task) == [("CHECKPOINT", True)]
