@@ -7,7 +7,6 @@ import hashlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from overhand.agents import sessions
 from overhand.record.store import Store
 from overhand.system import members, processes
 from overhand.testing.project import ProjectDir, Ran, make_project
+from runtime import scene
 
 LIMIT = 180.0  # seconds; three slow agents, one in the other, on a busy machine
 FIRST = ("claude", "codex", "goose")
@@ -39,13 +39,9 @@ def returns(**said: str) -> dict[str, Any]:
     return {"ops": [{"write": {"path": "{output}", "content": output(**said)}}]}
 
 
-def until(look: Callable[[], T], what: str = "it", timeout: float = LIMIT) -> T:
-    """What `look` finds, as soon as it finds something."""
-    end = time.monotonic() + timeout
-    while not (found := look()):
-        assert time.monotonic() < end, f"{what} did not come about in {timeout} s"
-        time.sleep(0.05)
-    return found
+def until(look: Callable[[], T | None], what: str = "it", timeout: float = LIMIT) -> T:
+    """The same, with more patience."""
+    return scene.until(look, what, timeout)
 
 
 @dataclass

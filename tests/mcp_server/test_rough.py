@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,10 @@ from overhand.questions import blocked
 from overhand.record.store import Store
 from overhand.system import lock
 from overhand.testing.project import make_project
+from runtime.scene import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from overhand.testing.project import ProjectDir
 
@@ -60,14 +60,6 @@ class At(Line):
         asked = {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
         found: dict[str, Any] = self.ask(asked)["result"]["structuredContent"]
         return found
-
-
-def until(look: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + 90
-    while not (found := look()):
-        assert time.monotonic() < end, f"{what} did not come about"
-        time.sleep(0.05)
-    return found
 
 
 @pytest.mark.parametrize(

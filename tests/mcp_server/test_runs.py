@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from mcp_server.desk import ERAS
 from overhand.testing.project import make_project
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,20 +85,13 @@ def test_a_question_is_asked_again_until_it_is_answered(house: ProjectDir, era: 
         block="0.5",
     )
     made = house.run("delegate", "Paint", "--agent", "caller", "--json", check=True)
-    appears(house.path / "pending")
+    until((house.path / "pending").exists, "the file pending")
     house.run("answer", str(made.json["handle"]), "blue", check=True)
     assert house.run("wait", str(made.json["handle"]), "--json").json["status"] == "completed"
     _, first, last, _ = results(house)
     assert (first["pending"], first["answer"], first["seq"]) == (True, None, 1)
     assert "again: 1" in first["next"]
     assert (last["pending"], last["answer"]) == (False, "blue")
-
-
-def appears(path: Path) -> None:
-    until = time.monotonic() + 90
-    while not path.exists():
-        assert time.monotonic() < until, f"no {path.name} came about"
-        time.sleep(0.05)
 
 
 def test_a_part_is_handed_on_and_its_result_comes_back(house: ProjectDir) -> None:

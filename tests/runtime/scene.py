@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from overhand.record.task import Line, Task
     from overhand.testing.project import ProjectDir
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 AGENT = [sys.executable, "-m", "overhand.testing.agent"]
 # Each real start leaves a line, each end another one; the script itself is the run's agent.
 RECORDED = """
@@ -42,11 +42,11 @@ QUICK = """printf '# Task Complete: x\\n\\n**Status:** completed\\n\\n## Summary
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T | None], what: str) -> T:
+def until(look: Callable[[], T | None], what: str = "it", timeout: float = PATIENCE) -> T:
     """Look until it is true; a failure says what was waited for."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + timeout
     while not (found := look()):
-        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s for: {what}; last seen: {found!r}"
+        assert time.monotonic() < deadline, f"waited {timeout:.0f} s for: {what}; last seen: {found!r}"
         time.sleep(0.01)
     return found
 

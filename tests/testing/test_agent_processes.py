@@ -14,6 +14,7 @@ import pytest
 
 from overhand.system import members, processes
 from overhand.testing import strays
+from runtime.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,10 +29,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 def appears(path: Path) -> None:
     """Wait for a file that another process makes, and for what it writes there."""
-    deadline = time.monotonic() + 60
-    while not path.exists() or not path.stat().st_size:
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.005)
+    until(lambda: path.exists() and path.stat().st_size, f"{path} written")
 
 
 def open_files(pid: int) -> set[str]:
@@ -146,10 +144,8 @@ def test_strays_of_a_stubborn_agent_are_stubborn(desk: Desk) -> None:
 def test_a_daemon_keeps_no_file_of_the_agent_open(desk: Desk) -> None:
     desk.act("spawn:daemon")  # returns although the daemon lives: it holds neither stdout nor stderr
     (pid,) = desk.strays()
-    deadline = time.monotonic() + 60
-    while (kept := open_files(pid)) != {os.devnull}:  # a program that begins opens its libraries for a moment
-        assert time.monotonic() < deadline, kept
-        time.sleep(0.005)
+    # a program that begins opens its libraries for a moment
+    until(lambda: open_files(pid) == {os.devnull}, "no open file but the one without content")
 
 
 def test_an_unknown_kind_of_stray_is_refused(desk: Desk) -> None:

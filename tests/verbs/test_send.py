@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from overhand.errors import BadInput
 from overhand.record import log
 from overhand.record.events import RunNeverBegan
 from overhand.record.store import Store
+from runtime.scene import until
 from verbs import player
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ def bench(overhand_project: ProjectDir, tmp_path: Path, monkeypatch: pytest.Monk
 
 def show(project: ProjectDir, handle: str = "1") -> dict[str, Any]:
     return dict(project.run("show", handle, "--json", check=True).json)
-
-
-def until(look: Any, what: str) -> Any:
-    end = time.monotonic() + 40
-    while not (found := look()):
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
-    return found
 
 
 def test_from_python(overhand_project: ProjectDir, bench: Path) -> None:
