@@ -92,7 +92,7 @@ def load_yaml(text: str) -> object:
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF")
+        "tag:yaml.org,2002:bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF")
     )
     try:
         return yaml.load(text, Loader)  # noqa: S506 -- a subclass of SafeLoader
