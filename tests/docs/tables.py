@@ -1,6 +1,6 @@
 """The parts of the pages that come from the code and from the tests: `make docs` writes them, a test compares them.
 
-PYTHONPATH=tests python -m docs.tables        writes docs/reference.md and docs/guide/agents.md anew
+PYTHONPATH=tests python -m docs.tables        writes docs/reference.md, docs/guide/agents.md and docs/map.md anew
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents import works
+from docs import mapped
 from overhand import errors
 from overhand.agents import files as agent_files
 from overhand.agents import installable
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference.md"
 AGENTS = Path(__file__).parents[2] / "docs/guide/agents.md"
+MAP = Path(__file__).parents[2] / "docs/map.md"
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -248,5 +250,5 @@ def parts_of(page: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    for place, parts in ((REFERENCE, PARTS), (AGENTS, GUIDE_PARTS)):
+    for place, parts in ((REFERENCE, PARTS), (AGENTS, GUIDE_PARTS), (MAP, mapped.PARTS)):
         place.write_text(renewed(place.read_text(encoding="utf-8"), parts), encoding="utf-8")

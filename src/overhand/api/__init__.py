@@ -1,0 +1,1 @@
+"""The Python API: projects, tasks and function agents in the calling process."""

@@ -1,0 +1,1 @@
+"""Whether data is what was promised: types, comparison, expressions. Pure."""

@@ -1,0 +1,1 @@
+"""Tags in Markdown and the tasks behind them."""

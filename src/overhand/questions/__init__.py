@@ -1,0 +1,1 @@
+"""What an agent asks during a run: one record, many ways in, answered once."""
