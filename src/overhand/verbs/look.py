@@ -135,7 +135,7 @@ def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | N
         notices=task.notices,
         messages=_messages(session, task),
         tree="your checkout",
-        wanted_checks=task.checks,
+        wanted_checks=[vars(check) for check in task.checks],
         usage=usage,
         lately=lately(session, task),
         **_item(task),
