@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING
 
 from overhand.agents import Agent
-from overhand.record.store import Store
+from overhand.record.store import NewTask, Store
 from overhand.runs import run
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def prepare(store: Store, count: int) -> list[str]:
     for number in range(count):
         created = {"title": f"task {number}", "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
         handoff = f"# Task Handoff\n\n## Task\ntask {number}\n"
-        made.append(store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0].id)
+        new = NewTask(agent="worker", handoff=handoff, created=created)
+        made.append(store.new_tasks([new], BY, start=True, pieces=[])[0].id)
     return made
 
 

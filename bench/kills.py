@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from overhand.policy import config, trust
 from overhand.policy.actor import Actor
-from overhand.record.store import Store
+from overhand.record.store import NewTask, Store
 from overhand.runs import finish, run
 from overhand.system import detached, members, processes
 from overhand.testing.project import ProjectDir, make_project
@@ -54,7 +54,8 @@ def accept(work: Actor, title: str) -> str:
     created = {"title": title, "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
     created["seal"] = trust.seal(created)
     handoff = f"# Task Handoff\n\n## Task\n{title}\n"
-    return work.store.new_tasks([("worker", handoff, created, b"")], BY, start=True, pieces=[])[0].id
+    new = NewTask(agent="worker", handoff=handoff, created=created)
+    return work.store.new_tasks([new], BY, start=True, pieces=[])[0].id
 
 
 def adopt(work: Actor, task: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from overhand.documents.alert import Alert
 from overhand.documents.handoff import Handoff
+from overhand.drafts import alerts
 from overhand.errors import BadInput, NotFound, Refused
-from overhand.items import alerts
 from overhand.policy.config import Config
 from overhand.testing.project import make_project
 

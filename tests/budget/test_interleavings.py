@@ -24,7 +24,7 @@ from overhand.policy.actor import Actor
 from overhand.policy.config import Budgets, Config
 from overhand.record import log
 from overhand.record.events import Accepted, Judged, RunEnded
-from overhand.record.store import Store
+from overhand.record.store import NewTask, Store
 from overhand.record.task import Task
 from overhand.runs import limits, run, spending
 
@@ -75,8 +75,8 @@ class Tree(RuleBasedStateMachine):
         if parent:
             created["parent"] = {"task": parent, "run": self.state(parent).runs[-1].id}
             created["depth"] = self.state(parent).depth + 1
-        draft = "worker", f"# Task Handoff\n\n## Task\n{title}\n", created, b""
-        (made,) = self.store.new_tasks([draft], BY, start=True, pieces=[])
+        new = NewTask(agent="worker", handoff=f"# Task Handoff\n\n## Task\n{title}\n", created=created)
+        (made,) = self.store.new_tasks([new], BY, start=True, pieces=[])
         self.tasks.append(made.id)
         return made.id
 

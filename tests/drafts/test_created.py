@@ -206,7 +206,7 @@ def from_plan(project: ProjectDir) -> dict[str, str]:
     with Project(project.path) as api:
         api.agent("helper", can_delegate=False)(lambda _: {"changes": [], "total": 0, "dogs": 2})
         api.plan(plan)
-    found = {task.node or "plan": task.id for task in Store(str(project.path)).states()}
+    found = {task.node or "plan": task.id for task in Store(str(project.path)).tasks()}
     return dict(sorted(found.items()))
 
 

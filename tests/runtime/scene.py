@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from overhand.policy import trust
 from overhand.record import log
-from overhand.record.store import Store
+from overhand.record.store import NewTask, Store
 from overhand.supervisor import client
 from overhand.system import lock, members
 from overhand.system import processes as proc
@@ -119,7 +119,8 @@ class Scene:
         created["seal"] = trust.seal(created)
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
-        return self.store.new_tasks([(agent, handoff, created, b"")], by, start=True, pieces=[])[0].id
+        new = NewTask(agent=agent, handoff=handoff, created=created)
+        return self.store.new_tasks([new], by, start=True, pieces=[])[0].id
 
     # what is recorded
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,7 @@ from overhand.policy.actor import Actor
 from overhand.record import log
 from overhand.record.children import Children
 from overhand.record.events import fold
-from overhand.record.store import Store
+from overhand.record.store import NewTask, Store
 from overhand.runs import run
 from overhand.supervisor import client
 from overhand.system import detached, members, processes
@@ -147,8 +147,9 @@ def test_who_delegated_whom_is_known_of_tasks_that_come_later(scene: Scene) -> N
     assert sorted(known.of("run-1")) == sorted([empty.name, later[0].id])
 
 
-def child_of(run: str) -> tuple[str, str, dict[str, Any], bytes]:
-    return "worker", "# Task Handoff\n\n## Task\nx\n", {"title": "x", "parent": {"task": "above", "run": run}}, b""
+def child_of(run: str) -> NewTask:
+    created = {"title": "x", "parent": {"task": "above", "run": run}}
+    return NewTask(agent="worker", handoff="# Task Handoff\n\n## Task\nx\n", created=created)
 
 
 # A process in a session of its own whose first thread ends: what it does goes on in the other one.

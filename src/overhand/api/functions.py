@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent
@@ -16,6 +16,7 @@ from overhand.agents.drivers.function import Call, as_return, encode, failure, r
 from overhand.api.pool import Pool, settle
 from overhand.api.questions import Attention
 from overhand.documents import handoff as handoffs
+from overhand.drafts.words import from_words, only_from_people
 from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
 from overhand.policy import caller
 from overhand.policy import config as configs
@@ -30,20 +31,18 @@ from overhand.runs import result as paperwork
 from overhand.runs.judge import judge
 from overhand.system import detached, git
 from overhand.system.files import write_file
-from overhand.verbs.delegate import draft, make, note_refusal, only_from_people
-from overhand.verbs.drafts import Drafted, alike
-from overhand.verbs.request import request_of
+from overhand.verbs.delegate import draft_of, make, note_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from overhand.drafts.build import Brief, Draft
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Draft, LockedTask, Piece
+    from overhand.record.store import LockedTask, Piece
     from overhand.record.task import Run, Task
     from overhand.verbs import Session
-    from overhand.verbs.request import Request
     from overhand.words import Cause
 
 _MOMENT = 0.1
@@ -75,14 +74,15 @@ class Batch:
         self._unsynced: dict[str, Piece] = {}  # what is recorded of each task and not on the disk yet
         self._changed = threading.Condition()
 
-    def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Request]]:
+    def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Brief]]:
         """The same checks and the same events as any delegation; nothing is called before `keep`."""
-        made = self._drafts(wanted)
+        briefs = [from_words(given) for given, _ in wanted]
+        drafts = [self._draft(brief, function) for brief, (_, function) in zip(briefs, wanted, strict=True)]
         self._fresh = []
-        states = make(self.session, [one.draft for one in made], self.work.by, start=False, pieces=self._fresh)
-        for task, one in zip(states, made, strict=True):
-            self.accepted[task.id] = task, one.draft[1], one.handoff
-        return [(task, one.request) for task, one in zip(states, made, strict=True)]
+        tasks = make(self.session, drafts, self.work.by, start=False, pieces=self._fresh)
+        for task, draft in zip(tasks, drafts, strict=True):
+            self.accepted[task.id] = task, draft.task.handoff, draft.handoff
+        return list(zip(tasks, briefs, strict=True))
 
     def keep(self) -> None:
         """Bring what was accepted to the disk: before that no function is called."""
@@ -105,30 +105,13 @@ class Batch:
         if self._not_kept is not None:
             raise self._not_kept
 
-    def _drafts(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[Drafted]:
-        """What the first of many is told, most of the others are told too."""
-        made: list[Drafted] = []
-        first: Drafted | None = None
-        common: dict[str, Any] = {}
-        for given, function in wanted:
-            others = {name: value for name, value in given.items() if name != "title"}
-            one = alike(first, given.get("title")) if first and others == common else None
-            if one is None:
-                request = request_of(given)
-                draft = self._draft(request, function)
-                one = first = Drafted(request, draft, handoffs.parse(draft[1]))
-                common = others
-            made.append(one)
-        return made
-
-    def _draft(self, request: Request, function: FunctionAgent) -> Draft:
+    def _draft(self, brief: Brief, function: FunctionAgent) -> Draft:
         try:
-            only_from_people(self.who, request)
-            settings = dict(configs.setting(text) for text in request.settings)
-            config = configs.of_task(self.session.root, self.config, settings)
-            return draft(self.session, request, self.who, function.agent, config, settings)[0]
+            only_from_people(self.who, brief)
+            config = configs.of_task(self.session.root, self.config, dict(brief.settings))
+            return draft_of(self.session, brief, function.agent, self.who, config)
         except Refused as error:
-            note_refusal(self.session, self.who, request, error)
+            note_refusal(self.session, self.who, brief.title, brief.agent, error)
             raise
 
     def take(self, task: Task, resume: dict[str, Any] | None = None) -> None:
@@ -142,14 +125,10 @@ class Batch:
     def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
         """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
         self._kept.set()
-        known: dict[str, handoffs.Handoff] = {}  # by what follows the task
-        for state, (_, text, _, given) in made:
-            task, rest = handoffs.split(text)
-            if not task or rest not in known:
-                known[rest] = handoffs.parse(text)
-            self.accepted[state.id] = state, text, replace(known[rest], task=task) if task else known[rest]
-            if not isinstance(given, bytes) and prompts.INPUTS in given:
-                self.inputs[state.id] = given[prompts.INPUTS]
+        for task, draft in made:
+            self.accepted[task.id] = task, draft.task.handoff, draft.handoff
+            if prompts.INPUTS in draft.task.files:
+                self.inputs[task.id] = draft.task.files[prompts.INPUTS]
 
     def at_work(self, more: int) -> None:
         """One more that a result is to be expected from, or one less."""

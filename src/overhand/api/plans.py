@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.api.functions import Batch, FunctionAgent
     from overhand.api.pool import Pool
+    from overhand.drafts.build import Draft
     from overhand.plans.executor import Carrying
     from overhand.plans.model import Plan
     from overhand.plans.progress import Command, Event
-    from overhand.record.store import Draft
     from overhand.record.task import Task
 
 _SLOW = 1.0  # seconds between looks, should nothing wake us

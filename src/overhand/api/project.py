@@ -203,9 +203,7 @@ class Project:
             batch.keep()
         others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
         started = {
-            task.id: function
-            for (task, request), (_, function) in zip(accepted, ours, strict=True)
-            if not request.no_start
+            task.id: function for (task, brief), (_, function) in zip(accepted, ours, strict=True) if not brief.no_start
         }
         running = self._submit(batch, started)
         if not batch.shared:

@@ -168,28 +168,6 @@ def render(handoff: Handoff) -> str:
     return "".join(out).rstrip("\n") + "\n"
 
 
-def split(text: str) -> tuple[str, str]:
-    """A HANDOFF.md as its task and what follows, if the task is one line that means nothing but itself; else nothing.
-
-    Two that end alike differ in nothing but the task.
-    """
-    task, _, rest = text.removeprefix(_BEGIN).partition("\n\n")
-    return (task, rest) if text.startswith(_BEGIN) and is_plain(task) else ("", "")
-
-
-def join(task: str, rest: str) -> str:
-    """A HANDOFF.md as `split` took it apart, with another plain task."""
-    return f"{_BEGIN}{task}\n\n{rest}"
-
-
-def is_plain(task: str) -> bool:
-    """Whether it is one line of words."""
-    return task[:1].isalpha() and " ".join(task.split()) == task
-
-
-_BEGIN = "# Task Handoff\n\n## Task\n"
-
-
 def _list(texts: Iterable[str]) -> str:
     return "".join(entry(one) for one in texts).rstrip("\n")
 

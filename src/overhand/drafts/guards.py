@@ -11,15 +11,18 @@ from overhand.errors import (
     LimitExceeded,
     Refused,
     StaleRun,
+    TaskNotFound,
     TooDeep,
 )
+from overhand.policy import budget
 from overhand.record.store import WORKSPACES
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.policy.caller import Caller
-    from overhand.policy.config import Kind
+    from overhand.policy.config import Config, Kind
+    from overhand.record.store import Store
 
 
 def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
@@ -63,21 +66,35 @@ def level_for(wanted: str, who: Caller, agent: Agent, promised: list[str]) -> tu
     return held, f"It may {held}, no more: so it is for {whose}."
 
 
-def time_for(asked: str | None, kind: Kind, name: str | None, parent_left: float | None) -> float:
-    """Seconds a run may take."""
+def time_for(asked: str | float | None, kind: Kind, name: str | None, at_most: float | None) -> float:
+    """Seconds a run may take; what is asked for is an option's text, or seconds."""
     seconds = kind.timeout
     if asked is not None:
-        seconds = option_duration("--timeout", asked)
-        if seconds <= 0:
+        seconds = option_duration("--timeout", asked) if isinstance(asked, str) else asked
+        if isinstance(asked, str) and seconds <= 0:
             raise BadInput("--timeout must be more than nothing.", "Write it as 30s, 5m or 2h.")
         if seconds > kind.max_timeout:
             setting = f"kinds.{name or 'none'}.max_timeout"
             longest = f"the longest time for {name or 'this kind of task'}, {say_duration(kind.max_timeout)}"
+            what = f"--timeout {asked}" if isinstance(asked, str) else f"Its timeout of {say_duration(seconds)}"
             raise LimitExceeded(
-                f"--timeout {asked} is above {longest}.",
-                f"Ask for less, or raise {setting} in .overhand/config.toml",
+                f"{what} is above {longest}.", f"Ask for less, or raise {setting} in .overhand/config.toml"
             )
-    return seconds if parent_left is None else min(seconds, parent_left)
+    return seconds if at_most is None else min(seconds, at_most)
+
+
+def budget_for(asked: str | None, store: Store, config: Config, parent: str | None) -> str | None:
+    """What was asked for; else the project's budget of a task, unless it draws on one above."""
+    text = config.budget.task if asked is None else asked
+    while text and asked is None and parent is not None:
+        try:
+            above = store.task(parent)
+        except TaskNotFound:
+            break  # it was cleaned away: there is no budget any more
+        if budget.explicit(above).is_cap:
+            return None
+        parent = above.parent.task if above.parent else None
+    return text or None
 
 
 def workspace_of(path: str) -> str | None:

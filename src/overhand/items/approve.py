@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,10 @@ from overhand.agents import files, find_driver
 from overhand.documents import handoff as handoffs
 from overhand.documents import request as requests
 from overhand.documents.text import decode
-from overhand.drafts import guards
-from overhand.errors import BadInput, Busy, NotAllowed, OverhandError, Refused
-from overhand.items import alerts, stages, sync, unrecorded
+from overhand.drafts.build import Brief, Draft, build
+from overhand.errors import Busy, NotAllowed, OverhandError, Refused
 from overhand.items import item as places
+from overhand.items import stages, sync, unrecorded
 from overhand.policy import routes, trust
 from overhand.policy.caller import Caller
 from overhand.record.events import ABSENT, Accepted, ChildRefused, Notice, StageSet
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from overhand.policy.config import Config
     from overhand.policy.routes import Route
     from overhand.record.events import Event
-    from overhand.record.store import Draft, Store
+    from overhand.record.store import Store
     from overhand.record.task import By, Task
 
 LINE = 700  # characters of an item's line that the record keeps
@@ -178,7 +177,7 @@ def approve(
         same = places.patiently(f"{store.root}/{place.path}", lambda: _same(store, place))
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
             raise changed(store, place, same)
-        (task,) = store.new_tasks([drafted], by, start=False)
+        (task,) = store.new_tasks([drafted.task], by, start=False)
         task = sync.show(store, by, task.id)
     unrecorded.forget(store, place.key)
     if task.status == "rejected":
@@ -214,37 +213,25 @@ def draft(store: Store, config: Config, place: Place, by: By, *, stage: str, how
     elsewhere = find_driver(agent.driver).open_job is not None
     routes.check_mode(route, agent.name, agent.driver, elsewhere=elsewhere)
     trust.require(store.root, agent.trusted_with)
-    depth, path = guards.check_delegation(who, agent)
-    kind = config.kind(place.kind)
-    handoff = alerts.told(store.root, config, handoffs.filled(read(store.root, place), place.kind))
-    if kind.contract and not handoffs.wanted_contract(handoff):
-        told = f"{handoff.return_requirements}\nUse: {kind.contract} contract"
+    asked = str(by.get("user") or by.get("kind") or "")
+    item = _item(config, place, route, stage=stage, how=how, asked=asked)
+    return build(brief_of(store.root, config, place, item), agent, who, store, config)
+
+
+def brief_of(root: str, config: Config, place: Place, item: dict[str, Any]) -> Brief:
+    """What the item asks for."""
+    handoff, contract = handoffs.filled(read(root, place), place.kind), config.kind(place.kind).contract
+    if contract and not handoffs.wanted_contract(handoff):
+        told = f"{handoff.return_requirements}\nUse: {contract} contract"
         handoff = replace(handoff, return_requirements=told)
-    text = handoffs.render(handoff)
-    problems = handoffs.lint(text, exists=lambda name: os.path.exists(os.path.join(store.root, name)))
-    if errors := [p.message for p in problems if p.level == "error"]:
-        raise BadInput(f"{place.name}: {' '.join(errors)}", "Say in the file what is to be done.")
-    marks = {"exclusive": agent.exclusive, "real": agent.real}
-    created: dict[str, Any] = {
-        "title": handoffs.parse(text).title,
-        "kind": place.kind,
-        "priority": f"P{place.priority}",
-        "depth": depth,
-        "path": path,
-        "timeout": kind.timeout,
-        "level": kind.level,
-        "contract": handoffs.wanted_contract(handoff),
-        "checks": [{"name": name, "command": command} for name, command in config.checks],
-        "settings": {
-            **{name: True for name, is_so in marks.items() if is_so},
-            **({} if agent.can_delegate else {"can_delegate": False}),
-        },
-        "budget": config.budget.task or None,
-        "item": _item(config, place, route, stage=stage, how=how, asked=str(by.get("user") or by.get("kind") or "")),
-    }
-    created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
-    created["seal"] = trust.seal(created)
-    return agent.name, text, created, b""
+    return Brief(
+        kind=place.kind,
+        handoff=handoff,
+        priority=f"P{place.priority}",
+        item=item,
+        name=place.name,
+        fix="Say in the file what is to be done.",
+    )
 
 
 def _item(config: Config, place: Place, route: Route, *, stage: str, how: str, asked: str) -> dict[str, Any]:

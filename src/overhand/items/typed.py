@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overhand.documents import handoff as handoffs
+from overhand.drafts.build import Brief, build
 from overhand.errors import Busy, OverhandError
 from overhand.items import approve, sync, unrecorded
 from overhand.items import item as places
-from overhand.policy import caller, trust
+from overhand.policy import caller
+from overhand.policy.caller import Caller
 from overhand.record.events import Notice, TagHeldBack
 from overhand.record.task import Item
 from overhand.system.edits import is_written
@@ -169,7 +170,6 @@ def _suspect(store: Store, task: Task, place: Place, run_id: str, by: By) -> Non
 
 def outside_claim(store: Store, config: Config, place: Place, by: By) -> str:
     """Somebody works on it without Overhand: recorded, so that nobody starts it and a person can see it."""
-    title = place.text[:200] or place.name
     item = {
         "path": place.path,
         "kind": place.kind,
@@ -180,10 +180,15 @@ def outside_claim(store: Store, config: Config, place: Place, by: By) -> str:
         "how": "outside",
     }
     route = config.route(place.kind)
-    created: dict[str, Any] = {"title": title, "kind": place.kind, "priority": f"P{place.priority}", "item": item}
-    created |= {"depth": 1, "path": ["user"], "seal": trust.seal(created)}
-    text = handoffs.render(handoffs.filled(approve.read(store.root, place), place.kind))
-    (task,) = store.new_tasks([((route.agent if route else "") or "outside", text, created, b"")], by, start=False)
+    brief = Brief(
+        title=place.text[:200] or place.name,
+        agent=route.agent if route else None,
+        kind=place.kind,
+        handoff=approve.read(store.root, place),
+        priority=f"P{place.priority}",
+        item=item,
+    )
+    (task,) = store.new_tasks([build(brief, None, Caller(), store, config).task], by, start=False)
     task = sync.show(store, by, task.id)
     if task.status is not None:  # it cannot be told from another line: said once, not at every look
         unrecorded.park(store, place.key, task.summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from dataclasses import replace
@@ -12,12 +13,14 @@ from overhand.agents import Agent, files
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import one_line
 from overhand.drafts import guards
+from overhand.drafts.build import Brief, Draft, build
 from overhand.errors import Busy, NotFound, OverhandError, Refused
 from overhand.plans import formats, node_task, refs, results
 from overhand.plans.progress import Event
 from overhand.plans.situations import attempt_of, is_unbegun, situation
 from overhand.plans.strategy import score
 from overhand.policy import trust
+from overhand.policy.config import Kind
 from overhand.record import journal
 from overhand.record.events import ABSENT, Accepted, Created, Judged, Notice, RunEnded, RunStarted, StopRequested, fold
 from overhand.record.task import PLAN
@@ -35,11 +38,11 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Draft, LockedTask, Piece, Store
+    from overhand.record.store import LockedTask, NewTask, Piece
     from overhand.record.task import Task
     from overhand.words import Cause, Status
 
-AGENT = Agent(PLAN, PLAN)
+AGENT = Agent(PLAN, PLAN, options={"reentrant": True})
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
 _SENT = "**Sent to all nodes of the plan:**"
 _GIVEN_UP = "its plan cannot go on"
@@ -62,9 +65,9 @@ def make(
     if not given.get("trusted"):
         _only_from_people(who, plan)
     _look_at_agents(root, who, plan, find or (lambda name: files.find(root, name, actor.config)))
-    drafted = draft(actor.store, who, plan, source, given)
-    _look_at_nodes(actor, plan, drafted, find)
-    (task,) = actor.store.new_tasks([drafted], actor.by, start=not given.get("no_start"))
+    new = build(brief_of(who, plan, source, given), AGENT, who, actor.store, actor.config).task
+    _look_at_nodes(actor, plan, new, find)
+    (task,) = actor.store.new_tasks([new], actor.by, start=not given.get("no_start"))
     return task
 
 
@@ -77,9 +80,9 @@ def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Ag
         guards.check_delegation(who, agent)
 
 
-def _look_at_nodes(actor: Actor, plan: Plan, drafted: Draft, find: Callable[[str], Agent] | None) -> None:
+def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str], Agent] | None) -> None:
     """What any guard has against any node is told now, all of it, and nothing is spawned."""
-    like = fold("plan", [Created(**drafted[2]).replace(agent=PLAN).line])
+    like = fold("plan", [Created(**new.created).replace(agent=PLAN).line])
     base = node_task.ground(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
         raise Refused(
@@ -103,29 +106,21 @@ def _only_from_people(who: Caller, plan: Plan) -> None:
             )
 
 
-def draft(store: Store, who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Draft:
-    """The plan as a task: what it was read from, and what was read."""
+def brief_of(who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Brief:
+    """The plan as a task: what it was read from, and what was read; its limits are its own, not those of a kind."""
     raw = dumps(formats.dump(plan)).encode("utf-8", "replace")
-    handoff = handoffs.filled(handoffs.Handoff(task=plan.task.strip() or "A plan", context=_told(plan)), None)
-    after = given.get("after")
-    budget = given.get("budget") or (f"{plan.budget} tokens" if plan.budget else None)
-    created: dict[str, Any] = {
-        "title": handoff.title,
-        "parent": None if who.is_person else {"task": who.task, "run": who.run},
-        "depth": who.depth + 1,
-        "path": [*who.path, PLAN],
-        "timeout": plan.timeout or 0.0,
-        "level": who.level,
-        "after": store.resolve(str(after)) if after else None,
-        "settings": {**dict(given.get("settings") or {}), PLAN: hashlib.sha256(raw).hexdigest()},
-        "budget": str(budget) if budget else None,
-    }
-    created = {key: value for key, value in created.items() if value not in (None, [], {}, 0.0)}
-    created["seal"] = trust.seal(created)
-    own = {results.PLAN_FILE: raw}
-    if source:
-        own[SOURCE] = source.encode("utf-8", "replace")
-    return PLAN, handoffs.render(handoff), created, own
+    after, budget = given.get("after"), given.get("budget") or (f"{plan.budget} tokens" if plan.budget else "")
+    return Brief(
+        handoff=handoffs.Handoff(task=plan.task.strip() or "A plan", context=_told(plan)),
+        alerts=False,
+        priority=None,
+        limits=Kind(timeout=plan.timeout or 0.0, max_timeout=math.inf, level=who.level, contract=None),
+        budget=str(budget),
+        checks=(),
+        after=str(after) if after else None,
+        settings={**dict(given.get("settings") or {}), PLAN: hashlib.sha256(raw).hexdigest()},
+        files={results.PLAN_FILE: raw, SOURCE: source.encode("utf-8", "replace")},
+    )
 
 
 def _told(plan: Plan) -> str:
@@ -287,12 +282,14 @@ def new(
         except (OverhandError, LookupError) as error:
             facts = {"status": "rejected", "why": str(error)[:1000], "again": False}
             refused.append(Event("Ended", time.time(), command.node, command.attempt, facts))
+    if not drafts:
+        return [], refused
     store = carried.work.store
     pieces: list[Piece] | None = [] if len(drafts) > 1 else None
-    states = store.new_tasks([one for _, one in drafts], carried.work.by, start=start, pieces=pieces) if drafts else []
+    tasks = store.new_tasks([one.task for _, one in drafts], carried.work.by, start=start, pieces=pieces)
     if pieces:
         journal.keep(store.own, store.workspaces, pieces)
-    made = [(command, task) for (command, _), task in zip(drafts, states, strict=True)]
+    made = [(command, task) for (command, _), task in zip(drafts, tasks, strict=True)]
     carried.tasks.update({command.node: task.id for command, task in made})
     return made, refused
 

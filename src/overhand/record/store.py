@@ -8,6 +8,7 @@ import time
 from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotFound, storage_failed
 from overhand.record import log
 from overhand.record.events import Accepted, Created, Event, add, fold
+from overhand.record.values import Record
 from overhand.system.files import is_there, random_text, read_file, remove, write_file, write_new
 from overhand.system.lock import PATIENCE, Lock
 from overhand.words import is_run_id, is_task_id, slug
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
 
     from overhand.record.task import By, Task
 
-    # agent, HANDOFF.md, what `created` is to say, contract.json or nothing; or several files by name
-    Draft = tuple[str, str, dict[str, Any], bytes | Mapping[str, bytes]]
     Piece = tuple[str, int, bytes | None]  # a part of a task's log: where it begins, and its text if that is known
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"
+
+
+class NewTask(Record, frozen=True):
+    """A task to be made: its agent, the text of its HANDOFF.md, what `created` is to say, and files for its folder."""
+
+    agent: str
+    handoff: str
+    created: dict[str, Any]
+    files: Mapping[str, bytes] = {}  # an empty one is not written
 
 
 def find_root(start: str, *, given: str | None = None) -> str:
@@ -237,7 +245,7 @@ class Store:
     # writing
 
     def new_tasks(
-        self, drafts: Sequence[Draft], by: By, *, start: bool, pieces: list[Piece] | None = None
+        self, new: Sequence[NewTask], by: By, *, start: bool, pieces: list[Piece] | None = None
     ) -> list[Task]:
         """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
 
@@ -245,12 +253,11 @@ class Store:
         """
         task_ids: list[str] = []
         try:
-            for agent, *_ in drafts:
-                task_ids.append(self._new_folder(agent))
+            task_ids.extend(self._new_folder(one.agent) for one in new)
             numbers = self._take_handles(task_ids)
             return [
-                self._new_task(task_id, number, draft, by, start=start, pieces=pieces)
-                for task_id, number, draft in zip(task_ids, numbers, drafts, strict=True)
+                self._new_task(task_id, number, one, by, start=start, pieces=pieces)
+                for task_id, number, one in zip(task_ids, numbers, new, strict=True)
             ]
         except BaseException:
             for task_id in task_ids:
@@ -258,18 +265,17 @@ class Store:
             raise
 
     def _new_task(
-        self, task_id: str, number: int, draft: Draft, by: By, *, start: bool, pieces: list[Piece] | None
+        self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, pieces: list[Piece] | None
     ) -> Task:
         import hashlib
 
-        agent, handoff, created, given = draft
         folder = self.folder(task_id)
-        write_new(f"{folder}/HANDOFF.md", handoff)
-        for name, raw in ({"contract.json": given} if isinstance(given, bytes) else given).items():
+        write_new(f"{folder}/HANDOFF.md", new.handoff)
+        for name, raw in new.files.items():
             if raw:
                 write_new(f"{folder}/{name}", raw)
-        digest = hashlib.sha256(handoff.encode("utf-8", "replace")).hexdigest()
-        created = {"v": 1, "task": task_id, "handle": number, **created, "agent": agent, "handoff": digest}
+        digest = hashlib.sha256(new.handoff.encode("utf-8", "replace")).hexdigest()
+        created = {"v": 1, "task": task_id, "handle": number, **new.created, "agent": new.agent, "handoff": digest}
         lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
         stamp = log.stamp(by)
         task = fold(task_id, [{**line, **stamp} for line in lines])

@@ -27,7 +27,6 @@ from overhand.system.files import is_there, read_file, size_of
 
 if TYPE_CHECKING:
     from overhand.policy.actor import Actor
-    from overhand.policy.config import Config
     from overhand.record.events import Event
     from overhand.record.store import LockedTask, Store
     from overhand.record.task import Run, Task
@@ -230,15 +229,6 @@ def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
         if not task.queued and not task.reserved and task.current_run is None:
             used = committed(store, task).rounded()
             locked.append(BudgetReleased(child=child, **vars(used)))
-
-
-def default(store: Store, config: Config, parent: str | None) -> str | None:
-    """The budget of a task that was given none: the project's, unless it draws on one above."""
-    text = config.budget.task
-    if not text or parent is None:
-        return text or None
-    above = store.task(parent)
-    return None if budget.explicit(above).is_cap or capped_above(store, above) else text
 
 
 # one run

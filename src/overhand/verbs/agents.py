@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.agents import Agent
+    from overhand.drafts.build import Brief
     from overhand.record.task import Task
 
 TASK = "Say that you are there: change nothing, and return as you are told, with the summary «ok»."
@@ -159,14 +160,14 @@ def example_file(name: str | None) -> str:
 def trial(session: Session, name: str) -> Answer:
     """Hand the agent one tiny task that only reads, and say in words what came of it."""
     from overhand.agents import files
+    from overhand.drafts.build import Brief
     from overhand.policy import config as configs
-    from overhand.verbs.request import Request
 
     agent = files.find(session.root, name, configs.load(session.root))
     shown: dict[str, Any] = {"schema": "overhand.agents/1", "test": name, "driver": agent.driver, "task_id": None}
     began = time.monotonic()
     try:
-        task = _try(session, Request(title=TASK, agent=name, read_only=True, timeout=f"{_PATIENCE:.0f}s"))
+        task = _try(session, Brief(title=TASK, agent=name, level="read", timeout=f"{_PATIENCE:.0f}s"))
     except ToolMissing as error:
         told = {"outcome": "not installed", "message": error.message, "next": error.hint}
         return Answer({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
@@ -176,7 +177,7 @@ def trial(session: Session, name: str) -> Answer:
     return Answer(shown, 0 if outcome == "works" else 1)
 
 
-def _try(session: Session, request: Any) -> Task:
+def _try(session: Session, brief: Brief) -> Task:
     """The task when it is judged, or as it is when its provider is paused or the time is over: it is stopped then."""
     from overhand.agents import quota
     from overhand.policy.caller import caller
@@ -187,7 +188,7 @@ def _try(session: Session, request: Any) -> Task:
     from overhand.verbs.look import at_rest, lately
     from overhand.verbs.reconcile import refresh
 
-    task, agent, _ = accept(session, request)
+    task, agent, _ = accept(session, brief)
     task_id = task.id
     client.hand_over(session.store, [task_id])
     until = wait.deadline(_PATIENCE + 20)

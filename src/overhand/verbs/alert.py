@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.documents.alert import Alert
+from overhand.drafts import alerts
 from overhand.errors import BadInput
-from overhand.items import alerts
 from overhand.policy import config as configs
 from overhand.policy.caller import caller, user
 from overhand.system.machine import now
 from overhand.verbs import Answer, Session
 
 if TYPE_CHECKING:
-    from overhand.items.alerts import Found
+    from overhand.drafts.alerts import Found
 
 
 def alert(

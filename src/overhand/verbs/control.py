@@ -25,6 +25,7 @@ from overhand.verbs.reconcile import refresh
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
+    from overhand.agents import Agent
     from overhand.policy.caller import Caller
     from overhand.record.task import Run, Task
 
@@ -238,31 +239,24 @@ def _agent_of(session: Session, task: Task, config: configs.Config) -> str:
     return max(named, key=len) if named else files.default(session.root, config)
 
 
-def _record_folder(session: Session, who: Caller, task: Task, agent: Any, config: configs.Config) -> None:
+def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, config: configs.Config) -> None:
     """A hand-written folder becomes a recorded task, under the same guards as `delegate`."""
     import hashlib
 
-    from overhand.documents import handoff as handoffs
-    from overhand.verbs.request import Request, check_handoff, checks_of
+    from overhand.drafts.build import Brief, build
 
-    depth, path = guards.check_delegation(who, agent)
-    text, handoff = prepare.read_handoff(session.store, task.id)
-    check_handoff(session, text, agent, strict=False)
-    kind = config.kind(None)
-    level, _ = guards.level_for(kind.level, who, agent, [d.path for d in handoff.deliverables if d.path])
-    created = {
-        "title": handoff.title,
+    text, _ = prepare.read_handoff(session.store, task.id)
+    made = build(Brief(text=text, priority=None), agent, who, session.store, config).task
+    created: dict[str, Any] = {
+        "title": made.created["title"],
         "agent": agent.name,
-        "depth": depth,
-        "path": path,
-        "timeout": kind.timeout,
-        "level": level,
-        "contract": handoffs.wanted_contract(handoff),
-        "checks": checks_of(Request(), config),
+        **{name: made.created[name] for name in ("depth", "path", "timeout", "level")},
+        "contract": made.created.get("contract"),
+        "checks": made.created.get("checks", []),
         "handoff": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
-        "parent": None if who.is_person else {"task": who.task, "run": who.run},
+        "parent": made.created.get("parent"),
+        **{name: made.created[name] for name in ("settings", "budget", "seal") if name in made.created},
     }
-    created["seal"] = trust.seal(created)
     os.makedirs(f"{session.store.folder(task.id)}/ipc", exist_ok=True)
     session.store.adopt_folder(task.id, created, who.by(session.via))
 

@@ -6,83 +6,74 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.agents import Agent, files, find_driver, installable, permissions, programs, quota
-from overhand.documents import handoff as handoffs
-from overhand.drafts import guards
+from overhand.agents import Agent, files, find_driver, permissions, programs, quota
+from overhand.drafts.build import Brief, Draft, build
+from overhand.drafts.handoff import nothing_to_do
+from overhand.drafts.words import from_words, only_from_people, session_owner
 from overhand.errors import BadInput, OverhandError, Refused
-from overhand.items import alerts
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.record.events import ChildRefused
-from overhand.runs import spending
 from overhand.supervisor import client
 from overhand.system import lock
 from overhand.verbs import Answer, Session
-from overhand.verbs.request import (
-    Request,
-    budget_of,
-    build_handoff,
-    check_handoff,
-    checks_of,
-    choose_contract,
-    edit,
-    nothing_to_do,
-    request_of,
-)
-from overhand.words import LEVELS, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from overhand.documents.problems import Problem
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Draft, Piece
+    from overhand.record.store import Piece
     from overhand.record.task import By, Task
 
 
 def delegate(session: Session, /, **given: Any) -> Answer:
     """Accept a task; a supervisor carries on."""
-    request = request_of(given)
-    task, agent, problems = accept(session, request)
-    if not request.no_start and not client.hand_over(session.store, [task.id]):
+    brief = from_words(given)
+    task, agent, draft = accept(session, brief)
+    if not brief.no_start and not client.hand_over(session.store, [task.id]):
         session.tell(
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
-    if request.wait and not request.no_start:
+    if brief.wait and not brief.no_start:
         from overhand.verbs.look import wait_for
 
         return wait_for(session, [task.id], None, verb="delegate")
-    receipt = receipt_of_start(session, task, agent, problems, request)
-    if agent.real and not request.no_start:
+    receipt = receipt_of_start(session, task, agent, draft, prepared=brief.no_start)
+    if agent.real and not brief.no_start:
         from overhand.verbs.listing import waits
 
         receipt["reason"] = waits(session, task.id)
     return Answer(receipt)
 
 
-def accept(session: Session, request: Request, *, start: bool = True) -> tuple[Task, Agent, list[Problem]]:
+def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
     """Check everything, then make the task; a refusal makes none and is noted in the parent's log."""
     from overhand.verbs.setup import first_use
 
-    if not request.title.strip() and request.handoff is None:
+    if not brief.title.strip() and brief.handoff is None:
         raise nothing_to_do()
     first_use(session)
     who = caller.caller(session.store)
     try:
-        return _accept(session, request, who, start=start and not request.no_start)
+        only_from_people(who, brief)
+        ask_for_trust(session, who)
+        config = configs.load(session.root, dict(brief.settings))
+        agent = _agent(session, brief, config)
+        draft = draft_of(session, brief, agent, who, config)
+        if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
+            programs.check(agent, session.root)  # now, not after the task was accepted
+        (task,) = make(session, [draft], who.by(session.via), start=not brief.no_start)
     except Refused as error:
-        note_refusal(session, who, request, error)
+        note_refusal(session, who, brief.title, brief.agent, error)
         raise
+    return task, agent, draft
 
 
-def _accept(session: Session, request: Request, who: Caller, *, start: bool) -> tuple[Task, Agent, list[Problem]]:
-    only_from_people(who, request)
-    ask_for_trust(session, who)
-    settings = dict(configs.setting(text) for text in request.settings)
-    config = configs.load(session.root, settings)
-    owner = session_owner(request)
-    named = request.agent or owner
+def _agent(session: Session, brief: Brief, config: Config) -> Agent:
+    """The agent that was named, the one whose session is to be continued, or the one that offers itself."""
+    owner = session_owner(brief.session)
+    named = brief.agent or owner
     name, why = (named, "") if named else files.choose(session.root, config)
     if why:
         session.tell(f"No agent was named; {name} is taken: {why}.")
@@ -97,84 +88,33 @@ def _accept(session: Session, request: Request, who: Caller, *, start: bool) -> 
         session.tell(f"{agent.source}: {warning}")
     if agent.real and (wrong := quota.no_stand_in(session.root, agent, config)):
         session.tell(wrong)
-    drafted, problems = draft(session, request, who, agent, config, settings)
-    (task,) = make(session, [drafted], who.by(session.via), start=start)
-    return task, agent, problems
+    return agent
 
 
-def draft(
-    session: Session, request: Request, who: Caller, agent: Agent, config: Config, settings: dict[str, Any]
-) -> tuple[Draft, list[Problem]]:
-    """The task as it would be made, if no guard refuses it; with the problems of its HANDOFF."""
-    if request.kind is not None and not is_name(request.kind):
-        raise BadInput(
-            f"--kind {request.kind!r} is not a kind.", "A kind is one word, such as research, fix or review."
-        )
+def draft_of(session: Session, brief: Brief, agent: Agent, who: Caller, config: Config) -> Draft:
+    """The task as it would be made, if no guard refuses it."""
     cause = _control_line(session, who)
     who.live = who.live or cause is not None  # it asked while it lived
-    depth, path = guards.check_delegation(who, agent)
-    kind = config.kind(request.kind)
-    handoff = alerts.told(session.root, config, build_handoff(session, request, kind.contract))
-    contract, schema = choose_contract(session, request, handoff, kind.contract)
-    text = edit(handoffs.render(handoff), session) if request.edit else handoffs.render(handoff)
-    problems = check_handoff(session, text, agent, request.strict)
-    if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
-        check_program(session, agent)
-    handoff = handoffs.parse(text)
-    promised = [d.path for d in handoff.deliverables if d.path]
-    level, why = guards.level_for(_wanted_level(request) or kind.level, who, agent, promised)
-    if why:
-        session.tell(why)
-    created = {
-        "title": handoff.title,
-        "kind": request.kind,
-        "priority": request.priority or "P2",
-        "parent": None if who.is_person else {"task": who.task, "run": who.run},
-        "depth": depth,
-        "path": path,
-        "timeout": guards.time_for(request.timeout, kind, request.kind, who.left if request.wait else None),
-        "level": level,
-        "contract": contract,
-        "checks": checks_of(request, config),
-        "after": session.store.resolve(request.after) if request.after else None,
-        "settings": {
-            **settings,
-            **({"exclusive": True} if agent.exclusive else {}),
-            **({"real": True} if agent.real else {}),
-            **({"session": request.session} if request.session else {}),
-            **({} if agent.can_delegate else {"can_delegate": False}),
-        },
-        "model": request.model,
-        "budget": budget_of(request.budget) or spending.default(session.store, config, who.task),
-        "strict": request.strict,
-        "cause": cause,
-    }
-    created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
-    created["seal"] = trust.seal(created)
-    return (agent.name, text, created, schema), problems
-
-
-def _wanted_level(request: Request) -> str | None:
-    """What it may do, where somebody said so."""
-    if request.level is not None and request.level not in LEVELS:
-        raise BadInput(f"--level {request.level!r} is no level.", f"One of: {', '.join(LEVELS)}")
-    if request.read_only and request.level not in (None, "read"):
-        raise BadInput(f"--read-only and --level {request.level} contradict each other.", "Say one of them.")
-    return "read" if request.read_only else request.level
+    brief = brief.replace(cause=cause) if cause else brief
+    draft = build(brief, agent, who, session.store, config, (lambda text: edit(text, session)) if brief.edit else None)
+    for note in draft.notes:
+        session.tell(note)
+    return draft
 
 
 def make(
     session: Session, drafts: Sequence[Draft], by: By, *, start: bool, pieces: list[Piece] | None = None
 ) -> list[Task]:
     """The folders and first events of tasks that were drafted."""
+    new = [draft.task for draft in drafts]
     with _only_once(session, drafts) as known:
-        return [known for _ in drafts] if known else session.store.new_tasks(drafts, by, start=start, pieces=pieces)
+        return [known for _ in new] if known else session.store.new_tasks(new, by, start=start, pieces=pieces)
 
 
 @contextmanager
 def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[Task | None]:
     """The task that a CONTROL line has made already, if so; who delegates for the same line meanwhile waits."""
-    cause = next((created["cause"] for _, _, created, _ in drafts if "cause" in created), None)
+    cause = next((draft.task.created["cause"] for draft in drafts if "cause" in draft.task.created), None)
     if cause is None:
         yield None
         return
@@ -195,39 +135,35 @@ def _control_line(session: Session, who: Caller) -> str | None:
     return cause if len(place) < 16 and has_printed(session.store, who.task, who.run, int(place)) else None
 
 
-def session_owner(request: Request) -> str | None:
-    """The program whose session is to be adopted, if one is named and can be one."""
-    if request.session is None:
-        return None
-    owner, _, name = request.session.partition(":")
-    known = installable()
-    if owner not in known or not known[owner].is_session(name):
-        example = f"--session {next(iter(known))}:ID (one of {', '.join(known)})"
-        raise BadInput(
-            f"--session {request.session!r} names no session.",
-            f"Write the program and the session's id: {example}",
-        )
-    return owner
+def edit(text: str, session: Session) -> str:
+    """Let the person change the HANDOFF in their editor."""
+    import shlex
+    import subprocess
+    import tempfile
+
+    from overhand.documents.text import decode
+    from overhand.system.files import read_file, write_file
+
+    if not session.interactive:
+        raise BadInput("--edit needs a terminal.", "Write the HANDOFF to a file and use --handoff FILE.")
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/HANDOFF.md"
+        write_file(path, text)
+        try:
+            subprocess.run([*editor, path], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise BadInput(
+                f"The editor {editor[0]} did not work: {error}.", "Set EDITOR, or use --handoff FILE."
+            ) from None
+        return decode(read_file(path) or b"")[0]
 
 
-def only_from_people(who: Caller, request: Request) -> None:
-    """Checks and settings come from a person or the trusted configuration, never from an agent."""
-    if not who.is_person and request.verify:
-        raise Refused(
-            "--verify comes from a person, never from an agent.",
-            "Put the check into [checks] of the project's settings.",
-        )
-    if not who.is_person and request.session:
-        raise Refused("--session comes from a person, never from an agent.", "Leave it out.")
-    if not who.is_person and request.settings:
-        raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
-
-
-def note_refusal(session: Session, who: Caller, request: Request, error: Refused) -> None:
+def note_refusal(session: Session, who: Caller, title: str, agent: str | None, error: Refused) -> None:
     """A refused delegation makes no task; the run that wanted it keeps a note."""
     if who.task is None:
         return
-    event = ChildRefused(code=error.code, agent=request.agent, title=request.title[:200], why=error.message[:1000])
+    event = ChildRefused(code=error.code, agent=agent, title=title[:200], why=error.message[:1000])
     try:
         with session.store.lock(who.task, who.by(session.via), patience=1.0) as locked:
             locked.append(event)
@@ -244,16 +180,8 @@ def ask_for_trust(session: Session, who: Caller) -> None:
         trust_project(session, yes=False)
 
 
-def check_program(session: Session, agent: Agent) -> None:
-    """A missing program is told now, not after the task was accepted."""
-    programs.check(agent, session.root)
-
-
-def receipt_of_start(
-    session: Session, task: Task, agent: Agent, problems: list[Problem], request: Request
-) -> dict[str, Any]:
+def receipt_of_start(session: Session, task: Task, agent: Agent, draft: Draft, *, prepared: bool) -> dict[str, Any]:
     """What `delegate` prints: handle, agent, tree, limits, checks, what to type next."""
-    prepared = request.no_start
     handle = task.handle
     return {
         "schema": "overhand.delegate/1",
@@ -273,7 +201,7 @@ def receipt_of_start(
         "budget": task.budget,
         "checks": [vars(check) for check in task.checks],
         "contract": task.contract,
-        "warnings": [p.as_json() for p in problems],
+        "warnings": [p.as_json() for p in draft.problems],
         "folder": session.store.relative(session.store.folder(task.id)),
         "next": [f"overhand run {handle}"]
         if prepared

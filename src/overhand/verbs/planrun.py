@@ -61,7 +61,6 @@ def accept(
 ) -> tuple[Task, Plan, plans.Checked]:
     """A task for the plan, if nothing is wrong with it and whoever calls may run it."""
     from overhand.verbs.delegate import ask_for_trust, note_refusal
-    from overhand.verbs.request import Request
     from overhand.verbs.setup import first_use
 
     plans.refuse_way_out(session, given)
@@ -78,7 +77,7 @@ def accept(
         vouched = may_run(session, who, given, plan)
         return _hand_over(session, given, plan, vouched, budget, wanted), plan, found
     except Refused as error:
-        note_refusal(session, who, Request(plan.task, PLAN), error)
+        note_refusal(session, who, plan.task, PLAN, error)
         raise
 
 
@@ -123,8 +122,8 @@ def limited(
         if not changes["timeout"]:
             raise BadInput("--timeout is no time at all.", "Write it as 30s, 5m or 2h.")
     if budget is not None:
+        from overhand.drafts.words import budget_of
         from overhand.policy.budget import parse
-        from overhand.verbs.request import budget_of
 
         budget_of(budget)
         if tokens := parse(budget).tokens:

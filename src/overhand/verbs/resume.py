@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import files
+from overhand.drafts.words import budget_of
 from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.policy import config as configs
 from overhand.policy import trust
@@ -15,7 +16,6 @@ from overhand.runs import checkpoints, spending
 from overhand.verbs.ask import give
 from overhand.verbs.control import may_run, queue_again, run_plan
 from overhand.verbs.reconcile import refresh
-from overhand.verbs.request import budget_of
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import files, lookup, translator
+from overhand.drafts.handoff import read_document
 from overhand.errors import BadInput, NotAllowed, Refused
 from overhand.policy import config as configs
 from overhand.policy import trust
@@ -17,7 +18,6 @@ from overhand.verbs import Answer, Session
 from overhand.verbs.control import may_run
 from overhand.verbs.listing import waits
 from overhand.verbs.reconcile import refresh
-from overhand.verbs.request import read_document
 from overhand.verbs.resume import unanswered
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents import handoff as handoffs
 from overhand.plans import node_task
 from overhand.plans.model import Interface, Node, Plan
 from overhand.policy import config, trust
-from overhand.record.store import Store
+from overhand.record.store import NewTask, Store
 from overhand.supervisor import client
 
 if TYPE_CHECKING:
@@ -53,14 +52,14 @@ class House:
     def draft(self, plan: Plan, inputs: Mapping[str, Any] | None = None, **options: Any) -> tuple[Handoff, Any, Any]:
         """The first node's HANDOFF, what `created` would say, and the files."""
         node = next(iter(plan.nodes.values()))
-        _, text, created, files = node_task.draft(self.ground(plan, **options), node, inputs or {})
-        return handoffs.parse(text), created, files
+        made = node_task.draft(self.ground(plan, **options), node, inputs or {})
+        return made.handoff, made.task.created, made.task.files
 
     def hand_over(self, plan: Plan, inputs: Mapping[str, Any] | None = None, *, start: bool = True) -> Task:
         """The first node as a real task."""
         node = next(iter(plan.nodes.values()))
         drafted = node_task.draft(self.ground(plan), node, inputs or {})
-        (task,) = self.store.new_tasks([drafted], BY, start=start)
+        (task,) = self.store.new_tasks([drafted.task], BY, start=start)
         if start:
             client.hand_over(self.store, [task.id])
         return task
@@ -84,7 +83,8 @@ def build(project: ProjectDir) -> House:
     handoff = "# Task Handoff\n\n## Task\nShip the release.\n"
     created: dict[str, Any] = {"title": "Ship the release", "depth": 1, "path": ["user", "plan"], "level": "full"}
     created["seal"] = trust.seal(created)
-    (task,) = Store(str(project.path)).new_tasks([("plan", handoff, created, b"")], BY, start=False)
+    new = NewTask(agent="plan", handoff=handoff, created=created)
+    (task,) = Store(str(project.path)).new_tasks([new], BY, start=False)
     return House(project, task)
 
 

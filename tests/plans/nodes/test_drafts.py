@@ -238,7 +238,7 @@ def test_a_schema_by_its_file_is_taken_as_it_is_now(house: House) -> None:
 def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     plan = plan_of(*(Node(f"n{number}", "worker", task=f"Do part {number} of it.") for number in range(60)))
     base = house.ground(plan)
-    drafts = [node_task.draft(base, node, {"part": number}) for number, node in enumerate(plan.nodes.values())]
+    drafts = [node_task.draft(base, node, {"part": number}).task for number, node in enumerate(plan.nodes.values())]
     states = house.store.new_tasks(drafts, BY, start=False, pieces=[])
     assert [task.node for task in states] == list(plan.nodes)
     read = [json.loads((house.folder(task) / "inputs.json").read_text()) for task in states]

@@ -68,7 +68,7 @@ def test_a_function_of_this_process_has_call_inputs(house: House) -> None:
 
         node = Node("n", "inside", outputs={"count": "integer"}, verification=({"expression": "data.count == 3"},))
         base = house.ground(plan_of(node), find=lambda _: agent("inside", "function"))
-        (task,) = house.store.new_tasks([node_task.draft(base, node, GIVEN)], BY, start=False)
+        (task,) = house.store.new_tasks([node_task.draft(base, node, GIVEN).task], BY, start=False)
         result = project.run(task.id).wait()
     assert (result.status, result.verified, result.data) == ("completed", "all", GIVEN)
 

@@ -1,0 +1,169 @@
+"""The one task builder: what is wanted, of whichever source, becomes a task that no guard refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.documents import handoff as handoffs
+from overhand.drafts import alerts, guards
+from overhand.drafts.handoff import check, choose_contract, compose
+from overhand.policy import trust
+from overhand.record.store import NewTask
+from overhand.record.values import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from overhand.agents import Agent
+    from overhand.documents.handoff import Handoff
+    from overhand.documents.problems import Problem
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Config, Kind
+    from overhand.record.store import Store
+
+
+class Brief(Record, frozen=True):
+    """What a task is to be, before anything is checked; what is left out is the kind's or the project's."""
+
+    title: str = ""
+    agent: str | None = None
+    kind: str | None = None
+
+    # the HANDOFF: from words, from the file that `handoff` names, or whole; or as it lies in a folder already
+    context: Sequence[str] = ()
+    file: Sequence[str] = ()
+    constraint: Sequence[str] = ()
+    deliverable: Sequence[str] = ()
+    returns: Sequence[str] = ()
+    step: Sequence[str] = ()
+    handoff: str | Handoff | None = None
+    text: str = ""
+    alerts: bool = True  # those in force are to be added to the context
+    name: str = ""  # of what is refused, if it has one
+    fix: str = ""  # how a HANDOFF with errors can be mended, if not by the options of `delegate`
+
+    # limits
+    limits: Kind | None = None  # instead of its kind's
+    level: str | None = None
+    writes: bool = False  # even if its kind only reads
+    timeout: str | float | None = None  # as an option, or in seconds
+    at_most: float | None = None  # seconds, whatever its kind allows
+    budget: str | None = None
+    contract: str | None = None
+    checks: Sequence[Mapping[str, str]] | None = None
+    strict: bool = False
+
+    # the rest of what is recorded
+    priority: str | None = "P2"
+    after: str | None = None
+    model: str | None = None
+    session: str | None = None
+    settings: Mapping[str, Any] = {}
+    cause: str | None = None  # the CONTROL line it comes from
+    item: Mapping[str, Any] | None = None
+    node: str | None = None
+    plan: int | None = None
+    files: Mapping[str, bytes] = {}  # that go into its folder
+
+    # how it is handed over
+    edit: bool = False
+    no_start: bool = False
+    wait: bool = False
+
+
+class Draft(Record, frozen=True):
+    """A task that can be made: its HANDOFF as an agent reads it, what a person should know, what could be better."""
+
+    task: NewTask
+    handoff: Handoff
+    notes: Sequence[str] = ()
+    problems: Sequence[Problem] = ()
+
+
+def build(
+    brief: Brief,
+    agent: Agent | None,
+    caller: Caller,
+    store: Store,
+    config: Config,
+    edit: Callable[[str], str] | None = None,
+) -> Draft:
+    """The task as it would be made; raises what a guard has against it.
+
+    Without an agent it is recorded and never run. `edit` may change the HANDOFF before it is checked.
+    """
+    if agent is None:
+        return _outside(brief, caller, store)
+    depth, path = guards.check_delegation(caller, agent)
+    kind = brief.limits or config.kind(brief.kind)
+    text = brief.text
+    if not text:
+        composed = compose(brief, store.root, kind.contract)
+        text = handoffs.render(alerts.told(store.root, config, composed) if brief.alerts else composed)
+    if edit is not None:
+        text = edit(text)
+    handoff, problems = check(text, brief, agent, store.root)
+    contract, files = choose_contract(brief, handoff, store.root, kind.contract)
+    wanted = brief.level or ("work" if kind.level == "read" and brief.writes else kind.level)
+    promised = [one.path for one in handoff.deliverables if one.path]
+    level, note = guards.level_for(wanted, caller, agent, promised)
+    created = {
+        "title": handoff.title,
+        "kind": brief.kind,
+        "priority": brief.priority,
+        "parent": None if caller.is_person else {"task": caller.task, "run": caller.run},
+        "node": brief.node,
+        "plan": brief.plan,
+        "depth": depth,
+        "path": path,
+        "timeout": guards.time_for(brief.timeout, kind, brief.kind, caller.left if brief.wait else brief.at_most),
+        "level": level,
+        "contract": contract,
+        "checks": _checks(brief, config),
+        "after": store.resolve(brief.after) if brief.after else None,
+        "settings": _settings(brief, agent),
+        "model": brief.model,
+        "budget": guards.budget_for(brief.budget, store, config, caller.task),
+        "strict": brief.strict,
+        "cause": brief.cause,
+        "item": brief.item,
+    }
+    notes = (note,) if note else ()
+    return Draft(task=_sealed(agent.name, text, created, files), handoff=handoff, notes=notes, problems=problems)
+
+
+def _outside(brief: Brief, caller: Caller, store: Store) -> Draft:
+    handoff = compose(brief, store.root, None)
+    created = {
+        "title": brief.title,
+        "kind": brief.kind,
+        "priority": brief.priority,
+        "item": brief.item,
+        "depth": caller.depth + 1,
+        "path": [*caller.path],
+    }
+    return Draft(task=_sealed(brief.agent or "outside", handoffs.render(handoff), created, {}), handoff=handoff)
+
+
+def _sealed(agent: str, text: str, created: dict[str, Any], files: Mapping[str, bytes]) -> NewTask:
+    """What says nothing is not recorded."""
+    created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
+    created["seal"] = trust.seal(created)
+    return NewTask(agent=agent, handoff=text, created=created, files=files)
+
+
+def _checks(brief: Brief, config: Config) -> list[Mapping[str, str]]:
+    if brief.checks is not None:
+        return list(brief.checks)
+    return [{"name": name, "command": command} for name, command in config.checks]
+
+
+def _settings(brief: Brief, agent: Agent) -> dict[str, Any]:
+    """The task's own, and what is to be known about its agent wherever the task is looked at."""
+    return {
+        **brief.settings,
+        **({"exclusive": True} if agent.exclusive else {}),
+        **({"real": True} if agent.real else {}),
+        **({"session": brief.session} if brief.session else {}),
+        **({} if agent.can_delegate else {"can_delegate": False}),
+    }

@@ -1,0 +1,155 @@
+"""A brief becomes a HANDOFF: composed of words or taken whole, checked, its contract chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from overhand.documents import handoff as handoffs
+from overhand.documents.contracts import CONTRACTS, contract_name
+from overhand.documents.text import decode
+from overhand.errors import BadInput, NotFound
+from overhand.system.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from overhand.agents import Agent
+    from overhand.documents.handoff import Handoff
+    from overhand.documents.problems import Problem
+    from overhand.drafts.build import Brief
+
+MAX_TITLE = 2000
+CONTRACT = "contract.json"  # in the task's folder, where the contract is a JSON Schema
+
+_FLAGS = {
+    "context": "--context",
+    "key_files": "--file",
+    "constraints": "--constraint",
+    "deliverables": "--deliverable",
+    "return_requirements": "--return",
+    "plan": "--step",
+}
+
+
+def nothing_to_do() -> BadInput:
+    """The refusal of a task without words."""
+    return BadInput("There is nothing to do: the task is empty.", 'Say what: overhand delegate "what to do"')
+
+
+def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
+    """The HANDOFF that a brief asks for, with what its kind says where it says nothing itself."""
+    if brief.handoff is not None and not isinstance(brief.handoff, str):
+        return handoffs.filled(brief.handoff, brief.kind)
+    title = " ".join(brief.title.split()) if "\n" not in brief.title else brief.title.strip()
+    if len(title) > MAX_TITLE:
+        raise BadInput(
+            f"The title has {len(title)} characters.",
+            "Keep it to a line; put the rest into --context or --handoff FILE.",
+        )
+    base = handoffs.parse(read_document(brief.handoff)) if brief.handoff is not None else handoffs.Handoff(task="")
+    if not title and not base.task.strip():
+        raise nothing_to_do()
+    returns = [f"- {line}" for line in brief.returns]
+    if contract and not handoffs.wanted_contract(base):
+        returns.append(f"Use: {contract} contract")
+    asked = replace(
+        base,
+        task=title or base.task,
+        context=_joined(base.context, "\n\n".join(brief.context)),
+        key_files=(*base.key_files, *(_key_file(text) for text in brief.file)),
+        constraints=(*base.constraints, *brief.constraint),
+        deliverables=(*base.deliverables, *(_deliverable(root, text) for text in brief.deliverable)),
+        return_requirements=_joined(base.return_requirements, "\n".join(returns)),
+        plan=(*base.plan, *(handoffs.Step(" ", text) for text in brief.step)),
+    )
+    return handoffs.filled(asked, brief.kind)
+
+
+def _joined(first: str, second: str) -> str:
+    return "\n\n".join(part for part in (first.strip(), second.strip()) if part)
+
+
+def _key_file(text: str) -> handoffs.KeyFile:
+    path, _, why = text.partition("=")
+    return handoffs.KeyFile(path.strip(), why.strip())
+
+
+def _deliverable(root: str, text: str) -> handoffs.Deliverable:
+    """A path or a sentence: a path has no blanks and a slash, a suffix or a glob, or it exists."""
+    text = text.strip()
+    waived = text.endswith("(may be unchanged)")
+    bare = text.removesuffix("(may be unchanged)").strip().strip("`")
+    is_path = bool(bare) and not any(c.isspace() for c in bare) and (
+        "/" in bare or "*" in bare or "." in bare.strip(".") or os.path.exists(f"{root}/{bare}")
+    )  # fmt: skip
+    return handoffs.Deliverable(text="" if is_path else text, path=bare if is_path else None, may_be_unchanged=waived)
+
+
+def read_document(path: str) -> str:
+    """A document from a file or, for `-`, from standard input."""
+    import sys
+
+    if path == "-":
+        raw = sys.stdin.buffer.read(16 * 1024 * 1024 + 1)
+    else:
+        found = read_file(os.path.realpath(path))
+        if found is None:
+            raise NotFound(f"There is no file {path}.", "Name an existing file, or - for standard input.")
+        raw = found
+    text, problems = decode(raw)
+    errors = [p for p in problems if p.level == "error"]
+    if errors:
+        raise BadInput(f"{path}: {errors[0].message}", "Give a smaller text document in UTF-8.")
+    return text
+
+
+def check(text: str, brief: Brief, agent: Agent, root: str) -> tuple[Handoff, list[Problem]]:
+    """The HANDOFF as it is read, and its warnings; all errors together refuse it."""
+    problems = handoffs.lint(text, exists=lambda path: os.path.exists(os.path.join(root, path)), strict=brief.strict)
+    handoff = handoffs.parse(text)
+    missing = [word for word in agent.needs if not getattr(handoff, word, None)]
+    errors = [p.message for p in problems if p.level == "error"]
+    errors += [f"Agent {agent.name} needs the section {word.replace('_', ' ')}." for word in missing]
+    if errors:
+        options = " ".join(f"{_FLAGS[word]} …" for word in missing if word in _FLAGS) or "--handoff FILE"
+        told = f"{brief.name}: {' '.join(errors)}" if brief.name else " ".join(errors)
+        raise BadInput(told, brief.fix or f"Add it: {options}", problems=[p.as_json() for p in problems])
+    return handoff, problems
+
+
+def choose_contract(
+    brief: Brief, handoff: Handoff, root: str, of_kind: str | None
+) -> tuple[str | None, Mapping[str, bytes]]:
+    """Asked for by the brief, by a line of the HANDOFF, or by kind: its name, and the files of the task's folder."""
+    wanted = brief.contract or handoffs.wanted_contract(handoff) or of_kind
+    if not wanted or brief.files.get(wanted):
+        return wanted, brief.files
+    if wanted.endswith(".json"):
+        schema = read_schema(os.path.join(os.getcwd() if brief.contract else root, wanted))
+        return wanted, {**brief.files, CONTRACT: schema}
+    name = contract_name(wanted)
+    if name not in CONTRACTS:
+        raise BadInput(f"There is no contract {wanted!r}.", f"Use {', '.join(CONTRACTS)}, or a JSON Schema file.")
+    return name, brief.files
+
+
+def read_schema(path: str) -> bytes:
+    """A JSON Schema from a file; one that is none is told now, not after the work."""
+    from overhand.documents.contracts import validate_data
+    from overhand.documents.jsontext import load
+
+    raw = read_file(os.path.realpath(path))
+    if raw is None:
+        raise NotFound(f"There is no contract file {path}.", "Name a JSON Schema file.")
+    schema, error = load(decode(raw)[0])
+    if not error and not isinstance(schema, dict):
+        error = "an object was needed"
+    if not error:
+        wrong = [p.message for p in validate_data(schema, {}) if p.code == "schema-invalid"]  # type: ignore[arg-type] # a dict
+        error = wrong[0] if wrong else ""
+    if error:
+        raise BadInput(f"{path} is not a JSON Schema: {error}", "Mend it, then try again.")
+    return json.dumps(schema).encode()

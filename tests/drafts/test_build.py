@@ -1,0 +1,121 @@
+"""One builder: the same wish makes the same task, whether it comes as words, as an item or as a node of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from overhand import Project
+from overhand.agents import Agent
+from overhand.documents import handoff as handoffs
+from overhand.drafts.build import Brief, Draft, build
+from overhand.drafts.words import from_words
+from overhand.errors import BadInput, Refused
+from overhand.items import approve
+from overhand.items import item as places
+from overhand.plans import node_task
+from overhand.plans.model import Node, Plan
+from overhand.policy import config, trust
+from overhand.policy.caller import Caller
+from overhand.record.events import Created, fold
+from overhand.record.store import Store
+
+if TYPE_CHECKING:
+    from overhand.testing.project import ProjectDir
+
+WORDS = st.lists(st.sampled_from(("Count", "the", "cats", "in", "`a.txt`", "again,", "é", "x: y")), min_size=1).map(
+    " ".join
+)
+KINDS = st.sampled_from(("fix", "research", "review", "chores", "triage"))
+AGENTS = st.builds(
+    lambda driver, options: Agent("worker", driver, options=options),
+    st.sampled_from(("command", "claude", "function")),
+    st.fixed_dictionaries({}, optional={"exclusive": st.booleans(), "can_delegate": st.booleans()}),
+)
+SETTINGS = """[kinds.triage]
+timeout = "3m"
+[checks]
+tests = "true"
+[budget]
+task = "9k tokens"
+"""
+APART = ("item", "node", "plan", "parent", "cause")  # what only one of the sources has
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(title=WORDS, kind=KINDS, agent=AGENTS, number=st.integers(0, 3))
+def test_words_items_and_nodes_that_ask_for_the_same_make_the_same_task(
+    overhand_project: ProjectDir, title: str, kind: str, agent: Agent, number: int
+) -> None:
+    overhand_project.config(SETTINGS)
+    store, known = Store(str(overhand_project.path)), config.load(str(overhand_project.path))
+    note = overhand_project.path / "notes.md"
+    note.write_text(f"# Notes\n\n- {title} #needs-{kind} #P{number}\n")
+    (place,) = places.look(store.root, "notes.md")
+    node = Node("n", "worker", task=title, kind=kind, priority=f"P{number}")
+    plan = Plan(task="", nodes={"n": node})
+    like = fold("plan", [Created(v=1, task="plan", handle=1, path=("user", "plan"), level="full").line])
+    ground = node_task.ground(store, known, plan, like, "", find=lambda _: agent, hint="none")
+
+    def built(brief: Brief) -> dict[str, Any]:
+        made = build(brief, agent, Caller(), store, known)
+        assert made.handoff == handoffs.parse(made.task.handoff)
+        assert made.task.created["seal"] == trust.seal(made.task.created)
+        return {name: value for name, value in made.task.created.items() if name not in APART}
+
+    by_words = built(from_words({"title": title, "kind": kind, "priority": f"P{number}"}))
+    by_item = built(approve.brief_of(store.root, known, place, {"path": place.path}))
+    by_node = built(node_task.brief_of(ground, node, {}, title))
+    assert by_words == by_item == by_node
+    assert list(by_words) == list(by_item) == list(by_node)  # and in the same order
+
+
+def test_each_task_of_a_batch_has_its_own_words(overhand_project: ProjectDir) -> None:
+    with Project(overhand_project.path) as project:
+        project.agent("helper")(lambda call: f"{call.handoff.task}: done.")
+        wanted = [
+            {"title": title, "agent": "helper"} for title in ("One is to be done", "# Two", "Three is to be done")
+        ]
+        wanted[2]["kind"] = "review"
+        results = [task.wait() for task in project.delegate_all(wanted)]
+        assert [result.title for result in results] == ["One is to be done", "Two", "Three is to be done"]
+        assert [result.kind for result in results] == [None, None, "review"]
+        texts = [(project.root / str(result.json["folder"]) / "HANDOFF.md").read_text() for result in results]
+        assert [handoffs.parse(text).task for text in texts] == [one["title"] for one in wanted]
+
+
+def _built(project: ProjectDir, brief: Brief, who: Caller | None = None, **options: Any) -> Draft:
+    agent = Agent("worker", "command", options=options)
+    root = str(project.path)
+    return build(brief, agent, who or Caller(), Store(root), config.load(root))
+
+
+def test_an_item_may_do_no_more_than_its_agent(overhand_project: ProjectDir) -> None:
+    handoff = handoffs.Handoff(task="Mend the roof of it", deliverables=(handoffs.Deliverable(path="roof.txt"),))
+    with pytest.raises(Refused, match="may only read"):
+        _built(overhand_project, Brief(kind="fix", handoff=handoff, item={"path": "a.md"}), level="read")
+    held = _built(overhand_project, Brief(handoff=handoff, level="full", item={"path": "a.md"}), level="work")
+    assert (held.task.created["level"], len(held.notes)) == ("work", 1)
+
+
+def test_what_is_wrong_with_a_document_is_said_with_its_name(overhand_project: ProjectDir) -> None:
+    empty = Brief(handoff=handoffs.Handoff(task=""), name="a.md:3", fix="Write more.")
+    with pytest.raises(BadInput, match=r"^a\.md:3: The task is empty\.$") as refused:
+        _built(overhand_project, empty)
+    assert refused.value.hint == "Write more."
+
+
+def test_the_projects_budget_counts_unless_one_above_does(overhand_project: ProjectDir) -> None:
+    overhand_project.config('[budget]\ntask = "9k tokens"\n')
+    store = Store(str(overhand_project.path))
+    by = {"kind": "person", "via": "test"}
+    brief = Brief(title="Count the cats in the yard")
+    above = _built(overhand_project, brief)
+    assert above.task.created["budget"] == "9k tokens"
+    (parent,) = store.new_tasks([above.task], by, start=False)
+    child = Caller(parent.id, "sess_1_a", depth=1, path=("user", "other"))
+    assert "budget" not in _built(overhand_project, brief, child).task.created
+    assert _built(overhand_project, brief.replace(budget="1k tokens"), child).task.created["budget"] == "1k tokens"
