@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overhand.record import log
-from overhand.record.events import fold
 from overhand.record.headline import headline
-from overhand.record.overview import AT_REST, Overview, glance, is_at_rest
+from overhand.record.overview import AT_REST, Overview, is_at_rest
 from overhand.record.store import Store
 from overhand.system.jsonline import dumps
 from overhand.words import HEADLINES, STATUSES
@@ -50,42 +48,12 @@ LOGS = st.builds(
     ],
     st.lists(EVENTS, max_size=4), st.booleans(), JUDGED, st.lists(EVENTS, max_size=4),
 )  # fmt: skip
-TAILS = st.sampled_from([b"", b'{"e":"accep', b"nonsense\n", b'{"e":"nonsense\n', b"\n"])
 
 
 def raw_log(events: list[dict[str, Any]], handle: int = 7, name: str = NAME) -> bytes:
     created = {"e": "created", "v": 1, "task": name, "handle": handle, "title": 'A "title"', "agent": "worker"}
     stamp = {"t": "2025-01-01T00:00:00.000Z", "mono": 1.0, "boot": "0", "by": {"kind": "person"}}
     return "".join(dumps({**event, **stamp}) + "\n" for event in (created, *events)).encode()
-
-
-@settings(max_examples=500)
-@given(LOGS, TAILS)
-def test_a_glance_never_says_anything_else_than_the_fold(events: list[dict[str, Any]], tail: bytes) -> None:
-    raw = raw_log(events) + tail
-    seen = glance(NAME, raw)
-    if seen:
-        task = fold(NAME, log.parse(raw))
-        assert (AT_REST[seen[0]], int(seen[1:])) == (headline(task), task.handle)
-        assert is_at_rest(task)
-
-
-@pytest.mark.parametrize(
-    ("events", "letter"),
-    [
-        ((*written.begun(1), *written.judged(1)), "r"),
-        ((*written.begun(1), *written.judged(1), {"e": "seen"}), "d"),
-        ((*written.begun(1), *written.judged(1), {"e": "rechecked", "verified": "all"}, {"e": "seen"}), "d"),
-        ((*written.begun(1), *written.judged(1, "failed")), "s"),
-        (({"e": "accepted"}, {"e": "judged", "run": None, "status": "cancelled"}), "s"),
-        ((*written.begun(1), *written.judged(1, "failed"), *written.begun(2), *written.judged(2, "partial")), "s"),
-        ((*written.begun(1), *written.judged(1, "needs-input")), ""),
-        ((*written.begun(1), *written.judged(1), *written.begun(2)), ""),
-    ],
-)
-def test_what_is_over_is_told_at_a_glance(events: tuple[dict[str, Any], ...], letter: str) -> None:
-    """Otherwise nothing would be saved."""
-    assert glance(NAME, raw_log(list(events))) == (f"{letter}7" if letter else "")
 
 
 def look(root: Path) -> tuple[dict[str, int], dict[str, list[str]], list[str]]:

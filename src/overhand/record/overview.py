@@ -1,9 +1,7 @@
 """All tasks of a project at a glance: which group each is in, for little more than the price of one `stat`.
 
-Most tasks are over. Where such a task stands is decided by the last lines of its log, and they are recognised by the
-exact bytes that our writer leaves; a log that looks different in any way is folded as a whole. What was found is kept
-in `.supervisor/overview` by the size, time and inode of each log, so that the next look reads only what has changed.
-That file is nothing but a saving: it may be missing, old or broken.
+Most tasks are over. What was found of them is kept in `.supervisor/overview` by the size, time and inode of each log,
+so that the next look folds only what has changed. That file only saves time: it may be missing, old or broken.
 """
 
 from __future__ import annotations
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 AT_REST = {"r": "ready", "s": "stopped", "d": "done"}
 _LETTERS = {group: letter for letter, group in AT_REST.items()}
 _FORMAT = "overhand-overview 1"
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_PART = 1 << 16
 _WORTH_SAVING = 20  # logs that the next look need not read
 _MAX_CACHE = 64 * 1024 * 1024
 _SETTLED = 2_000_000_000  # nanoseconds: a log that was written less long ago may change within one tick of its clock
@@ -56,7 +52,6 @@ class Overview:
         self._look(self._known)
 
     def _look(self, before: dict[str, str]) -> None:
-        fresh = 0
         known: dict[str, str] = {}
         open_: dict[str, tuple[str, float]] = {}
         groups: dict[str, list[tuple[int, str, str]]] = {letter: [] for letter in AT_REST}
@@ -77,17 +72,14 @@ class Overview:
                 if value is None:
                     if not is_task_id(name) or not entry.is_dir(follow_symlinks=False):
                         continue
-                    value = "" if mark in self._folded else glance(name, _read(path, place))
-                    fresh += bool(value)
-                if value:
+                    open_[name] = mark, found.st_mtime
+                else:
                     known[mark] = value
                     groups[value[0]].append((int(value[1:]), name, mark))
-                else:
-                    open_[name] = mark, found.st_mtime
         finally:
             if place >= 0:
                 os.close(place)
-        unchanged = len(known) - fresh
+        unchanged = len(known)
         self._known, self.resting = known, {AT_REST[letter]: rows for letter, rows in groups.items()}
         self._take(open_, bare, known)
         for rows in groups.values():
@@ -96,7 +88,7 @@ class Overview:
             self._save()
 
     def _take(self, open_: dict[str, tuple[str, float]], bare: list[str], known: dict[str, str]) -> None:
-        """Fold what could not be told at a glance; some of it turns out to be at rest all the same."""
+        """Fold what isn't known from an earlier look; what is at rest by now need not be read again."""
         self.states, self.logs = {}, {}
         for name, (mark, written) in open_.items():
             task = self._folded.get(mark) or self._fold(name)
@@ -188,21 +180,6 @@ def _entries(place: int) -> Iterator[os.DirEntry[str]]:
                     yield entry
 
 
-def _read(path: str, place: int) -> bytes:
-    try:
-        fd = os.open(path, _READ, dir_fd=place)
-        try:
-            raw = part = os.read(fd, _PART)
-            while len(part) == _PART:
-                part = os.read(fd, _PART)
-                raw += part
-        finally:
-            os.close(fd)
-    except OSError:
-        return b""  # whoever folds it says what is wrong
-    return raw
-
-
 def _broken(name: str, error: Exception) -> Task:
     """A task whose log cannot be read, as something to look at."""
     task = Task(name)
@@ -215,63 +192,3 @@ def _broken(name: str, error: Exception) -> Task:
 def is_at_rest(task: Task) -> bool:
     """Judged, and held by no run: only a verb moves it again."""
     return task.status is not None and not task.queued and task.current_run is None
-
-
-# events that decide where a task stands; any other may follow a verdict and changes nothing of this
-_MOVING = frozenset(
-    {b"created", b"accepted", b"requeued", b"run.created", b"run.started", b"run.ended", b"stop", b"asked", b"answered"}
-)
-
-
-def glance(name: str, raw: bytes) -> str:
-    """The letter of the group in which a task rests and its handle, or nothing if only folding the log tells."""
-    begin = b'{"e":"created","v":1,"task":"%b","handle":' % name.encode()
-    if not raw.startswith(begin):
-        return ""
-    handle = raw[len(begin) : raw.find(b",", len(begin))]
-    letter = _verdict(raw) if handle.isdigit() else ""
-    return letter + handle.decode() if letter else ""
-
-
-def _verdict(raw: bytes) -> str:
-    """From the end backwards to what was judged last."""
-    seen, end = False, len(raw)
-    while True:
-        start = raw.rfind(b"\n", 0, end - 1) + 1
-        if start == 0 or raw[start : start + 6] != b'{"e":"' or raw[end - 2 : end] != b"}\n":
-            return ""
-        name = raw[start + 6 : raw.find(b'"', start + 6)]
-        if name == b"judged":
-            break
-        if name == b"seen":
-            seen = True
-        elif name in _MOVING:
-            return ""
-        end = start
-    status = raw.find(b',"status":"', start, end)
-    run = raw[start + 20 : status]
-    if status < 0 or not _is_over(raw, run, start):
-        return ""
-    return _letter(raw, raw[status + 11 : raw.find(b'"', status + 11)], seen, start)
-
-
-def _letter(raw: bytes, status: bytes, seen: bool, start: int) -> str:
-    if status == b"completed":
-        if seen:
-            return "d"
-        return "r" if raw.find(b'\n{"e":"seen"', 0, start) < 0 else ""
-    if status in (b"cancelled", b"rejected"):
-        return "s"
-    return "s" if status in (b"failed", b"partial") and raw.find(b'\n{"e":"asked"', 0, start) < 0 else ""
-
-
-def _is_over(raw: bytes, run: bytes, judged: int) -> bool:
-    """Whether the judged run is the newest one, and has ended."""
-    created = raw.rfind(b'\n{"e":"run.created","run":', 0, judged)
-    if created < 0:
-        return run == b"null"
-    return (
-        raw.startswith(run + b",", created + 26)
-        and raw.find(b'\n{"e":"run.ended","run":' + run + b",", created, judged) >= 0
-        and raw.find(b'"never_began":', created, judged) < 0
-    )
