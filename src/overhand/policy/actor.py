@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from overhand.policy import config as configs
-from overhand.record.children import Children
 from overhand.record.store import Store
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ class Actor:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sync_results: bool = True  # False in a batch, which brings its results to the disk together
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
-    children: Children | None = None  # what is known of who delegated whom, where much is stopped
 
     def config_of(self, task: Task) -> Config:
         """The settings in force for this task."""

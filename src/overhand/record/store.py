@@ -70,8 +70,7 @@ class Store:
         self.own = f"{self.workspaces}/{SUPERVISOR}"
         self._ensured = False
         self._mend()
-        self._asked = ("", "")  # the last task that a folder was asked for: it is asked for again and again
-        self._newest = ("", 0)  # the last folder we made: its name without the number, and the number
+        self._parents: dict[str, str] = {}  # by task, the run that delegated it
 
     def _mend(self) -> None:
         """Logs that a power cut has shortened are whole again before anybody looks at them."""
@@ -99,13 +98,9 @@ class Store:
 
     def folder(self, task_id: str) -> str:
         """A task's folder."""
-        known, folder = self._asked
-        if known != task_id:
-            if not is_task_id(task_id):
-                raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
-            folder = f"{self.workspaces}/{task_id}"
-            self._asked = task_id, folder
-        return folder
+        if not is_task_id(task_id):
+            raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
+        return f"{self.workspaces}/{task_id}"
 
     def run_folder(self, task_id: str, run_id: str) -> str:
         """A run's folder."""
@@ -169,6 +164,16 @@ class Store:
                 states.append(self.task(task_id))
         states.sort(key=lambda task: (task.handle or 0, task.id))
         return states
+
+    def children(self, run_id: str) -> list[Task]:
+        """What this run delegated; the first line of a log says so and never changes, so it is read once."""
+        there = list(self.ids())
+        for task_id in there:
+            if task_id not in self._parents:
+                raw = log.raw(self.folder(task_id))[0]
+                for line in log.parse(raw[: raw.find(b"\n") + 1]):  # nothing, as long as it is being made
+                    self._parents[task_id] = str((line.get("parent") or {}).get("run") or "")
+        return self.tasks(task_id for task_id in there if self._parents.get(task_id) == run_id)
 
     def at_work(self, since: float = float("inf")) -> list[Task]:
         """Tasks with a run that is not recorded as ended, or that may have ended after `since` (seconds since 1970)."""
@@ -253,7 +258,8 @@ class Store:
         """
         task_ids: list[str] = []
         try:
-            task_ids.extend(self._new_folder(one.agent) for one in new)
+            tried: dict[str, int] = {}
+            task_ids.extend(self._new_folder(one.agent, tried) for one in new)
             numbers = self._take_handles(task_ids)
             return [
                 self._new_task(task_id, number, one, by, start=start, pieces=pieces)
@@ -286,21 +292,22 @@ class Store:
             pieces.append((task_id, 0, data))
         return task
 
-    def _new_folder(self, agent: str) -> str:
+    def _new_folder(self, agent: str, tried: dict[str, int]) -> str:
+        """Make the folder of a new task; `tried` has, by name, the numbers that this batch needn't try again."""
         if not self._ensured:
             self.ensure()
         first = f"{agent}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-        number = self._newest[1] + 1 if self._newest[0] == first else 1
+        number = tried.get(first, 0) + 1
         while True:
             task_id = first if number == 1 else f"{first}-{number}"
             try:
                 os.mkdir(f"{self.workspaces}/{task_id}")
-                self._newest = first, number  # a batch within one second need not try every number again
+                tried[first] = number
                 return task_id
             except FileExistsError:
                 number += 1
             except FileNotFoundError:
-                self.ensure()  # somebody took everything away while we worked
+                self.ensure()  # another process took everything away
             except OSError as error:
                 raise storage_failed(error, "Cannot make a folder for the task") from error
 

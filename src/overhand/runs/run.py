@@ -10,7 +10,6 @@ from overhand.agents import find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
 from overhand.items import sync
 from overhand.policy.actor import Actor
-from overhand.record.children import Children
 from overhand.record.events import (
     ABSENT,
     Judged,
@@ -198,7 +197,7 @@ def stop_children(work: Actor, task: Task) -> list[str]:
     if ended is None or not ended.has_ended or not _takes_children_along(work.store, task, ended):
         return []
     asked = []
-    for child in open_states(work.store.tasks((work.children or Children(work.store)).of(ended.id))):
+    for child in open_states(work.store.children(ended.id)):
         if not child.stop:
             with work.store.lock(child.id, work.by) as locked:
                 if locked.task.queued or locked.task.current_run:

@@ -22,7 +22,6 @@ from overhand.plans import task as plan_task
 from overhand.policy import config as configs
 from overhand.policy import projects, trust
 from overhand.policy.actor import Actor
-from overhand.record.children import Children
 from overhand.record.store import Store, open_states
 from overhand.runs import control, finish, run, spending
 from overhand.supervisor import client
@@ -68,7 +67,6 @@ class Loop:
         self._config = configs.Config()
         self._env: Mapping[str, str] = dict(os.environ)
         self._envs: dict[str, Mapping[str, str]] = {}
-        self._children = Children(store)
         self._idle_since = time.monotonic()
         self._examined = 0.0
         self._mail = Mailbox(server.wake)
@@ -293,7 +291,7 @@ class Loop:
     def _actor(self, task_id: str) -> Actor:
         """Who acts in a job of this task."""
         env = self._envs.get(task_id, self._env)
-        return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}), children=self._children)
+        return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}))
 
     def _config_for(self, task: Task) -> configs.Config:
         """The settings in force for a task; its own ones count for as long as they can be read."""
