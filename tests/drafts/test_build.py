@@ -13,7 +13,7 @@ from overhand.agents import Agent
 from overhand.documents import handoff as handoffs
 from overhand.drafts.build import Brief, Draft, build
 from overhand.drafts.words import from_words
-from overhand.errors import BadInput, Refused
+from overhand.errors import BadInput, OverhandError, Refused
 from overhand.items import approve
 from overhand.items import item as places
 from overhand.plans import node_task
@@ -99,6 +99,19 @@ def test_an_item_may_do_no_more_than_its_agent(overhand_project: ProjectDir) -> 
         _built(overhand_project, Brief(kind="fix", handoff=handoff, item={"path": "a.md"}), level="read")
     held = _built(overhand_project, Brief(handoff=handoff, level="full", item={"path": "a.md"}), level="work")
     assert (held.task.created["level"], len(held.notes)) == ("work", 1)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 0.0, "0s", "soon", True, [1], float("nan"), 1e9])
+def test_a_time_that_is_none_is_refused_however_it_is_given(overhand_project: ProjectDir, timeout: object) -> None:
+    with pytest.raises(OverhandError, match="--timeout"):
+        _built(overhand_project, from_words({"title": "Count the cats in the yard", "timeout": timeout}))
+    held = _built(overhand_project, from_words({"title": "Count the cats in the yard", "timeout": 90}))
+    assert held.task.created["timeout"] == 90.0
+
+
+def test_a_prepared_folder_without_words_is_refused(overhand_project: ProjectDir) -> None:
+    with pytest.raises(BadInput, match="The task is empty"):
+        _built(overhand_project, Brief(text=""))
 
 
 def test_what_is_wrong_with_a_document_is_said_with_its_name(overhand_project: ProjectDir) -> None:

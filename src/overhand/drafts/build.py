@@ -37,7 +37,7 @@ class Brief(Record, frozen=True):
     returns: Sequence[str] = ()
     step: Sequence[str] = ()
     handoff: str | Handoff | None = None
-    text: str = ""
+    text: str | None = None
     alerts: bool = True  # those in force are to be added to the context
     name: str = ""  # of what is refused, if it has one
     fix: str = ""  # how a HANDOFF with errors can be mended, if not by the options of `delegate`
@@ -97,7 +97,7 @@ def build(
     depth, path = guards.check_delegation(caller, agent)
     kind = brief.limits or config.kind(brief.kind)
     text = brief.text
-    if not text:
+    if text is None:
         composed = compose(brief, store.root, kind.contract)
         text = handoffs.render(alerts.told(store.root, config, composed) if brief.alerts else composed)
     if edit is not None:

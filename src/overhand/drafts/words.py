@@ -40,6 +40,8 @@ def from_words(given: dict[str, Any]) -> Brief:
     level = _level(values.pop("level", None), read_only=values.pop("read_only", False))
     if checks := _checks(values.pop("verify", ())):
         values["checks"] = checks
+    if "timeout" in values:
+        values["timeout"] = str(values["timeout"])  # Python may give seconds
     values["budget"] = budget_of(values.get("budget"))
     values["settings"] = dict(configs.setting(text) for text in values.pop("settings", ()))
     values["priority"] = values.get("priority") or "P2"
