@@ -1,1 +1,1 @@
-"""What the kernel gives: files, locks, processes, FIFOs, inotify, git. It knows no task."""
+"""Files, locks, processes, FIFOs, inotify and git. Nothing here knows about tasks."""

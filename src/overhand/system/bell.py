@@ -1,4 +1,4 @@
-"""Bells of those who wait: a FIFO beside what is waited for, which whoever has news finds by its name."""
+"""Bells: a waiting process makes a FIFO beside the file it waits for, and the writer finds it by name and rings it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from overhand.system.files import random_text, remove
 
 
 def listen(path: str) -> int:
-    """A bell of this name, and what can be read once it rings.
+    """Make a bell of this name and return the descriptor that becomes readable when it rings.
 
-    It gets its name when somebody listens: a bell to which nobody does is taken away by whoever rings it.
+    The FIFO gets its name only after it has a reader: `ring` removes bells without one.
     """
     unheard = f"{os.path.dirname(path)}/.{os.path.basename(path)}.new"
     os.mkfifo(unheard, 0o600)
@@ -25,13 +25,13 @@ def listen(path: str) -> int:
 
 
 def hang(ipc: str, stem: str) -> tuple[str, int]:
-    """A bell of our own for this question: its path, and what can be read once it rings."""
+    """Make a bell of our own for this question; returns its path and the descriptor that becomes readable."""
     path = f"{ipc}/.{stem}-{os.getpid()}-{random_text(4)}.bell"
     return path, listen(path)
 
 
 def hung(ipc: str) -> list[str]:
-    """The names of all of them."""
+    """The names of all bells in this folder."""
     try:
         return [name for name in os.listdir(ipc) if name.endswith(".bell")]
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def hung(ipc: str) -> list[str]:
 
 
 def ring(ipc: str, stem: str) -> None:
-    """One byte to each who waits for this answer; nobody there is no error."""
+    """Write one byte to each process that waits for this answer; none waiting is no error."""
     for name in hung(ipc):
         if not name.startswith(f".{stem}-"):
             continue
@@ -52,6 +52,6 @@ def ring(ipc: str, stem: str) -> None:
         try:
             os.write(fd, b"\n")
         except OSError:
-            continue  # the reader left just now, or was rung for often enough
+            continue  # the reader has just left, or its pipe is full of bytes already
         finally:
             os.close(fd)

@@ -1,7 +1,7 @@
-"""A detached process and the folder that tells the truth about it.
+"""A detached process and the folder that records its state.
 
 `start` claims the right to run (made with O_EXCL, once), `life` is locked by the kernel for as long as the shim or its
-child lives, `exit` holds the exit code. Pids (`shim`, `pid`) say whom to signal; they never decide who is alive.
+child lives, `exit` holds the exit code. Pids (`shim`, `pid`) say what to signal; they never decide what is alive.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from overhand.system import lock, members, processes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Makes the shim a child subreaper, so that whatever the agent detaches stays its descendant, and gives back the two
-# signals that Python ignores; what is ignored here would be ignored in the agent too. An agent waits for this: where
-# there is Perl, it does the same in a seventh of the time; and of what ctypes imports only the core is needed.
+# Makes the shim a child subreaper, so that whatever the agent detaches stays its descendant, and restores the two
+# signals that Python ignores, because the agent would inherit that. The agent starts only after this: Perl, where it
+# is installed, does it in a seventh of the time, and the core of ctypes imports faster than the whole.
 _PERL = "/usr/bin/perl"
 _QUICKLY = "delete $ENV{PERL_BADLANG};syscall(%d,36,1,0,0,0);exec{$ARGV[0]}@ARGV;exit 126"
-_PRCTL = {"x86_64": 157, "aarch64": 167}  # the number of the system call
+_PRCTL = {"x86_64": 157, "aarch64": 167}  # system call numbers
 _ENTER = """\
 import _signal, posix, sys
 _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
@@ -53,11 +53,11 @@ echo $code >"$place/exit"
 while kids=; { read -r kids </proc/$$/task/$$/children; } 2>/dev/null; [ -n "$kids" ]; do sleep 1; done
 """
 _LIFE_FD = 9
-_FORBIDDEN = b"never began\n"  # in `start`: a settler made it, no shim
+_FORBIDDEN = b"never began\n"  # in `start`: written by `probe`, not by a shim
 _SHELL = "/bin/sh"
-_LOOKS = 300  # after which somebody who was killed each time is given up: five seconds at least
+_LOOKS = 300  # scans before processes that survive every SIGKILL are given up: at least five seconds
 _spawning = threading.Lock()
-_children: set[int] = set()  # shims started by this process: the kernel keeps such a list too, but only for waiting
+_children: set[int] = set()  # shims started by this process; the kernel's own list of children is only good for waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Probe:
 
 
 def hold_life(place: str) -> int:
-    """Take the lock that says «this run lives»; whoever inherits the descriptor holds it too.
+    """Take the lock that marks the run as alive; processes that inherit the descriptor hold it too.
 
-    The file is locked before it has its name: whoever tests it for a moment could otherwise be in our way.
+    The file is locked before it gets its name: a process that tests the lock could otherwise block us.
     """
     fd = take_life(f"{place}/life.new")
     os.rename(f"{place}/life.new", f"{place}/life")
@@ -79,7 +79,7 @@ def hold_life(place: str) -> int:
 
 
 def take_life(path: str) -> int:
-    """The same for a file that nobody looks at yet."""
+    """Take the lock of a file that no other process opens yet."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return fd
@@ -91,12 +91,12 @@ def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], 
     shim = [_SHELL, "-c", _SHIM, "overhand-shim", place, cwd, *argv]
     if sys.platform == "linux" and _has_perl(env):
         shim = [_PERL, "-e", _QUICKLY % _PRCTL[os.uname().machine], *shim]
-        env = {**env, "PERL_BADLANG": "0"}  # else it complains of an unknown locale, in the agent's name
+        env = {**env, "PERL_BADLANG": "0"}  # else its locale warnings end up in the agent's output
     elif sys.platform == "linux":
         shim = [sys.executable, "-IS", "-c", _ENTER, *shim]
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        with _spawning:  # whoever asks whether it is our child waits until we know
+        with _spawning:  # `is_child` waits until the pid is recorded
             pid = os.posix_spawn(
                 shim[0],
                 shim,
@@ -118,20 +118,20 @@ def start(place: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], 
 
 
 def _has_perl(env: Mapping[str, str]) -> bool:
-    """Whether Perl is there, and nothing in the environment has it do something else first."""
+    """Whether Perl is installed and no environment variable makes it run other code first."""
     known = sys.maxsize > 1 << 32 and os.uname().machine in _PRCTL
     return known and not any(name.startswith("PERL") for name in env) and os.access(_PERL, os.X_OK)
 
 
 def is_child(pid: int | None) -> bool:
-    """Whether we started it and have not buried it: its number is nobody else's, whatever its command line says."""
+    """Whether we started it and have not reaped it: its pid can't have been reused, whatever its command line says."""
     with _spawning:
         return pid in _children
 
 
 def reap() -> None:
-    """Bury the shims that this process started, and orphans that came to it; its other children are left alone."""
-    if not _somebody_died():
+    """Reap the shims that this process started and the orphans it inherited; its other children are left alone."""
+    if not _has_zombie_child():
         return
     for pid in {*_children, *members.dead_orphans(_children)}:
         try:
@@ -142,8 +142,8 @@ def reap() -> None:
             _children.discard(pid)
 
 
-def _somebody_died() -> bool:
-    """One question to the kernel instead of one per child: there may be hundreds."""
+def _has_zombie_child() -> bool:
+    """Whether any child is a zombie: one system call instead of one per child, of which there may be hundreds."""
     if not hasattr(os, "waitid"):
         return True
     try:
@@ -153,7 +153,7 @@ def _somebody_died() -> bool:
 
 
 def exit_code(place: str) -> int | None:
-    """The agent's exit code, once it is written whole."""
+    """The agent's exit code, once it is completely written."""
     return _number(f"{place}/exit")
 
 
@@ -167,27 +167,27 @@ def _number(path: str) -> int | None:
 
 
 def lives(place: str) -> bool:
-    """Whether the kernel still holds the run's lock for somebody."""
+    """Whether any process still holds the run's lock."""
     return lock.is_held(f"{place}/life")
 
 
 def probe(place: str) -> Probe:
-    """Settle what became of it, in the one order that cannot start it twice; the caller holds the task's lock."""
+    """Find out what became of it, in the one order that cannot start it twice; the caller holds the task's lock."""
     code = exit_code(place)
     if code is not None:
         return Probe("ended", code)
     if lives(place):
         return Probe("alive")
-    code = exit_code(place)  # it may have ended between the two looks
+    code = exit_code(place)  # it may have ended between the two checks
     if code is not None:
         return Probe("ended", code)
     return Probe("unbegun" if _forbid_start(place) else "lost")
 
 
 def _forbid_start(place: str) -> bool:
-    """Take the right to run, once, before a late shim does; False if a shim had it.
+    """Claim the right to run before a late shim does; False if a shim already has it.
 
-    The file says whose it is from the moment it is there: who is killed right after this is understood by the next.
+    The file has its content from the moment it exists, so the next process understands it even if we are killed then.
     """
     if not os.path.isdir(place):
         return True
@@ -197,19 +197,19 @@ def _forbid_start(place: str) -> bool:
                 file.write(_FORBIDDEN)
             os.link(f"{place}/start.new", f"{place}/start")
     except FileExistsError:
-        pass  # the shim was quicker
+        pass  # the shim was first
     with open(f"{place}/start", "rb") as file:
         return file.read(len(_FORBIDDEN)) == _FORBIDDEN
 
 
 def shim_pid(place: str, recorded: int | None = None) -> int | None:
-    """The living shim of this place; a recycled pid does not carry the place in its command line."""
+    """The living shim of this place; a reused pid doesn't have the place in its command line."""
     pid = _number(f"{place}/shim") or recorded
     return pid if pid and processes.command_line_has(pid, place) else None
 
 
 def wait(place: str, shim: int | None, seconds: float) -> bool:
-    """Wait until `exit` is written or the run is dead; False when the time is over."""
+    """Wait until `exit` is written or the run is dead; False on timeout."""
     deadline = time.monotonic() + seconds
     pause = 0.001
     watched = _watch(shim)
@@ -229,7 +229,7 @@ def wait(place: str, shim: int | None, seconds: float) -> bool:
 
 
 def _watch(pid: int | None) -> int | None:
-    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    """A pidfd, which becomes readable when the process ends; None where the system has none."""
     if pid is None or not hasattr(os, "pidfd_open"):
         return None
     try:
@@ -241,7 +241,7 @@ def _watch(pid: int | None) -> int | None:
 def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:
     """End every member of a run: SIGTERM to the agent's group, SIGKILL to what is left, the shim last.
 
-    Returns the pids that could not be ended (none on Linux, short of processes the kernel will not let go).
+    Returns the pids that could not be ended (on Linux only processes stuck in the kernel).
     """
     run = members.Members(place, marker, spare)
     found = run.scan()
@@ -254,7 +254,7 @@ def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = froze
     if found:
         _wait_for_end(place, grace)
     left = _kill_all(place, run)
-    reap()  # what came to us from a killed shim is dead, and must not look alive as a zombie
+    reap()  # orphans of a killed shim are dead, but look alive while they are zombies
     return left
 
 
@@ -266,14 +266,17 @@ def _terminate_group(agent: int) -> None:
 
 
 def _wait_for_end(place: str, grace: float) -> None:
-    """Until the agent has ended by itself, or its time is over."""
+    """Wait until the agent has ended by itself or the grace period is over."""
     deadline = time.monotonic() + grace
     while time.monotonic() < deadline and exit_code(place) is None and lives(place):
         time.sleep(0.02)
 
 
 def _kill_all(place: str, run: members.Members) -> list[int]:
-    """Until two looks in a row find nobody; looks are counted, not seconds: on a busy machine the killed die late."""
+    """Kill until two scans in a row find no member.
+
+    Scans are counted, not seconds: on a busy machine killed processes take long to die.
+    """
     empty, found = 0, {}
     for _ in range(_LOOKS):
         found = run.scan()
@@ -288,7 +291,7 @@ def _kill_all(place: str, run: members.Members) -> list[int]:
 
 
 def _end_shim(place: str) -> None:
-    """The shim goes last, once it has written the exit code."""
+    """End the shim, which goes last, after it has written the exit code."""
     shim = shim_pid(place)
     if shim is None:
         return
@@ -296,7 +299,7 @@ def _end_shim(place: str) -> None:
     while exit_code(place) is None and time.monotonic() < deadline and processes.start_time(shim) is not None:
         time.sleep(0.005)
     started = processes.start_time(shim)
-    members.send(shim, started, signal.SIGSTOP)  # so that it begins no other pause
+    members.send(shim, started, signal.SIGSTOP)  # so that it doesn't start another `sleep`
     pauses = members.pauses(shim)
     members.send(shim, started, signal.SIGKILL)
     for pid, began in pauses.items():
@@ -306,12 +309,12 @@ def _end_shim(place: str) -> None:
 
 
 def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), patience: float = 0.0) -> list[int]:
-    """Members that outlived an agent which has ended; the shim stays exactly as long as it has any.
+    """Members that outlived their agent; the shim stays exactly as long as it has any.
 
-    With patience, those who are about to end may do so.
+    With `patience`, members that are about to end get that many seconds.
     """
     began = time.monotonic()
-    stays = exit_code(place) is not None  # else the shim was killed: nobody stayed for them
+    stays = exit_code(place) is not None  # else the shim was killed and didn't wait for them
     next_scan = began + 0.1 if stays else began
     while lives(place) or not stays:
         if (now := time.monotonic()) >= next_scan:
@@ -324,7 +327,7 @@ def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), pati
 
 
 def _still_there(found: dict[int, float]) -> list[int]:
-    """Without those that ended while we looked; the shim may be among them: its command line is empty by then."""
+    """Those that still run; one that ended during the scan may be the shim, whose command line is empty by then."""
     return sorted(pid for pid, started in found.items() if processes.start_time(pid) == started)
 
 

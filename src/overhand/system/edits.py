@@ -1,23 +1,23 @@
-"""Change a few bytes of a file that somebody else may be writing at the same moment, and lose none of theirs.
+"""Change a few bytes of a file that another process may be writing at the same moment, and lose none of its bytes.
 
-Others write without asking: by renaming a new file over ours, by truncating and writing, or in place. Two means of the
-kernel make that safe where they exist. A *lease* (Linux, own files) is refused while somebody has the file open, and
-holds up whoever opens it until we close it. An *exchange* of two names leaves what it replaced under the other name.
+Editors and agents take no lock: they rename a new file over the old one, truncate and write, or write in place. Two
+kernel features make that safe where they exist. A *lease* (Linux, own files) is refused while the file is open
+elsewhere, and blocks later opens until we close it. An *exchange* of two names keeps the replaced file under the other.
 
-One byte for another is one `pwrite` into the file at the path. Under the lease nobody can have moved that byte since
-we read it. If the name was given to another file meanwhile, ours went into the old one, and we begin again.
+One byte for another is one `pwrite` into the file at the path. Under the lease no process can have moved that byte
+since we read it. If the name belongs to another file by then, our byte went into the old one, and we start over.
 
-A change of length is a new file that is exchanged with the old one; then the old one is looked at. If it is not the
-file that we read, or was written to, or somebody waits to open it for writing, the two are exchanged back and we begin
-again on the newer bytes. A file that stays open for writing is not replaced at all: what is written to it later would
-go nowhere. Readers see the old bytes or the new ones; a kill leaves one or the other, at worst with a hidden copy.
+A change of length is a new file that is exchanged with the old one; then the old one is checked. If it is not the
+file that we read, or has been written to, or a process waits to open it for writing, the two are exchanged back and we
+start over with the newer bytes. A file that stays open for writing is not replaced at all: later writes to it would be
+lost. Readers see the old bytes or the new ones; a kill leaves one or the other, at worst with a hidden copy.
 
-What cannot be promised:
- - Somebody who read the file before our change and writes it back whole afterwards takes our change with it.
+What it cannot guarantee:
+ - A process that read the file before our change and writes all of it back afterwards undoes our change.
  - Without a lease (another system or file system, a file of another user, or one that is kept open for long) a writer
-   that moves the text between our last look and our `pwrite`, the next call, has one byte overwritten.
+   that moves the text between our last check and our `pwrite`, the next call, has one byte overwritten.
  - Without an exchange a file renamed to the path between `link` and `rename`, the next call, is replaced unseen.
- - Who has looked the path up, but is not yet held up by the lease when we let go of it, opens the replaced file.
+ - A process that has resolved the path, but is not yet blocked by the lease when we release it, opens the old file.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Patch = tuple[int, int, bytes]  # from, to, what stands there instead
+    Patch = tuple[int, int, bytes]  # start, end, replacement
 
 _TRIES = 60
-_PATIENT = 20  # so many tries for a lease before a single byte is written without one
+_PATIENT = 20  # tries for a lease before a single byte is written without one
 _PAUSE = 0.0005
-_PATIENCE = 10.0  # seconds, for others of our own
+_PATIENCE = 10.0  # seconds to wait for our own processes
 
 
 def edit(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX_DOCUMENT) -> bytes:
-    """Put what `change` wants into the file and return its bytes; it is asked again whenever the file has changed."""
+    """Apply the patch that `change` returns and return the file's bytes; a changed file is passed to `change` again."""
     folder = os.path.dirname(path)
     if os.path.islink(folder):
         raise Refused(f"{folder} is a symbolic link, which is not followed.", "Use a real folder there.")
@@ -53,7 +53,7 @@ def edit(path: str, change: Callable[[bytes], Patch | None], *, limit: int = MAX
 
 
 def _alone(folder: str) -> int:
-    """The lock that keeps our own processes apart, on the folder: it needs no file. -1 where it cannot be had."""
+    """Lock the folder against our own processes, which needs no lock file; -1 where that isn't possible."""
     import fcntl
     import time
 
@@ -89,7 +89,7 @@ def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> byt
             raw = _once(path, change, limit, patient=attempt < _PATIENT)
             if raw is not None:
                 return raw
-        except FileNotFoundError:  # perhaps somebody is just replacing it
+        except FileNotFoundError:  # perhaps it is just being replaced
             missing += 1
             if missing == _PATIENT:
                 raise NotFound(f"There is no {name} ({path}).", f"Write {name} first.") from None
@@ -98,7 +98,7 @@ def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> byt
             if missing == _PATIENT:
                 raise unsure.error from None
         except BlockingIOError:
-            pass  # somebody else has a lease on it
+            pass  # another process has a lease on it
         except OSError as error:
             raise storage_failed(error, f"Cannot change {name}") from error
         time.sleep(min(_PAUSE * (attempt + 1), 0.02))
@@ -109,7 +109,7 @@ def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> byt
 
 
 def together(raw: bytes, *patches: Patch | None) -> Patch | None:
-    """Several patches of the same bytes as one, so that a file has all of them or none."""
+    """Merge several patches of the same bytes into one, so that a file gets all of them or none."""
     wanted = sorted(one for one in patches if one is not None)
     if not wanted:
         return None
@@ -123,7 +123,7 @@ def together(raw: bytes, *patches: Patch | None) -> Patch | None:
 
 
 class _Unsure(Exception):
-    """The change found no place, perhaps because somebody has written only a part of the file so far."""
+    """The change found no place, perhaps because the file is only half-written so far."""
 
     def __init__(self, error: NotFound) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class _Unsure(Exception):
 
 
 def _once(path: str, change: Callable[[bytes], Patch | None], limit: int, *, patient: bool) -> bytes | None:
-    """One try; None if somebody else wrote, or is about to."""
+    """Try once; None if another process wrote, or is about to."""
     is_unfinished = not patient and is_written(path)
     fd = _open(path, os.O_RDWR, limit)
     try:
@@ -186,7 +186,7 @@ def _no_file(path: str) -> Refused:
 
 
 def _whole(fd: int) -> bytes | None:
-    """The file's bytes, or None if they changed while they were read."""
+    """The file's bytes, or None if they changed during the read."""
     before = os.fstat(fd)
     parts, at = [], 0
     while part := os.pread(fd, before.st_size + 1 - at, at):
@@ -222,8 +222,8 @@ def _poke(path: str, fd: int, raw: bytes, patch: Patch, *, leased: bool) -> byte
 
 
 def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
-    """Put a new file in the place of the one that holds `raw`."""
-    fd = _open(path, os.O_RDONLY, limit)  # it could be opened for writing just now, which a lease for reading forbids
+    """Replace the file that holds `raw` with a new one."""
+    fd = _open(path, os.O_RDONLY, limit)  # read-only: a read lease is refused while the file is open for writing
     ours = -1
     try:
         leased = _lease(fd, writing=False)
@@ -252,12 +252,12 @@ def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
 
 
 def _put_back(spare: str, path: str, ours: int, new: bytes, exchange: Callable[[str, str], None]) -> None:
-    """The other's file returns to its name; ours goes, unless they wrote into that as well."""
+    """Give the other process's file its name back; remove ours, unless that was written to as well."""
     exchange(spare, path)
     if _is_at(spare, ours) and _whole(ours) == new:
         os.unlink(spare)
         return
-    exchange(spare, path)  # the latest stays at the path
+    exchange(spare, path)  # the newest file stays at the path
     raise Busy(
         f"{os.path.basename(path)} was written twice while it was changed; the earlier version is kept as {spare}.",
         "Compare the two, then try again.",
@@ -285,7 +285,7 @@ def _write_beside(spare: str, data: bytes, like: os.stat_result) -> int:
 
 
 def _exchange() -> Callable[[str, str], None]:
-    """What swaps two names, at once where the system can; found before it is urgent."""
+    """The function that swaps two names, atomically where the system can; looked up before it is needed."""
     import ctypes
 
     try:
@@ -296,13 +296,13 @@ def _exchange() -> Callable[[str, str], None]:
 
     def exchange(spare: str, path: str) -> None:
         if swap(here, os.fsencode(spare), here, os.fsencode(path), at_once):
-            exchange_by_links(spare, path)  # if there is a real reason, this meets it too, and says so
+            exchange_by_links(spare, path)  # a real error occurs here too, and is raised
 
     return exchange
 
 
 def exchange_by_links(spare: str, path: str) -> None:
-    """The same in three calls; the path always names a whole file."""
+    """Swap two names in three calls; the path always names a complete file."""
     kept = f"{spare}.old"
     os.link(path, kept, follow_symlinks=False)
     try:
@@ -314,16 +314,16 @@ def exchange_by_links(spare: str, path: str) -> None:
 
 
 def _lease(fd: int, *, writing: bool) -> bool | None:
-    """Be told before somebody opens this file; False if they have it open, None where there are no leases.
+    """Take a lease on this file; False if another process has it open, None where there are no leases.
 
-    A lease for writing excludes everybody; one for reading excludes writers.
+    A write lease excludes every other process; a read lease excludes writers.
     """
     import fcntl
 
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, _harmless_signal())  # the usual one would end us
+        fcntl.fcntl(fd, fcntl.F_SETSIG, _harmless_signal())  # the default signal would kill us
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK if writing else fcntl.F_RDLCK)
     except BlockingIOError:
         return False
@@ -333,7 +333,7 @@ def _lease(fd: int, *, writing: bool) -> bool | None:
 
 
 def is_written(path: str) -> bool:
-    """Whether somebody has the file open for writing now: what is missing in it may be still to come."""
+    """Whether a process has the file open for writing now: missing text may still be on its way."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -345,14 +345,14 @@ def is_written(path: str) -> bool:
 
 
 def _lease_kept(fd: int) -> bool:
-    """Whether nobody waits for us to let go of the lease for reading."""
+    """Whether no process waits for us to release the read lease."""
     import fcntl
 
     return fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_RDLCK
 
 
 def _harmless_signal() -> int:
-    """SIGURG: ignored unless somebody asks for it. (`signal` itself takes too long to import.)"""
+    """SIGURG, which is ignored by default. (`signal` itself takes too long to import.)"""
     from _signal import SIGURG  # type: ignore[import-not-found] # the part of `signal` that is built in
 
     return int(SIGURG)

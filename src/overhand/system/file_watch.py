@@ -1,4 +1,4 @@
-"""Wait for something to become true of one file, whoever writes it and however."""
+"""Wait until a file meets a condition, however it is written."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     Seen = TypeVar("Seen")
 
-_SLOWLY = 1.0  # seconds between looks where nobody tells us of changes, and behind those who do
+_SLOWLY = 1.0  # seconds between polls: alone without inotify, as a safety net with it
 
 
 def until(
     path: str, look: Callable[[bytes], Seen | None], timeout: float | None, limit: int
 ) -> tuple[bytes, Seen] | None:
-    """The file's bytes and what `look` saw in them, as soon as it sees something; None when the time is over."""
+    """The file's bytes and the first non-None result of `look` for them; None on timeout."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise NotFound(f"There is no folder {folder}.", "Name a file in a folder that exists.")
-    bell = Inotify()  # before the first look, so that nothing can happen unseen in between
+    bell = Inotify()  # before the first read, so that no change in between is missed
     watched = bell.add(folder, CREATE | MOVED_TO | MODIFY) is not None
     waiting = select.poll()
     if watched:
@@ -48,7 +48,7 @@ def until(
                 return None
             if waiting.poll(left * 1000):
                 bell.read()
-                last = ()  # two changes within one tick of the clock look alike
+                last = ()  # two changes within one clock tick look alike
     finally:
         if bell.fd >= 0:
             os.close(bell.fd)

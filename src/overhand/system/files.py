@@ -1,4 +1,4 @@
-"""Whole files, written at once and read without following links."""
+"""Whole files, written atomically and read without following links."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it was never made, or the folder is gone: the first error is the one to tell
+            pass  # never created, or the folder is gone: the first error is the one to report
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
 
 
 def write_new(path: str, data: bytes | str) -> None:
-    """Write a file into a folder that nobody knows yet: an event will vouch for it, so it needs no second name."""
+    """Write a file into a folder that no process reads before an event names it, so no rename is needed."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
         _make(path, raw, 0o644)
@@ -42,14 +42,14 @@ def _make(path: str, raw: bytes, mode: int) -> None:
     fd = os.open(path, _NEW, mode)
     try:
         written = os.write(fd, raw)
-        while written < len(raw):  # a very long one
+        while written < len(raw):  # a very long file may take several writes
             written += os.write(fd, memoryview(raw)[written:])
     finally:
         os.close(fd)
 
 
 def put_file(path: str, data: bytes | str) -> None:
-    """Write a whole file; a folder that an agent made in its place is moved aside."""
+    """Write a whole file; a folder that an agent created in its place is moved aside."""
     try:
         write_file(path, data)
     except OverhandError as error:
@@ -60,7 +60,7 @@ def put_file(path: str, data: bytes | str) -> None:
 
 
 def second_name(path: str, name: str) -> bool:
-    """Give a file of ours a second name; False if something has it already."""
+    """Give a file of ours a second name; False if the name is taken."""
     try:
         os.link(path, name)
     except FileExistsError:
@@ -69,15 +69,15 @@ def second_name(path: str, name: str) -> bool:
 
 
 def remove(path: str) -> None:
-    """Take a file away, if it is still there."""
+    """Remove a file, if it still exists."""
     try:
         os.unlink(path)
     except OSError:
-        return  # whoever it was for took it away
+        return  # its reader removed it
 
 
 def is_there(path: str) -> bool:
-    """Whether something has this name, be it a link that leads nowhere; a no costs a third of an exception."""
+    """Whether the path exists, even as a dangling link; a no costs a third of an exception."""
     return os.access(path, os.F_OK, follow_symlinks=False) if _CAN_LOOK else os.path.lexists(path)
 
 
@@ -111,7 +111,7 @@ def read_file(path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
 
 
 def read_named(path: str, what: str, otherwise: str) -> bytes:
-    """The file that a person named; links are followed, for that is their word. Says what is so if it cannot be."""
+    """Read a file that a person named; links are followed, since the person chose them. Raises if it can't be read."""
     if os.path.isdir(path):
         raise BadInput(f"{path} is a folder.", f"Name a {what} in it.")
     raw = read_file(os.path.realpath(path), limit=MAX_PLAN)
@@ -123,7 +123,7 @@ def read_named(path: str, what: str, otherwise: str) -> bytes:
 
 
 def _open_to_read(path: str) -> int:
-    """Never waits for the other end of a pipe; a file that is leased for a moment (edits.py) is asked for again."""
+    """Open without waiting for the other end of a pipe; retries a file that is briefly leased (edits.py)."""
     for _ in range(200):
         try:
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -137,7 +137,7 @@ def random_text(count: int) -> str:
 
 
 def size_of(path: str) -> int:
-    """How long a file is; 0 if it is not there."""
+    """The size of a file; 0 if it doesn't exist."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -145,7 +145,7 @@ def size_of(path: str) -> int:
 
 
 def names_in(folder: str) -> list[str]:
-    """What a folder holds; nothing if it is not there."""
+    """The names in a folder; empty if it doesn't exist."""
     try:
         return os.listdir(folder)
     except OSError:

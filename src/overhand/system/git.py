@@ -1,4 +1,4 @@
-"""Git, asked without hooks, locks or a terminal: the only module that runs it."""
+"""Git, run without hooks, locks or a terminal: the only module that runs it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Tree(NamedTuple):
 
 
 def worktrees(root: str) -> list[Tree]:
-    """The further worktrees of the repository, without the main one; none where git cannot tell."""
+    """The repository's linked worktrees, without the main one; empty if git fails."""
     listing = git(root, "worktree", "list", "--porcelain", "-z") if repository(root) else None
     found = []
     for entry in (listing or "").split("\0\0")[1:]:
@@ -40,7 +40,7 @@ def worktrees(root: str) -> list[Tree]:
 
 
 def tag(root: str, name: str, message: str) -> str | None:
-    """Put a tag on the current commit; None where git cannot."""
+    """Tag the current commit; None if git fails."""
     fallback = ("-c", "user.name=Overhand", "-c", "user.email=overhand@localhost")  # for a git without an identity
     for identity in ((), fallback):
         if git(root, *identity, "-c", "tag.gpgSign=false", "tag", "-a", "-m", message, "--", name) is not None:
@@ -49,12 +49,12 @@ def tag(root: str, name: str, message: str) -> str | None:
 
 
 def is_untracked(root: str, path: str) -> bool:
-    """Whether git knows this checkout, and not this file."""
+    """Whether this is a git checkout that doesn't track the file."""
     return git(root, "ls-files", "-z", "--", path) == ""
 
 
 def git(root: str, *args: str) -> str | None:
-    """What a git command prints; None where it fails, is missing or takes too long."""
+    """The output of a git command; None if it fails, is missing or takes too long."""
     try:
         done = subprocess.run(
             ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root, *args],

@@ -1,4 +1,4 @@
-"""Folders that wake the supervisor when something appears in them; Linux only, elsewhere it looks by itself."""
+"""Folders that wake the supervisor when something appears in them; Linux only, elsewhere it polls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = struct.Struct("iIII")
 
 
 class Inotify:
-    """One descriptor for all of them; `fd` is -1 where the kernel has none to give."""
+    """One descriptor for all watches; `fd` is -1 where the kernel has no inotify, or no instance left."""
 
     def __init__(self) -> None:
         self.fd = -1
@@ -27,24 +27,24 @@ class Inotify:
             self.fd = int(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def add(self, path: str, mask: int = NEWS) -> int | None:
-        """Watch a folder or file; None if that cannot be had."""
+        """Watch a folder or file; None if that is impossible."""
         if self.fd < 0:
             return None
         number = int(self._libc.inotify_add_watch(self.fd, os.fsencode(path), mask))
         return number if number >= 0 else None
 
     def remove(self, number: int) -> None:
-        """Stop watching; what is gone needs no stopping."""
+        """Remove a watch; one that is already gone is no error."""
         if self.fd >= 0:
             self._libc.inotify_rm_watch(self.fd, number)
 
     def read(self) -> set[int] | None:
-        """Everything that stirred; None if there was more than the kernel could hold: look at all of them."""
+        """The watches with events; None if the kernel's queue overflowed and every watch must be checked."""
         events = self.events()
         return None if events is None else {number for number, mask, _ in events if not mask & IGNORED}
 
     def events(self) -> list[tuple[int, int, bytes]] | None:
-        """The same in full and in order: what was watched, what happened, and the name of what it happened to."""
+        """Every event in order: watch, mask and file name; None if the kernel's queue overflowed."""
         found: list[tuple[int, int, bytes]] = []
         while True:
             try:
@@ -61,7 +61,7 @@ class Inotify:
                 found.append((number, mask, name))
 
     def close(self) -> None:
-        """Nothing is watched any more."""
+        """Close the descriptor, which ends all watches."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

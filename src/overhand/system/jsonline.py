@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _Settings:
-    """What the C scanner reads instead of a JSONDecoder."""
+    """The attributes that the C scanner reads from a JSONDecoder."""
 
     strict = False
     object_hook = None
@@ -54,14 +54,14 @@ _encode: list[Callable[[object], str]] = []
 
 
 def dumps(value: object) -> str:
-    """One line without blanks; the encoder is made once, when something is written for the first time."""
+    """One line without spaces; the encoder is made once, on first use."""
     if not _encode:
         _encode.append(_encoder(",", ":"))
     return _encode[0](value)
 
 
 def shown(value: object) -> str:
-    """One line as `json` writes it, with blanks."""
+    """One line as `json` writes it, with spaces."""
     return _encoder(", ", ": ")(value)
 
 

@@ -22,7 +22,7 @@ class Lock:
 
     def __init__(self, path: str, what: str, patience: float = PATIENCE, *, signed: bool = True) -> None:
         self.path, self.what, self.patience, self.signed = path, what, patience, signed
-        self.fd, self.size = -1, 0  # the size when it was locked
+        self.fd, self.size = -1, 0  # the size at the time of locking
 
     def __enter__(self) -> Lock:
         if self._try():
@@ -52,7 +52,7 @@ class Lock:
                 self.fd, self.size = fd, here.st_size
                 return True
         except (BlockingIOError, FileNotFoundError):
-            pass  # held, or the folder was cleaned away in between: try again
+            pass  # held, or the folder was removed in between: try again
         os.close(fd)
         return False
 
@@ -61,7 +61,7 @@ class Lock:
 
     @staticmethod
     def _sign(fd: int) -> None:
-        """A full disk must not prevent locking."""
+        """Write our pid into the lock file; a full disk must not prevent locking."""
         try:
             os.pwrite(fd, b"%-10d\n" % os.getpid(), 0)
         except OSError:
@@ -76,14 +76,14 @@ class Lock:
 
 
 def is_held(path: str) -> bool:
-    """Whether somebody holds this lock now; the kernel lets go of it when they die."""
+    """Whether a process holds this lock now; the kernel releases it when the process dies."""
     import fcntl
 
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in EXHAUSTED:
-            raise storage_failed(error, "Cannot look at a lock") from error  # it may be held: by a run that lives
+            raise storage_failed(error, "Cannot look at a lock") from error  # it may be held by a live run
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -117,7 +117,7 @@ def holder(path: str) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal or a debugger; it lives, and holds what it holds."""
+    """Whether a process is stopped by a signal or a debugger; it is alive and keeps its locks."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] in "Tt"
@@ -126,7 +126,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def busy(path: str, what: str, *, signed: bool = True) -> Busy:
-    """Name who holds a lock, and whether that process is stopped."""
+    """The error that names the lock holder, and says whether that process is stopped."""
     pid = kernel_holder(path) or (holder(path) if signed else None)
     if pid is None:
         return Busy(f"{what} is held by another process.", "Try again in a moment.")

@@ -12,7 +12,7 @@ def now() -> str:
     return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
-_seconds: dict[int, str] = {}  # the last one, as it is written: many events fall into one
+_seconds: dict[int, str] = {}  # the last formatted second: many events share one
 
 
 def _second(whole: int) -> str:
@@ -29,7 +29,7 @@ def epoch(stamp: str | None) -> float:
     if not stamp:
         return 0.0
     year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
-    year -= month < 3  # years that begin in March: a leap day is the last day of one
+    year -= month < 3  # count years from March, so that a leap day is the last day of a year
     days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
     return days * 86400.0 + int(stamp[11:13]) * 3600 + int(stamp[14:16]) * 60 + float(stamp[17:-1])
 
@@ -67,7 +67,7 @@ def machine() -> str:
 
 
 def pid_namespace() -> str:
-    """Pids mean something only within one pid namespace; empty where there are none."""
+    """The pid namespace, within which alone pids mean something; empty where there are none."""
     name = f"pidns of {os.getpid()}"  # a child may have been put into another
     if name not in _known:
         try:

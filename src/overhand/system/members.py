@@ -34,7 +34,7 @@ _PAUSE = b"sleep\x001\x00"
 
 
 class Sight:
-    """The process table at one moment, and by what a member of a run can be known in it."""
+    """The process table at one moment, with the signs that identify members of a run."""
 
     __slots__ = ("children", "holders", "marked", "rows", "sessions")
 
@@ -42,8 +42,8 @@ class Sight:
         self.rows = rows
         self.children: dict[int, list[int]] = {}
         self.sessions: dict[int, list[int]] = {}
-        self.marked: dict[str, list[int]] = {}  # by what their environment has under this name
-        self.holders: dict[str, list[int]] = {}  # of those that have nothing there, by the `life` whose lock they hold
+        self.marked: dict[str, list[int]] = {}  # by the marker's value in their environment
+        self.holders: dict[str, list[int]] = {}  # processes without the marker, by the `life` file they hold locked
         for pid, row in rows.items():
             self.children.setdefault(row.parent, []).append(pid)
             self.sessions.setdefault(row.session, []).append(pid)
@@ -55,7 +55,7 @@ class Sight:
 
 
 class SharedSight:
-    """One look at all processes for all who asked before it began: hundreds of runs may be stopped at once."""
+    """One scan of all processes for all callers that asked before it began: hundreds of runs may be stopped at once."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -75,7 +75,7 @@ class SharedSight:
         try:
             sight = Sight(table(), self._name)
         except BaseException:
-            with self._changed:  # those who wait for it look themselves
+            with self._changed:  # the waiting callers scan themselves
                 self._begun = self._done
                 self._changed.notify_all()
             raise
@@ -114,7 +114,7 @@ def _table_from_psutil() -> dict[int, Process]:
 
 
 def _marker(pid: int, started: float, name: str) -> str | None:
-    """The same, remembered: what a process was started with does not change until it is another program."""
+    """The marker in a process's environment, cached: the environment only changes when the process execs."""
     known = _markers.get(pid)
     if known is None or known[0] != (started, name):
         if len(_markers) > _MOST_MARKERS:
@@ -133,7 +133,7 @@ _MOST_MARKERS = 100_000
 def _held(pid: int) -> list[str]:
     """The locks of runs that a process holds."""
     if not LINUX:
-        return []  # open files of other processes are not readable for us there
+        return []  # without /proc we can't read the open files of other processes
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
@@ -150,13 +150,13 @@ def _held(pid: int) -> list[str]:
 
 
 def _has_lock(pid: int, fd: str) -> bool:
-    """Whether the run's lock hangs on this descriptor: whoever only looks whether it is held has the file open too."""
+    """Whether this descriptor holds the run's lock: a process that only tests the lock has the file open too."""
     with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
         return any(b"FLOCK" in line and b"WRITE" in line for line in file)
 
 
 def send(pid: int, started: float | None, number: signal.Signals) -> None:
-    """Signal a process, and only that one: by pidfd, after its start time was compared."""
+    """Signal exactly this process: by pidfd, after comparing its start time."""
     if started is None:
         return
     try:
@@ -176,11 +176,11 @@ def send(pid: int, started: float | None, number: signal.Signals) -> None:
 
 @dataclass(slots=True)
 class Members:
-    """The members of one run, found again and again while it is being ended."""
+    """The members of one run, scanned repeatedly while the run is being stopped."""
 
     place: str
     marker: str  # NAME=value in the environment of everything the run started
-    spare: frozenset[int]  # the supervisor; its other runs hang below it
+    spare: frozenset[int]  # the supervisor, which is the parent of other runs too
     sessions: dict[int, float] = field(default_factory=dict)  # session: start time of its leader, 0 if unknown
     seen: dict[int, float] = field(default_factory=dict)
 
@@ -229,19 +229,19 @@ class Members:
         return members
 
     def _is_other_shim(self, pid: int) -> bool:
-        """Another run's shim comes to us when the supervisor that our agent started has died: not ours to end."""
+        """Whether it is another run's shim, inherited from a supervisor that our agent started and that has died."""
         place = shim_place(pid)
         return place is not None and place != self.place
 
     def _is_shims_pause(self, pid: int, row: Process, shim: int | None) -> bool:
-        """The `sleep 1` of a shim whose agent has ended; until it is exec'd it looks like the shim."""
+        """Whether it is the shim's own `sleep 1` after its agent has ended; before its exec it looks like the shim."""
         if shim is None or row.parent != shim:
             return False
         command = read(pid, "cmdline")
         return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read(shim, "cmdline"))
 
     def _is_same_session(self, session: int, rows: dict[int, Process]) -> bool:
-        """A number is free for reuse only when its session is empty: a leader with another start time is a stranger."""
+        """Whether the session id was not reused: ids of empty sessions are, so the leader's start time must match."""
         return session not in rows or rows[session].started == self.sessions[session]
 
     def note(self, shim: int) -> int:
@@ -253,9 +253,9 @@ class Members:
         return sum(row[2] for row in below.values())
 
     def take_orphans(self, parent: int, others: list[str], is_started: Callable[[int], bool]) -> None:
-        """Our shim was killed: what now hangs below its subreaper, and is in no other run's session, is ours.
+        """Adopt the orphans of our killed shim: children of its subreaper that are in no other run's session.
 
-        Not what that has started itself: a shim has no command line for a moment while it becomes one.
+        Not children that the subreaper started itself: a new shim has no command line for a moment during its exec.
         """
         taken = {session for place in others for session in known_sessions(place)} | {os.getsid(parent)}
         for pid in _children(parent):
@@ -264,7 +264,7 @@ class Members:
                 self._remember({row.session: start_time(row.session) or 0.0})
 
     def _remember(self, sessions: dict[int, float]) -> None:
-        """Sessions stay known after the shim is gone, also to the next supervisor."""
+        """Write the sessions down, so that the next supervisor knows them after the shim is gone."""
         own = os.getsid(0)
         new = {s: leader for s, leader in sessions.items() if s not in (0, own) and s not in self.sessions}
         if not new:
@@ -274,13 +274,13 @@ class Members:
             with open(f"{self.place}/sessions", "a", encoding="ascii") as file:
                 file.write("".join(f"{session} {leader}\n" for session, leader in new.items()))
         except OSError:
-            return  # they are known in this process; only a successor would miss them
+            return  # this process knows them; only a later one would miss them
 
 
 def descendants(shim: int, spare: frozenset[int]) -> dict[int, tuple[int, float, int]]:
-    """Below a shim: pid → session, start time, CPU ticks. Cheaper than a scan; Linux only.
+    """The processes below a shim: pid → session, start time, CPU ticks. Cheaper than a scan; Linux only.
 
-    A supervisor that was started from inside the run is not its member, nor is another run below that.
+    A supervisor that was started from inside the run is not a member, nor is another run below it.
     """
     found: dict[int, tuple[int, float, int]] = {}
     todo = [shim]
@@ -303,12 +303,12 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 children += [int(word) for word in file.read().split()]
     except OSError:
-        return children  # it ended while we looked
+        return children  # it ended during the scan
     return children
 
 
 def become_subreaper() -> None:
-    """What a killed shim leaves behind comes to this process instead of init; Linux only."""
+    """Make this process, instead of init, inherit what a killed shim leaves behind; Linux only."""
     if LINUX:
         import ctypes
 
@@ -316,7 +316,7 @@ def become_subreaper() -> None:
 
 
 def dead_orphans(started: set[int]) -> list[int]:
-    """Zombies that this process did not start but got: they are in sessions of their own."""
+    """Zombies that this process inherited: they are in sessions of their own."""
     own, found = os.getsid(0), []
     for pid in set(_children(os.getpid())) - started if LINUX else ():
         try:
@@ -330,7 +330,7 @@ def dead_orphans(started: set[int]) -> list[int]:
 
 
 def _looks_like_shim(pid: int) -> bool:
-    """Also one that has not written its pid yet."""
+    """Whether its command line is a shim's; true also before the shim has written its pid."""
     return SHIM_NAME in read(pid, "cmdline").split(b"\0")
 
 
@@ -340,6 +340,6 @@ def _leader_start(rows: dict[int, Process], session: int) -> float:
 
 def pauses(shim: int) -> dict[int, float]:
     """The shim's own `sleep`, which would hold `life` for a second longer: pid and start time; Linux only."""
-    looks = (_PAUSE, read(shim, "cmdline"))  # it looks like the shim until it is exec'd
+    looks = (_PAUSE, read(shim, "cmdline"))  # before its exec it looks like the shim
     found = {pid: start_time(pid) for pid in _children(shim) if read(pid, "cmdline") in looks}
     return {pid: started for pid, started in found.items() if started is not None}

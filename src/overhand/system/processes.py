@@ -20,22 +20,22 @@ class Process:
 
 
 def stat_fields(pid: int) -> list[bytes] | None:
-    """What follows the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie.
+    """The fields after the name in /proc/PID/stat: state, parent, group, session, …; None for a zombie.
 
-    One whose first thread has ended looks like that, and holds its locks and works until the last one has.
+    A process whose first thread has ended looks like a zombie, but works and keeps its locks until its last one ends.
     """
     fields = _fields(pid)
     return None if not fields or (fields[0] in b"ZX" and int(fields[17]) < 2) else fields
 
 
 def _fields(pid: int) -> list[bytes]:
-    """The same, also of a zombie."""
+    """The same fields, also for a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
     except OSError as error:
         if error.errno in EXHAUSTED:
-            raise storage_failed(error, "Cannot look at a process") from error  # it may well be there
+            raise storage_failed(error, "Cannot look at a process") from error  # it may well exist
         return []
 
 
@@ -77,7 +77,7 @@ def read(pid: int, what: str) -> bytes:
 
 
 def command_line_has(pid: int, word: str) -> bool:
-    """Whether this is one of the process's arguments."""
+    """Whether `word` is one of the process's arguments."""
     return word.encode("utf-8", "surrogateescape") in read(pid, "cmdline").split(b"\0")
 
 
@@ -91,7 +91,7 @@ def environment_of(pid: int, name: str) -> str | None:
 
 
 def ancestors(pid: int) -> list[int]:
-    """The process itself, its parent, and so on up; who ends while we climb has left its children to another one."""
+    """The process, its parent and so on up; the children of one that ends meanwhile have a new parent."""
     chain = [pid]
     while True:
         above = parent(chain[-1])
@@ -104,7 +104,7 @@ def ancestors(pid: int) -> list[int]:
 
 
 def parent(pid: int) -> int | None:
-    """The parent of a process, None if it is gone; who only looks like a zombie may have threads that go on."""
+    """The parent of a process, None if it is gone; one that looks like a zombie may still have running threads."""
     if LINUX:
         fields = _fields(pid)
         return int(fields[1]) if fields else None

@@ -1,4 +1,4 @@
-"""What must not be shown: values of variables that sound secret, and the part of an address that may be a key."""
+"""Hide secrets: the values of variables with secret-sounding names, and the part of a URL that may be a key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
 def mask(text: str, env: Mapping[str, str] | None = None, also: Collection[str] = ()) -> str:
-    """Values of variables that sound secret, or are named in `also`, are not shown."""
+    """Replace the values of variables that have a secret-sounding name or are named in `also`."""
     for name, value in (os.environ if env is None else env).items():
         if len(value) >= 8 and value in text and (name in also or any(word in name.upper() for word in _SECRET_NAMES)):
             text = text.replace(value, f"<{name}>")
@@ -20,7 +20,7 @@ def mask(text: str, env: Mapping[str, str] | None = None, also: Collection[str] 
 
 
 def address(url: object) -> str:
-    """An http address as it may be shown: who is called, not what is said there. Anything else stays as it is."""
+    """An http URL reduced to what may be shown, its scheme and host; any other value is returned unchanged."""
     scheme, found, rest = str(url).partition("://")
     if not found or scheme.lower() not in ("http", "https"):
         return str(url)
