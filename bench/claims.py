@@ -37,7 +37,7 @@ def prepare(store: Store, count: int) -> list[str]:
         created = {"title": f"task {number}", "depth": 1, "path": ["user", "worker"], "timeout": 600.0, "level": "work"}
         handoff = f"# Task Handoff\n\n## Task\ntask {number}\n"
         new = NewTask(agent="worker", handoff=handoff, created=created)
-        made.append(store.new_tasks([new], BY, start=True, pieces=[])[0].id)
+        made.append(store.new_tasks([new], BY, start=True, sync=False)[0].id)
     return made
 
 

@@ -9,7 +9,7 @@ import time
 
 from measure import folder
 
-from overhand.record import journal
+from overhand.record import log
 
 TASKS, ROUNDS = 100, 9
 _TASK = ("HANDOFF.md", "log.jsonl", "result.json")
@@ -39,11 +39,11 @@ def main() -> None:
             for place in places:
                 lay(place)
             files.append(time.perf_counter() - began)
-            journal.keep(str(around), str(around), [(name, 0, None) for name in names])
+            log.sync_all(str(around))
             for place in places:
                 with open(f"{place}/log.jsonl", "ab") as file:
                     file.write(b"y" * 500)
-            journal.keep(str(around), str(around), [(name, 500, b"y" * 500) for name in names])
+            log.sync_all(str(around))
             whole.append(time.perf_counter() - began)
     shown = {
         "files_ms": statistics.median(files) / TASKS * 1e3,

@@ -55,7 +55,7 @@ def accept(work: Actor, title: str) -> str:
     created["seal"] = trust.seal(created)
     handoff = f"# Task Handoff\n\n## Task\n{title}\n"
     new = NewTask(agent="worker", handoff=handoff, created=created)
-    return work.store.new_tasks([new], BY, start=True, pieces=[])[0].id
+    return work.store.new_tasks([new], BY, start=True, sync=False)[0].id
 
 
 def adopt(work: Actor, task: str) -> None:

@@ -76,7 +76,7 @@ class Tree(RuleBasedStateMachine):
             created["parent"] = {"task": parent, "run": self.state(parent).runs[-1].id}
             created["depth"] = self.state(parent).depth + 1
         new = NewTask(agent="worker", handoff=f"# Task Handoff\n\n## Task\n{title}\n", created=created)
-        (made,) = self.store.new_tasks([new], BY, start=True, pieces=[])
+        (made,) = self.store.new_tasks([new], BY, start=True, sync=False)
         self.tasks.append(made.id)
         return made.id
 

@@ -120,7 +120,7 @@ class Scene:
         handoff = f"# Task Handoff\n\n## Task\n{title}\n"
         by = {"kind": "person", "via": "test"}
         new = NewTask(agent=agent, handoff=handoff, created=created)
-        return self.store.new_tasks([new], by, start=True, pieces=[])[0].id
+        return self.store.new_tasks([new], by, start=True, sync=False)[0].id
 
     # what is recorded
 

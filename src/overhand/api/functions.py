@@ -22,7 +22,6 @@ from overhand.policy import caller
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.questions import files, record
-from overhand.record import journal, log
 from overhand.record.events import ABSENT, Accepted, LateReturn, RunEnded, RunStarted
 from overhand.record.store import new_run_id
 from overhand.runs import finish, handover, limits, prepare, run, spending, worktree
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from overhand.drafts.build import Brief, Draft
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import LockedTask, Piece
+    from overhand.record.store import LockedTask
     from overhand.record.task import Run, Task
     from overhand.verbs import Session
     from overhand.words import Cause
@@ -67,31 +66,27 @@ class Batch:
         self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = git.repository(session.root) is not None
-        self._fresh: list[Piece] = []  # accepted, and not brought to the disk yet
+        self._fresh: list[str] = []  # accepted, and not brought to the disk yet
         self._kept = threading.Event()
         self._not_kept: BaseException | None = None
         self._open = 0  # started and not judged
-        self._unsynced: dict[str, Piece] = {}  # what is recorded of each task and not on the disk yet
+        self._unsynced: set[str] = set()  # judged, and not brought to the disk yet
         self._changed = threading.Condition()
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Brief]]:
         """The same checks and the same events as any delegation; nothing is called before `keep`."""
         briefs = [from_words(given) for given, _ in wanted]
         drafts = [self._draft(brief, function) for brief, (_, function) in zip(briefs, wanted, strict=True)]
-        self._fresh = []
-        tasks = make(self.session, drafts, self.work.by, start=False, pieces=self._fresh)
+        tasks = make(self.session, drafts, self.work.by, start=False, sync=False)
+        self._fresh = [task.id for task in tasks]
         for task, draft in zip(tasks, drafts, strict=True):
             self.accepted[task.id] = task, draft.task.handoff, draft.handoff
         return list(zip(tasks, briefs, strict=True))
 
     def keep(self) -> None:
         """Bring what was accepted to the disk: before that no function is called."""
-        store = self.session.store
         try:
-            if self.shared:
-                journal.keep(store.own, store.workspaces, self._fresh)
-            else:
-                log.sync(store.folder(self._fresh[0][0]))
+            self.session.store.sync(self._fresh)
         except BaseException as error:
             self._not_kept = error
             raise
@@ -137,12 +132,10 @@ class Batch:
             if self._open == 0:
                 self._changed.notify_all()
 
-    def judged(self, piece: Piece) -> None:
+    def judged(self, task_id: str) -> None:
         """A result was recorded."""
         if self.shared:
-            task_id, start, _ = piece
-            earlier = self._unsynced.get(task_id)  # of another run
-            self._unsynced[task_id] = (task_id, min(start, earlier[1]), None) if earlier else piece
+            self._unsynced.add(task_id)
 
     def sync(self) -> None:
         """Bring every result to the disk that is not there yet."""
@@ -157,9 +150,8 @@ class Batch:
                 self._keep_results()
 
     def _keep_results(self) -> None:
-        pieces, self._unsynced = self._unsynced, {}
-        if pieces:
-            journal.keep(self.session.store.own, self.session.store.workspaces, pieces.values())
+        judged, self._unsynced = self._unsynced, set()
+        self.session.store.sync(judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +166,6 @@ class Begun:
     prompt: str
     spec: dict[str, Any]
     handoff: handoffs.Handoff
-    logged: Piece  # what its beginning was recorded with
     quick: bool  # nothing that could take long stands between the return and the verdict
 
 
@@ -205,7 +196,6 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     work = batch.work
     task, text, handoff = batch.accepted.pop(task_id)
-    size = task.size
     prepare.take_baseline(work.store, task, handoff)
     if task.checks and not task.runs:
         batch.require_kept()
@@ -221,7 +211,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     if task.resume is not None:
         cause = task.resume.get("cause", ABSENT)
         accepted = Accepted(agent=function.agent.name, resume=task.resume, cause=cause)
-    with pool.desk, work.store.lock(task_id, work.by, known=None if task.resume else task) as locked:
+    with pool.desk, work.store.lock(task_id, work.by) as locked:
         if not _may_begin(locked.task, task):
             return None
         if locked.task.runs:
@@ -235,8 +225,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
-        logged = task_id, max(size, 0), locked.wrote if locked.task is task else None  # else others wrote to it too
-        return Begun(task_id, run_id, place, life, locked.task, job.prompt, spec, handoff, logged, quick)
+        return Begun(task_id, run_id, place, life, locked.task, job.prompt, spec, handoff, quick)
 
 
 def _may_begin(now: Task, known: Task) -> bool:
@@ -301,8 +290,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
         raw, cause, quick = encode(failure(error)), "error", False
     if record.has_unread(work.store, begun.state):
         files.take(work.store, work.store.task(begun.task_id), work.by, last=True)
-    with pool.desk if quick else nullcontext(), work.store.lock(begun.task_id, work.by, known=begun.state) as locked:
-        logged = begun.logged[2] if locked.task is begun.state else None  # else others wrote to it too
+    with pool.desk if quick else nullcontext(), work.store.lock(begun.task_id, work.by) as locked:
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
             _refuse(locked, begun, encode(value) if value is not None and plain else raw)
@@ -317,11 +305,10 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
             else:
                 locked.append(ended)
     if quick:
-        spending.settle(work, begun.state)
+        spending.settle(work, locked.task)
     else:
         finish.finish(work, begun.task_id, patient=True)
-    text = logged + locked.wrote if quick and logged is not None else None
-    batch.judged((begun.task_id, begun.logged[1], text))
+    batch.judged(begun.task_id)
 
 
 def _is_plain(value: Mapping[str, Any]) -> bool:

@@ -113,7 +113,7 @@ class Carrying:
             if not os.fstat(self.file).st_nlink:  # what is written there is lost: it is taken up anew, if it is there
                 raise NotFound(f"{EVENTS} of plan {self.task_id} was removed.")
             data = log.lines_of([progress.as_json(event) for event in events], {})
-            self.size = log.write(self.file, data, self.size, sync=False, is_whole=True)
+            self.size = log.write(self.file, data, self.size, sync=False)
             events = self.execute([command for event in events for command in self.fold(event)])
 
     def fold(self, event: Event) -> list[Command]:

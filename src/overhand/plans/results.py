@@ -54,7 +54,6 @@ class Value(NamedTuple):
 
 
 _known: OrderedDict[tuple[str, str], Value] = OrderedDict()  # by file and its hash: mostly read again in a moment
-_judged: dict[str, tuple[int, str]] = {}  # by folder: how long a log is that ends with a verdict, and its result's hash
 
 
 def read_plan(store: Store, task: Task) -> Plan:
@@ -74,16 +73,13 @@ def read_plan(store: Store, task: Task) -> Plan:
 def remember(store: Store, child: Task, digest: str, result: dict[str, Any]) -> None:
     """A result that was made and judged in this process need not be read again, however its file looks later."""
     folder = store.folder(child.id)
-    _judged[folder] = child.size, digest
     if result["data"] is None and not result["checks"] and not result["problems"]:  # nothing that may change later
         _keep(f"{folder}/result.json", digest, Value(None, result["summary"]), len(result["summary"]))
 
 
 def ending(store: Store, child: Task) -> dict[str, Any]:
     """How a node's task ended, in the facts of its event; the result itself stays where it is."""
-    size, digest = _judged.pop(store.folder(child.id), (-1, ""))
-    if size < 0 or size != child.size:
-        digest = digest_of(store, child.id)
+    digest = digest_of(store, child.id)
     last = child.last_run
     facts: dict[str, Any] = {
         "task": child.id,

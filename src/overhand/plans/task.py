@@ -21,7 +21,6 @@ from overhand.plans.situations import attempt_of, is_unbegun, situation
 from overhand.plans.strategy import score
 from overhand.policy import trust
 from overhand.policy.config import Kind
-from overhand.record import journal
 from overhand.record.events import ABSENT, Accepted, Created, Judged, Notice, RunEnded, RunStarted, StopRequested, fold
 from overhand.record.task import PLAN
 from overhand.runs import messages, prepare, run, spending
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from overhand.policy.actor import Actor
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import LockedTask, NewTask, Piece
+    from overhand.record.store import LockedTask, NewTask
     from overhand.record.task import Task
     from overhand.words import Cause, Status
 
@@ -285,10 +284,7 @@ def new(
     if not drafts:
         return [], refused
     store = carried.work.store
-    pieces: list[Piece] | None = [] if len(drafts) > 1 else None
-    tasks = store.new_tasks([one.task for _, one in drafts], carried.work.by, start=start, pieces=pieces)
-    if pieces:
-        journal.keep(store.own, store.workspaces, pieces)
+    tasks = store.new_tasks([one.task for _, one in drafts], carried.work.by, start=start)
     made = [(command, task) for (command, _), task in zip(drafts, tasks, strict=True)]
     carried.tasks.update({command.node: task.id for command, task in made})
     return made, refused

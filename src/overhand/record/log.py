@@ -76,7 +76,6 @@ class Log:
     def __init__(self, folder: str, what: str, patience: float = PATIENCE) -> None:
         self._lock = Lock(f"{folder}/{LOG}", what, patience, signed=False)
         self.size = 0  # how long it is, while it is locked: nobody else makes it longer
-        self.is_whole = False  # known to end with a line's end
 
     def __enter__(self) -> Log:
         self._lock.__enter__()
@@ -94,8 +93,7 @@ class Log:
 
     def append(self, data: bytes, *, sync: bool = False) -> None:
         """Append whole lines."""
-        self.size = write(self._lock.fd, data, self.size, sync=sync, is_whole=self.is_whole)
-        self.is_whole = True
+        self.size = write(self._lock.fd, data, self.size, sync=sync)
 
 
 def create(folder: str, data: bytes, *, sync: bool) -> None:
@@ -126,14 +124,13 @@ def lines_of(events: Sequence[Line], stamp: Line) -> bytes:
     return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def write(fd: int, data: bytes, size: int, *, sync: bool, is_whole: bool = False) -> int:
+def write(fd: int, data: bytes, size: int, *, sync: bool) -> int:
     """Append whole lines to a log of this size that we alone write to; returns its length.
 
     A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
     back, so that a full disk leaves the log as it was.
     """
-    if not is_whole:
-        size = cut_torn_tail(fd, size)
+    size = cut_torn_tail(fd, size)
     try:
         if os.write(fd, data) != len(data):
             raise OSError(28, "No space left on device")
@@ -157,19 +154,24 @@ def sync(folder: str) -> None:
         raise storage_failed(error, "Cannot bring the log of this task to the disk") from error
 
 
-def is_of_another_boot(path: str) -> bool:
-    """Whether a file whose first line names the boot it was written in has seen another one since."""
+def sync_all(folder: str) -> None:
+    """Bring everything on the file system of this folder to the disk: many logs by one flush."""
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+        return
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        boot = os.read(fd, 40).partition(b"\n")[0]
-    except OSError:
-        return False  # whatever it is, it is not ours
-    finally:
-        os.close(fd)
-    return bool(boot) and boot != machine.boot().encode()
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if syncfs(fd) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), folder)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise storage_failed(error, "Cannot bring the logs of these tasks to the disk") from error
 
 
 def to_disk(fd: int) -> None:

@@ -15,13 +15,12 @@ from overhand.words import is_run_id, is_task_id, slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Any
 
     from overhand.record.task import By, Task
 
-    Piece = tuple[str, int, bytes | None]  # a part of a task's log: where it begins, and its text if that is known
 
 WORKSPACES = ".agent-workspaces"
 SUPERVISOR = ".supervisor"
@@ -69,15 +68,7 @@ class Store:
         self.workspaces = f"{root}/{WORKSPACES}"
         self.own = f"{self.workspaces}/{SUPERVISOR}"
         self._ensured = False
-        self._mend()
         self._parents: dict[str, str] = {}  # by task, the run that delegated it
-
-    def _mend(self) -> None:
-        """Logs that a power cut has shortened are whole again before anybody looks at them."""
-        if log.is_of_another_boot(f"{self.own}/journal"):
-            from overhand.record.journal import put_back
-
-            put_back(self.own, self.workspaces)
 
     def exists(self) -> bool:
         """Whether this project was ever used."""
@@ -249,30 +240,30 @@ class Store:
 
     # writing
 
-    def new_tasks(
-        self, new: Sequence[NewTask], by: By, *, start: bool, pieces: list[Piece] | None = None
-    ) -> list[Task]:
+    def new_tasks(self, new: Sequence[NewTask], by: By, *, start: bool, sync: bool = True) -> list[Task]:
         """Make the folders, write HANDOFF.md (and what goes with it), record `created` and, to be run, `accepted`.
 
-        Where a list is given for them, what is recorded is put there instead of being brought to the disk.
+        All of them are synced at once; without `sync` the caller does that.
         """
+        alone = sync and len(new) == 1  # then a log that can't be synced is taken back
         task_ids: list[str] = []
         try:
             tried: dict[str, int] = {}
             task_ids.extend(self._new_folder(one.agent, tried) for one in new)
             numbers = self._take_handles(task_ids)
-            return [
-                self._new_task(task_id, number, one, by, start=start, pieces=pieces)
+            made = [
+                self._new_task(task_id, number, one, by, start=start, sync=alone)
                 for task_id, number, one in zip(task_ids, numbers, new, strict=True)
             ]
+            if sync and not alone:
+                self.sync(task_ids)
+            return made
         except BaseException:
             for task_id in task_ids:
                 _withdraw(self.folder(task_id))
             raise
 
-    def _new_task(
-        self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, pieces: list[Piece] | None
-    ) -> Task:
+    def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
         import hashlib
 
         folder = self.folder(task_id)
@@ -285,11 +276,7 @@ class Store:
         lines = [event.line for event in (Created(**created), Accepted())[: 1 + start]]
         stamp = log.stamp(by)
         task = fold(task_id, [{**line, **stamp} for line in lines])
-        data = log.lines_of(lines, stamp)
-        log.create(folder, data, sync=pieces is None)
-        task.size = len(data)
-        if pieces is not None:
-            pieces.append((task_id, 0, data))
+        log.create(folder, log.lines_of(lines, stamp), sync=sync)
         return task
 
     def _new_folder(self, agent: str, tried: dict[str, int]) -> str:
@@ -318,12 +305,16 @@ class Store:
                 (number,) = self._take_handles([task_id])
                 locked.append(Created(**{"v": 1, "task": task_id, "handle": number, **created}))
 
-    def lock(self, task_id: str, by: By, patience: float = PATIENCE, known: Task | None = None) -> LockedTask:
-        """Hold a task's lock: the task inside is the truth until it is released.
+    def sync(self, task_ids: Collection[str]) -> None:
+        """Bring what the logs of these tasks say to the disk: one flush, however many they are."""
+        if len(task_ids) == 1:
+            log.sync(self.folder(next(iter(task_ids))))
+        elif task_ids:
+            log.sync_all(self.workspaces)
 
-        One that is known already is taken for it if nothing was appended since.
-        """
-        return LockedTask(self, task_id, by, patience, known)
+    def lock(self, task_id: str, by: By, patience: float = PATIENCE) -> LockedTask:
+        """Hold a task's lock: the task inside is the truth until it is released."""
+        return LockedTask(self, task_id, by, patience)
 
     def wake_waiters(self, task_id: str) -> None:
         """Tell everybody who waits for this task that something happened."""
@@ -359,11 +350,11 @@ def _withdraw(folder: str) -> None:
 class LockedTask:
     """A task under its lock: what its log says, and the only way to add to it."""
 
-    def __init__(self, store: Store, task_id: str, by: By, patience: float, known: Task | None) -> None:
-        self.store, self.task_id, self.by, self._known = store, task_id, by, known
+    def __init__(self, store: Store, task_id: str, by: By, patience: float) -> None:
+        self.store, self.task_id, self.by = store, task_id, by
         self.folder = store.folder(task_id)
         self._log = log.Log(self.folder, f"Task {task_id}", patience)
-        self.wrote = b""  # what we appended
+        self._wrote = False
         self.task: Task  # what the log says, once the lock is held
 
     def __enter__(self) -> LockedTask:
@@ -374,11 +365,7 @@ class LockedTask:
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            if self._known is not None and self._known.size == self._log.size:
-                self.task = self._known
-                self._log.is_whole = True  # as we left it
-            else:
-                self.task = fold(self.task_id, self._log.read())
+            self.task = fold(self.task_id, self._log.read())
         except BaseException:
             self._log.__exit__(None, None, None)
             raise
@@ -387,19 +374,16 @@ class LockedTask:
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `task`."""
         stamp = log.stamp(self.by)
-        lines = [event.line for event in events]
-        data = log.lines_of(lines, stamp)
-        self._log.append(data, sync=sync)
-        self.wrote += data
+        self._log.append(log.lines_of([event.line for event in events], stamp), sync=sync)
+        self._wrote = True
         for event in events:
             add(self.task, event.replace(**stamp))
-        self.task.size = self._log.size
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._log.__exit__(kind, error, trace)
-        if self.wrote:
+        if self._wrote:
             self.store.wake_waiters(self.task_id)
 
 

@@ -236,7 +236,6 @@ class Task:
     tag: ShownTag | None = None
     staged: StageSet | None = None  # the stage that a person, or somebody outside, gave its item
     requeued: int = 0  # how often it was queued again by itself since somebody last asked for it
-    size: int = -1  # of the log, where it is known that nothing was appended since
 
     def __init__(self, id: str) -> None:
         """A folder about which nothing is recorded yet."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from overhand.policy.caller import Caller
     from overhand.policy.config import Config
-    from overhand.record.store import Piece
     from overhand.record.task import By, Task
 
 
@@ -102,13 +101,11 @@ def draft_of(session: Session, brief: Brief, agent: Agent, who: Caller, config: 
     return draft
 
 
-def make(
-    session: Session, drafts: Sequence[Draft], by: By, *, start: bool, pieces: list[Piece] | None = None
-) -> list[Task]:
+def make(session: Session, drafts: Sequence[Draft], by: By, *, start: bool, sync: bool = True) -> list[Task]:
     """The folders and first events of tasks that were drafted."""
     new = [draft.task for draft in drafts]
     with _only_once(session, drafts) as known:
-        return [known for _ in new] if known else session.store.new_tasks(new, by, start=start, pieces=pieces)
+        return [known for _ in new] if known else session.store.new_tasks(new, by, start=start, sync=sync)
 
 
 @contextmanager

@@ -239,7 +239,7 @@ def test_many_nodes_are_made_together_each_with_its_own(house: House) -> None:
     plan = plan_of(*(Node(f"n{number}", "worker", task=f"Do part {number} of it.") for number in range(60)))
     base = house.ground(plan)
     drafts = [node_task.draft(base, node, {"part": number}).task for number, node in enumerate(plan.nodes.values())]
-    states = house.store.new_tasks(drafts, BY, start=False, pieces=[])
+    states = house.store.new_tasks(drafts, BY, start=False, sync=False)
     assert [task.node for task in states] == list(plan.nodes)
     read = [json.loads((house.folder(task) / "inputs.json").read_text()) for task in states]
     assert read == [{"part": number} for number in range(60)]
