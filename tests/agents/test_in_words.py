@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.agents import sessions, stream, translator
-from overhand.verbs.follow import Spoken
+from overhand.verbs.log import Spoken
 
 if TYPE_CHECKING:
     from pathlib import Path

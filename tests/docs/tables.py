@@ -28,7 +28,7 @@ from overhand.policy import config
 from overhand.policy.kinds import KINDS, NO_KIND
 from overhand.runs import judge
 from overhand.testing import agent as scripted
-from overhand.verbs import examine, planview
+from overhand.verbs import doctor, plan_view
 from overhand.verbs.table import ALIASES
 from overhand.words import STATUSES, say_duration
 
@@ -90,7 +90,7 @@ def problem_codes() -> str:
 
 
 def doctor_codes() -> str:
-    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in examine.CODES.items()])
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(about)) for code, about in doctor.CODES.items()])
 
 
 def verdict_codes() -> str:
@@ -107,7 +107,7 @@ def plan_codes() -> str:
 
 
 def plan_states() -> str:
-    rows = [(f"`{planview.WORDS[name]}`", sentence(about)) for name, about in progress.STATES.items()]
+    rows = [(f"`{plan_view.WORDS[name]}`", sentence(about)) for name, about in progress.STATES.items()]
     return table(("State", "Meaning"), rows)
 
 

@@ -16,7 +16,7 @@ import pytest
 from overhand.record.store import Store
 from overhand.system import detached
 from overhand.testing.project import make_project
-from overhand.verbs import Session, examine
+from overhand.verbs import Session, doctor
 from overhand.verbs import doctor as doctors
 from runtime.scene import kill, until
 
@@ -55,10 +55,10 @@ def bare(tmp_path: Path, *names: str) -> str:
 
 
 def test_every_finding_has_a_code_that_is_explained() -> None:
-    folder = Path(examine.__file__).parent
+    folder = Path(doctor.__file__).parent
     source = (folder / "examine.py").read_text() + (folder / "examine_items.py").read_text()
     found = set(re.findall(r'Finding\(\s*"([a-z-]+)"', source))
-    assert found == {code for code in examine.CODES if code.removeprefix("no-") not in examine.TOOLS}
+    assert found == {code for code in doctor.CODES if code.removeprefix("no-") not in doctor.TOOLS}
 
 
 def test_a_fresh_project_is_well(desk: ProjectDir, tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_broken_tasks_stray_files_and_worktrees(desk: ProjectDir) -> None:
 
 
 def test_locks_are_tried_on_the_real_folder(tmp_path: Path) -> None:
-    assert examine.broken_locks(str(tmp_path)) == ""
+    assert doctor.broken_locks(str(tmp_path)) == ""
     assert list(tmp_path.iterdir()) == []
-    assert "No such file" in examine.broken_locks(f"{tmp_path}/nowhere")
+    assert "No such file" in doctor.broken_locks(f"{tmp_path}/nowhere")
 
 
 def test_the_size_of_the_workspaces(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_the_size_of_the_workspaces(tmp_path: Path) -> None:
     session.store.ensure()
     with (tmp_path / ".agent-workspaces/big").open("wb") as file:
         file.truncate(2_000_000_000)
-    (large,) = (one for one in examine.lying_about(session, set()) if one.code == "large")
+    (large,) = (one for one in doctor.lying_about(session, set()) if one.code == "large")
     assert large.what.startswith(".agent-workspaces takes 2.0 GB")
 
 

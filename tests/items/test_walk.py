@@ -8,7 +8,7 @@ import pytest
 
 from items.house import AT, REQUEST
 from items.test_verbs import typed
-from overhand.verbs.itemwalk import _CHOICES, _MEANT
+from overhand.verbs.item import _CHOICES, _MEANT
 
 if TYPE_CHECKING:
     from items.house import House

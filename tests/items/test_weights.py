@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from overhand.policy.config import Config
 from overhand.record.task import Item, Task
 from overhand.supervisor.queue import fits, in_order
-from overhand.verbs.listing import queue
+from overhand.verbs.tasks import queue
 from overhand.words import PRIORITIES
 from runtime.scene import until
 

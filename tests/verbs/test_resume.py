@@ -16,7 +16,7 @@ from overhand.documents import handoff as handoffs
 from overhand.documents.markdown import sections
 from overhand.runs import handover, steps
 from overhand.testing.project import make_project
-from overhand.verbs import Session, look
+from overhand.verbs import Session, show
 from runtime.scene import QUICK, Scene, kill
 from verbs.test_step import document
 from verbs.test_text import compare
@@ -198,11 +198,11 @@ def test_a_result_is_found_although_the_next_run_has_begun(scene: Scene) -> None
     task = scene.delegate()
     judged = scene.judged(task)
     session = Session(str(scene.path))
-    before = look.describe(session, judged, "wait")
+    before = show.describe(session, judged, "wait")
     scene.json("answer", task, "this")
     scene.appears("up")
     assert not (folder(scene, task) / "result.json").exists()
-    assert look.describe(session, judged, "wait") == before
+    assert show.describe(session, judged, "wait") == before
 
 
 def test_resume_with_several_open_questions(scene: Scene) -> None:

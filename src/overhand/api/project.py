@@ -24,7 +24,7 @@ from overhand.plans.model import Plan
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.record.store import find_root
-from overhand.verbs import Session, control, listing, look, planrun
+from overhand.verbs import Session, control, plan_run, show
 from overhand.verbs import delegate as delegating
 from overhand.verbs import plan as plans
 from overhand.verbs import resume as verb_resume
@@ -32,6 +32,8 @@ from overhand.verbs import send as sending
 from overhand.verbs.ask import give
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.setup import first_use
+from overhand.verbs.tasks import list_tasks
+from overhand.verbs.wait import wait_for
 from overhand.verbs.walk import walk
 from overhand.words import is_name
 
@@ -107,13 +109,13 @@ class Task:
     def show(self) -> Result:
         """The task as it is now."""
         task = refresh(self.project.session, self.project.session.store.task(self.id))
-        return _result(look.describe(self.project.session, task, "show"))
+        return _result(show.describe(self.project.session, task, "show"))
 
     def wait(self, timeout: float | None = None) -> Result:
         """The judged result; raises TimedOut."""
         with self.project.pool.without_slot():
             if self._running is None:
-                return _result(look.wait_for(self.project.session, [self.id], timeout).payload)
+                return _result(wait_for(self.project.session, [self.id], timeout).payload)
             batch, future = self._running
             try:
                 future.result(timeout)
@@ -122,8 +124,8 @@ class Task:
             batch.before_report(self.id)
         known = batch.results.pop(self.id, None)
         if known is not None:
-            return _result(look.describe(self.project.session, known[0], "wait", known[2]))
-        return _result(look.describe(self.project.session, self.project.session.store.task(self.id), "wait"))
+            return _result(show.describe(self.project.session, known[0], "wait", known[2]))
+        return _result(show.describe(self.project.session, self.project.session.store.task(self.id), "wait"))
 
     def goes_on_as(self, other: Task) -> None:
         """Another run of the same task is what `wait` waits for from now on."""
@@ -270,7 +272,7 @@ class Project:
             state = performance.begin(made, source, given)
             self._plans.append(performance.thread)
         else:
-            state = planrun.submit(self.session, made, source, given)
+            state = plan_run.submit(self.session, made, source, given)
         task = Task(self, state.id, state.handle)
         return task.wait() if wait else task
 
@@ -282,7 +284,7 @@ class Project:
         text, is_file = performing.source_of(given)
         source = plans.source(text) if is_file else plans.Source("the plan", "", text.encode("utf-8", "replace"))
         plan = plans.sound(source, plans.look_over(self.session, source, own=self._functions))
-        trusted = planrun.may_run(self.session, who, source, plan)
+        trusted = plan_run.may_run(self.session, who, source, plan)
         return plan, source.raw.decode("utf-8", "replace"), trusted
 
     def task(self, handle: str | int) -> Task:
@@ -292,7 +294,7 @@ class Project:
 
     def tasks(self) -> list[dict[str, Any]]:
         """What `list` shows."""
-        rows: list[dict[str, Any]] = listing.list_tasks(self.session).payload["tasks"]
+        rows: list[dict[str, Any]] = list_tasks(self.session).payload["tasks"]
         return rows
 
     def run(self, handle: str | int, *, agent: str | None = None) -> Task:

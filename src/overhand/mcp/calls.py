@@ -109,7 +109,7 @@ def _delegate(desk: Desk, session: Session, given: Given) -> Told:
 
 def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
     """The verb's own way, but that nobody can be asked: what needs trust is refused."""
-    from overhand.verbs import planlook, planrun
+    from overhand.verbs import plan_run
     from overhand.verbs.plan import Source, source
 
     again, wait = given.pop("again", None), given.pop("wait", False)
@@ -125,15 +125,15 @@ def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
         if "max_parallel" in given:
             given["max_parallel"] = str(given["max_parallel"])
         if given.pop("dry_run", False):
-            return words.planned(planrun.dry(session, taken, **given))
-        task, plan, found = planrun.accept(session, taken, **given)
+            return words.planned(plan_run.dry(session, taken, **given))
+        task, plan, found = plan_run.accept(session, taken, **given)
         if not wait:
-            return words.begun(planrun.receipt(session, task, plan, found))
+            return words.begun(plan_run.receipt(session, task, plan, found))
         task_id = task.id
     else:
-        task_id = planlook.find(session, str(again))
-    over = planlook.wait_until(session, task_id, time.monotonic() + desk.limit)
-    rows = [words.node(row) for row in planlook.seen(session, task_id)["nodes"]]
+        task_id = plan_run.find(session, str(again))
+    over = plan_run.wait_until(session, task_id, time.monotonic() + desk.limit)
+    rows = [words.node(row) for row in plan_run.seen(session, task_id)["nodes"]]
     shown = _verb("show", session, id=task_id)
     told = words.judged(shown, "plan_run") if over else words.not_yet([shown], "plan_run")
     return words.with_nodes(told, rows)

@@ -299,6 +299,11 @@ class Task:
         """Whether it is queued or held by a run: a supervisor has to look at it."""
         return bool(self.queued or self.stop or self.current_run)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing more will happen to it by itself."""
+        return self.status is not None or (not self.queued and not self.runs)
+
     def run(self, run_id: object) -> Run | None:
         """The run of this id, newest first."""
         for run in reversed(self.runs):

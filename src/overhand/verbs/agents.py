@@ -185,8 +185,8 @@ def _try(session: Session, brief: Brief) -> Task:
     from overhand.supervisor import client
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
-    from overhand.verbs.look import at_rest, lately
     from overhand.verbs.reconcile import refresh
+    from overhand.verbs.show import lately
 
     task, agent, _ = accept(session, brief)
     task_id = task.id
@@ -194,7 +194,7 @@ def _try(session: Session, brief: Brief) -> Task:
     until = wait.deadline(_PATIENCE + 20)
     began = time.monotonic()
     with wait.bell(session.store, [task_id]) as bell:
-        while not at_rest(task := refresh(session, session.store.task(task_id))):
+        while not (task := refresh(session, session.store.task(task_id))).is_idle:
             if time.monotonic() >= until or (task.queued and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)
                 client.hand_over(session.store, [task_id])
@@ -208,7 +208,7 @@ def _try(session: Session, brief: Brief) -> Task:
 def _words(session: Session, agent: Agent, task: Task) -> tuple[str, str, str]:
     """What happened, in words, and what to do next."""
     from overhand.agents import find_driver, quota, sessions
-    from overhand.verbs.look import read_result
+    from overhand.verbs.show import read_result
 
     look = f"overhand show {task.handle}"
     if task.status == "completed":

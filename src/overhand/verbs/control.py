@@ -195,7 +195,7 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted,
         task = locked.task
     client.hand_over(session.store, [task_id])
     if wait:
-        from overhand.verbs.look import wait_for
+        from overhand.verbs.wait import wait_for
 
         return wait_for(session, [task_id], None, verb=verb)
     handle = task.handle

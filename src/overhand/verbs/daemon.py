@@ -17,7 +17,7 @@ from overhand.supervisor import client, switch
 from overhand.system import machine
 from overhand.system.inotify import CREATE, MODIFY, MOVED_TO, Inotify
 from overhand.verbs import Answer, Session
-from overhand.verbs.follow import Tail
+from overhand.verbs.log import Tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,12 +35,12 @@ def delegate(session: Session, /, **given: Any) -> Answer:
             "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
         )
     if brief.wait and not brief.no_start:
-        from overhand.verbs.look import wait_for
+        from overhand.verbs.wait import wait_for
 
         return wait_for(session, [task.id], None, verb="delegate")
     receipt = receipt_of_start(session, task, agent, draft, prepared=brief.no_start)
     if agent.real and not brief.no_start:
-        from overhand.verbs.listing import waits
+        from overhand.verbs.tasks import waits
 
         receipt["reason"] = waits(session, task.id)
     return Answer(receipt)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from overhand.agents import files, installable, lookup, programs
+from overhand.documents import request, tags
+from overhand.documents.text import decode
 from overhand.errors import Busy, OverhandError, Refused
-from overhand.items import sync
-from overhand.policy import caller
+from overhand.items import find, sync
+from overhand.plans.situations import situation
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
+from overhand.runs import run
 from overhand.supervisor import client
-from overhand.system.files import write_file
-from overhand.verbs import Answer, Session, examine
+from overhand.system import git, lock, machine
+from overhand.system.files import read_file, write_file
+from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from overhand.verbs.examine import Finding
+    from overhand.documents.tags import Tag
+    from overhand.policy.config import Config
+    from overhand.record.task import Task
+    from overhand.verbs import Session
 
 _PATIENCE = 20.0  # seconds
 
@@ -29,11 +43,11 @@ def doctor(session: Session, fix: bool = False) -> Answer:
                 "`doctor --fix` asks before it does anything, and there is nobody to ask.",
                 "Run it on a terminal; without --fix it only looks.",
             )
-    found = list(examine.everything(session))
+    found = list(everything(session))
     done, failed = _mend(session, found) if fix else ([], [])
     if done:
-        found = list(examine.everything(session))
-    problems = sum(one.level == examine.PROBLEM for one in found)
+        found = list(everything(session))
+    problems = sum(one.level == PROBLEM for one in found)
     payload = {
         "schema": "overhand.doctor/1",
         "problems": problems,
@@ -41,7 +55,7 @@ def doctor(session: Session, fix: bool = False) -> Answer:
         "findings": [one.as_json() for one in found],
         "fixed": done,
         "failed": failed,
-        **examine.facts(session),
+        **facts(session),
     }
     return Answer(payload, 1 if problems else 0)
 
@@ -91,3 +105,392 @@ REMEDIES: dict[str, tuple[str, Callable[[Session, Finding], None]]] = {
     "ignore": ("Write it", _ignore),
     "tag": ("Bring the tag in line with the record", _show_tag),
 }
+
+
+PROBLEM, NOTE = "problem", "note"
+_LARGE = 1_000_000_000
+_OLD = 3600.0
+_DAY = 86400.0
+_SHOWN = 20  # tasks that one finding names
+NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p")
+TOOLS = {
+    "git": "without it nobody can tell what a run changed",
+    "rg": "with ripgrep tags are found many times faster",
+    "tmux": "runs can be watched in windows where it is there",
+}
+
+CODES = {
+    **{f"no-{name}": f"{name} is not installed: {why}" for name, why in TOOLS.items()},
+    "stopping": "stopping a run is best effort on this system",
+    "logind": "this machine ends the processes of who logs out",
+    "network-disk": "the project is on a network file system",
+    "locks": "a lock that one process holds was given to another, or cannot be taken at all",
+    "settings": "the settings cannot be read",
+    "untrusted": "agent files or settings that nobody has trusted",
+    "not-ignored": "git would see the tasks",
+    "agent": "an agent file with problems",
+    "no-agent": "neither an agent file nor an agent program",
+    "login": "an agent program without a login",
+    "supervisor-stopped": "the supervisor's process is stopped",
+    "no-supervisor": "tasks wait for a supervisor, and none runs",
+    "unreadable": "a task or a Markdown file that cannot be read",
+    "elsewhere": "a run on another machine",
+    "dead-run": "a run whose process is gone, and whose end is not recorded",
+    "leftovers": "processes that outlived their run",
+    "lost-plan": "nodes of a plan whose own folder is gone",
+    "open-job": "a job elsewhere that was neither fetched nor stopped",
+    "tag-behind": "a tag that does not show yet what is recorded",
+    "outside-claim": "an item that somebody claimed to work on it without a run, more than a day ago",
+    "unrecorded-claim": "an item that is claimed, and no task is recorded for it",
+    "stale-claim": "an item that is claimed for a task that has ended, or is not here",
+    "missing-response": "a request that is done and does not say what came of it",
+    "orphan-worktree": "a git worktree without a task, or without its folder",
+    "stray-files": "temporary files of killed writers",
+    "large": "tasks take more than a gigabyte",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: what is so, why it matters, what to type."""
+
+    code: str
+    what: str
+    why: str
+    next: str
+    level: str = PROBLEM
+    task: str = ""
+    fix: str = ""
+    """What `--fix` would do about it: a name of a remedy in doctor.py."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        shown = {"code": self.code, "level": self.level, "what": self.what, "why": self.why, "next": self.next}
+        return {**shown, "task": self.task or None, "fix": self.fix or None}
+
+
+def everything(session: Session) -> Iterator[Finding]:
+    """All findings, the machine first."""
+    yield from tools()
+    yield from locks(session)
+    config = None
+    try:
+        config = configs.load(session.root)
+    except OverhandError as error:
+        hint = "Mend .overhand/config.toml; the reference page lists all settings."
+        yield Finding("settings", error.message, "Nothing new can be started.", hint)
+    yield from project(session, config)
+    states, broken = _states(session)
+    yield from broken
+    yield from supervisor(session, states)
+    for state in states:
+        yield from task(session, state)
+    yield from lost_plans(states, set(session.store.ids()))
+    yield from lying_about(session, {state.id for state in states})
+
+    yield from noted(session, states)
+
+
+def _states(session: Session) -> tuple[list[Task], list[Finding]]:
+    """Every task that can be read, and what is wrong with the others."""
+    states, broken = [], []
+    for name in sorted(session.store.ids()):
+        try:
+            states.append(session.store.task(name))
+        except OverhandError as error:
+            where = f".agent-workspaces/{name}"
+            broken.append(Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}"))
+    return states, broken
+
+
+def tools() -> Iterator[Finding]:
+    """Programs that Overhand uses where they are there."""
+    for name, why in TOOLS.items():
+        if which(name) is None:
+            yield Finding(f"no-{name}", f"{name} is not installed.", f"{_first(why)}.", f"Install {name}.", NOTE)
+    if sys.platform == "darwin":
+        why = "A process that leaves its session and its environment is not found again here."
+        yield Finding("stopping", "On this system stopping a run is best effort.", why, "overhand list --live", NOTE)
+    setting = (read_file("/etc/systemd/logind.conf") or b"").replace(b" ", b"")
+    if b"\nKillUserProcesses=yes" in setting:
+        why = "Agents do not outlive your session."
+        yield Finding("logind", "This machine ends all processes of who logs out.", why, "loginctl enable-linger", NOTE)
+
+
+def which(name: str) -> str | None:
+    """Where a program is; as `shutil.which`, without its imports."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = f"{folder}/{name}"
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _first(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def locks(session: Session) -> Iterator[Finding]:
+    """Whether locks on the real folder hold against another process."""
+    from overhand.verbs.setup import file_system
+
+    folder = session.store.own
+    if not os.path.isdir(folder):
+        return
+    kind = file_system(folder)
+    if kind in NETWORK:
+        why = "Locks there cannot be trusted, so two machines could run the same task."
+        yield Finding("network-disk", f"The project is on {kind}.", why, "Move it to a local disk.")
+    if trouble := broken_locks(folder):
+        why = "Only they say who is alive; tasks could be run twice."
+        yield Finding("locks", f"File locks do not work in {folder}: {trouble}.", why, "Move it to a local disk.")
+
+
+_TRY = "import fcntl,sys\ntry: fcntl.flock(open(sys.argv[1]),6)\nexcept BlockingIOError: sys.exit(3)"
+
+
+def broken_locks(folder: str) -> str:
+    """What is wrong with flock in a folder: taken by us, it must be refused to a child, and given to it afterwards."""
+    import fcntl
+    import subprocess
+
+    path = f"{folder}/.probe-{os.getpid()}"
+    child = [sys.executable, "-ISc", _TRY, path]
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = subprocess.run(child, check=False, timeout=20, capture_output=True).returncode
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            free = subprocess.run(child, check=False, timeout=20, capture_output=True).returncode
+        finally:
+            os.close(fd)
+            os.unlink(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    if held != 3:
+        return "another process got a lock that we hold"
+    return "" if free == 0 else "a lock that was given back cannot be taken"
+
+
+def project(session: Session, config: Config | None) -> Iterator[Finding]:
+    """Its agents, and whether somebody trusts it."""
+    if untrusted := trust.untrusted(session.root, files.runnable(session.root)):
+        why = "What they say is not run."
+        yield Finding("untrusted", f"Nobody has trusted {', '.join(untrusted)}.", why, "overhand trust", NOTE)
+    if session.store.exists() and not os.path.lexists(f"{session.store.workspaces}/.gitignore"):
+        why = "Tasks could be committed by mistake."
+        told = "echo '*' > .agent-workspaces/.gitignore"
+        yield Finding("not-ignored", ".agent-workspaces/.gitignore is missing.", why, told, NOTE, fix="ignore")
+    known = files.names(session.root)
+    for name, path in known.items() if config else ():
+        try:
+            files.load(session.root, name, path, config or configs.Config())
+        except OverhandError as error:
+            yield Finding("agent", error.message, f"Nothing can be handed to {name}.", f"overhand agents {name}")
+    there = {name: driver.login for name, driver in installable().items() if programs.find(driver.program)}
+    if not known and not there:
+        why = "Nothing can be handed over."
+        yield Finding("no-agent", "There is no agent here, and no agent program.", why, "overhand agents", NOTE)
+    for name, login in there.items():
+        if login and login.state()[0] is False:
+            what = f"{name} is installed, but no login was found."
+            yield Finding("login", what, "Its runs would fail.", login.command, NOTE)
+
+
+def supervisor(session: Session, states: list[Task]) -> Iterator[Finding]:
+    """Whether somebody carries on with what is to be done."""
+    store = session.store
+    pid = client.running(store) if os.path.isdir(store.own) else None
+    waiting = [state for state in states if needs_supervisor(state)]
+    if pid is not None and lock.is_stopped(pid):
+        why = "Nothing is started, judged or stopped until it goes on."
+        yield Finding("supervisor-stopped", f"The supervisor (process {pid}) is stopped.", why, f"kill -CONT {pid}")
+    elif pid is None and waiting:
+        shown = ", ".join(str(state.handle) for state in waiting[:5])
+        more = f", … {len(waiting)} in all" if len(waiting) > 5 else ""
+        what = f"No supervisor runs, and there is work that waits for one: {shown}{more}."
+        why = "Any verb that acts starts one; until then nothing happens."
+        yield Finding("no-supervisor", what, why, f"overhand show {waiting[0].handle}", fix="supervise")
+
+
+def task(session: Session, state: Task) -> Iterator[Finding]:
+    """A task whose record and whose processes disagree."""
+    handle = _handle(state)
+    current = state.current_run
+    if current is not None and current.machine not in ("", machine.machine()):
+        why = "Whether it lives can only be told there."
+        yield Finding("elsewhere", f"Task {handle} runs on another machine.", why, f"overhand show {handle}", NOTE)
+    elif current is not None and not current.has_ended and looks_dead(session, state):
+        what = f"Task {handle}: the process of run {current.id} is gone, and its end is not recorded."
+        why = "It looks as if it were at work."
+        yield Finding("dead-run", what, why, f"overhand show {handle}", task=state.id, fix="settle")
+    for run_id, pids in run.living_members(session.store, state).items():
+        what = f"Task {handle}: processes of run {run_id} are still there: {', '.join(map(str, pids[:10]))}."
+        why = "They may still change files; the task is not queued again while they live."
+        yield Finding("leftovers", what, why, f"overhand stop {handle}", task=state.id)
+    if current is None and state.runs:
+        driver = lookup(state.runs[-1].driver)
+        open_job = driver.open_job if driver else None
+        shown = open_job(session.store.folder(state.id)) if open_job else None
+        if shown is not None:
+            what = f"Task {handle}: its job elsewhere ({shown}) was neither fetched nor stopped."
+            yield Finding("open-job", what, "It may still run there.", f"overhand resume {handle}", NOTE)
+    if state.item is not None and sync.owes(state):
+        what = f"Task {handle}: the tag in {state.item.path} does not show yet what is recorded."
+        why = "The record counts, but people read the tag."
+        told = f"overhand show {handle}"
+        yield Finding("tag-behind", what, why, told, NOTE, task=state.id, fix="tag")
+
+
+def lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
+    """Nodes whose plan is gone: nobody begins what was to follow them, or merges what they return."""
+    lost: dict[str, list[Task]] = {}
+    for state in states:
+        if state.node and state.parent and state.parent.task not in there:
+            lost.setdefault(state.parent.task, []).append(state)
+    for plan, left in lost.items():
+        live = [_handle(state) for state in left if situation(state) != "ended"][:_SHOWN]
+        shown = ", ".join(map(_handle, left[:_SHOWN]))
+        what = f"The folder of plan {plan} is gone; tasks of its nodes are there: {shown}."
+        why = "Nobody begins what was to follow them, or merges what they return."
+        if live:
+            what = f"{what} Not ended: {', '.join(live)}."
+            yield Finding("lost-plan", what, why, f"overhand stop {' '.join(live)}")
+        else:
+            yield Finding("lost-plan", what, why, f"overhand show {_handle(left[0])}", NOTE)
+
+
+def _handle(state: Task) -> str:
+    return state.name
+
+
+def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
+    """Worktrees without a task, files of killed writers, and how much room all of it takes."""
+    ours = session.store.workspaces
+    for tree in git.worktrees(session.root):
+        inside = tree.path.startswith(f"{ours}/") and tree.path[len(ours) + 1 :].split("/")[0] not in known
+        if inside or tree.gone:
+            what = (
+                f"The git worktree {tree.path} belongs to no task."
+                if inside
+                else f"A git worktree is gone: {tree.path}"
+            )
+            why = "Git keeps its branch reserved."
+            yield Finding("orphan-worktree", what, why, f"git -C {session.root} worktree list", NOTE)
+    size, stray = _sizes(ours)
+    if stray:
+        what = f"Temporary files of killed writers: {len(stray)}, such as {session.store.relative(stray[0])}."
+        yield Finding(
+            "stray-files", what, "They take room and do no harm.", f"ls -la {os.path.dirname(stray[0])}", NOTE
+        )
+    if size > _LARGE:
+        what = f".agent-workspaces takes {size / 1e9:.1f} GB."
+        yield Finding("large", what, "Finished tasks can go.", "overhand clean --dry-run", NOTE)
+
+
+def _sizes(folder: str) -> tuple[int, list[str]]:
+    """How many bytes lie in a folder, and the files that somebody never renamed."""
+    total, stray = 0, []
+    now = time.time()
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = f"{place}/{name}"
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue
+            total += found.st_size
+            if name.endswith(".tmp") and now - found.st_mtime > _OLD:
+                stray.append(path)
+    return total, sorted(stray)
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """What is so, without a judgement."""
+    from overhand.verbs.setup import file_system
+
+    store = session.store
+    there = os.path.isdir(store.own)
+    return {
+        "project": session.root,
+        "file_system": file_system(store.own if there else session.root),
+        "supervisor": client.running(store) if there else None,
+        "tasks": len(list(store.ids())),
+        "bytes": _sizes(store.workspaces)[0],
+        "tools": {name: which(name) for name in TOOLS},
+    }
+
+
+_HELD = ("claimed", "outside")  # the step that a person took, or how the record was made
+
+
+def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
+    """Everything about tags."""
+    by_id = {task.id: task for task in states}
+    yield from _outside(states)
+    unread: list[str] = []
+    try:
+        claimed = find.search(session.root, "#claimed-*", warn=unread.append)
+        done = find.search(session.root, "#done-*")
+    except OverhandError as error:
+        yield Finding(
+            "unreadable", error.message, "Its items are not seen.", error.hint or "overhand tag find '#needs-*'"
+        )
+        return
+    for text in dict.fromkeys(unread):
+        what, path = text.partition(";")[0], text.partition(" cannot be read")[0]
+        if os.path.lexists(path):  # else it was there a moment ago
+            yield Finding("unreadable", f"{what}.", "Items in it are not seen.", f"ls -ld {path}", NOTE)
+    for path, _, found in claimed:
+        for tag in found:
+            yield from _claim(session, by_id, path, tag)
+    for path, _, found in done:
+        for tag in found:
+            yield from _answered(session, by_id, path, tag)
+
+
+def _outside(states: list[Task]) -> Iterator[Finding]:
+    """Claims that were not made by a run, and are old: typed, or taken with `item claim`."""
+    import time
+
+    for task in states:
+        item, staged = task.item, task.staged
+        if item is None or task.status is not None or (staged.stage if staged else item.how) not in _HELD:
+            continue
+        age = time.time() - machine.epoch((staged and staged.t) or task.created)
+        if age > _DAY:
+            shown = task.tag or item
+            name = f"{shown.path}#{item.kind}"
+            what = f"Somebody claimed {name} {int(age // 3600)} hours ago, to work on it without a run."
+            why = "It is never started while somebody holds it."
+            yield Finding("outside-claim", what, why, f"overhand item done {name}, or: overhand item needs {name}")
+
+
+def _claim(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
+    """A claim that nobody stands behind."""
+    name = f"{os.path.relpath(path, session.root)}:{tag.line}#{tags.kind(tag.name)}"
+    back = f"overhand item needs {name}"
+    task = by_id.get(tag.task)
+    if not tag.task:
+        what = f"{name} is claimed, and no task is recorded for it."
+        yield Finding("unrecorded-claim", what, "It waits for whoever claimed it.", back, NOTE)
+    elif task is None:
+        what = f"{name} is claimed for task {tag.task}, which is not here."
+        yield Finding("stale-claim", what, "An id without a record is never run.", back)
+    elif task.current_run is None and task.item and task.status is not None:
+        what = f"{name} is claimed, but task {task.handle} ended: {task.status}."
+        told = f"overhand show {task.handle}"
+        yield Finding("stale-claim", what, "It looks as if somebody worked on it.", told, task=tag.task, fix="tag")
+
+
+def _answered(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
+    """A request that is done, for which a task is recorded, must say what came of it."""
+    task = by_id.get(tag.task)
+    if task is None or not tag.on_tags_line or task.status != "completed":
+        return
+    text, _ = decode(read_file(path) or b"")
+    if not request.parse(text)[0].responses:
+        what = f"{os.path.relpath(path, session.root)} is done, but has no `## Response`."
+        why = "Who asked does not see what came of it."
+        yield Finding("missing-response", what, why, f"overhand show {task.handle} --output", NOTE, task=tag.task)

@@ -16,9 +16,9 @@ from overhand.runs import control, messages, spending
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 from overhand.verbs.control import may_run
-from overhand.verbs.listing import waits
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.resume import unanswered
+from overhand.verbs.tasks import waits
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller

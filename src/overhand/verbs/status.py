@@ -11,8 +11,8 @@ from overhand.record.overview import Overview
 from overhand.system import lock, machine
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
-from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import needs_supervisor, refresh
+from overhand.verbs.tasks import queue, row, why_held
 from overhand.words import HEADLINES
 
 TYPE_CHECKING = False

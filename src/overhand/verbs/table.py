@@ -113,7 +113,7 @@ VERBS = (
         "show",
         "everyday",
         "a task and its receipt: claimed, checked, look at",
-        "overhand.verbs.look:show",
+        "overhand.verbs.show:show",
         words=(ID,),
         options=(
             Arg("--output", "print its OUTPUT.md and nothing else"),
@@ -316,7 +316,7 @@ VERBS = (
         "list",
         "for scripts",
         "all tasks, or only the live runs",
-        "overhand.verbs.listing:list_tasks",
+        "overhand.verbs.tasks:list_tasks",
         options=(
             Arg("--live", "live runs: session, agent, start, deadline, depth, path"),
             Arg("--resumable", "only tasks that ended short and can go on"),
@@ -329,7 +329,7 @@ VERBS = (
         "wait",
         "for scripts",
         "wait until tasks are judged",
-        "overhand.verbs.look:wait",
+        "overhand.verbs.wait:wait",
         words=(IDS,),
         options=(Arg("--timeout", "give up after this long (exit 124)", value="TIME"),),
     ),
@@ -337,7 +337,7 @@ VERBS = (
         "monitor",
         "for scripts",
         "wait until a task asks something or is judged; the exit status says which",
-        "overhand.verbs.monitor:monitor",
+        "overhand.verbs.wait:monitor",
         words=(ID,),
         options=(Arg("--timeout", "give up after this long (15m)", value="TIME"),),
         about="Exit status: 0 a question waits, and is printed · 1 the agent left ipc/.done and the task is judged · "
@@ -348,7 +348,7 @@ VERBS = (
         "log",
         "for scripts",
         "what happened, event by event",
-        "overhand.verbs.look:show_log",
+        "overhand.verbs.log:show_log",
         words=(ID,),
         options=(
             Arg("--follow", "go on until it is judged", short="-f"),

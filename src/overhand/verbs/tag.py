@@ -1,16 +1,22 @@
-"""`tag add|remove|swap|find|await`: tags in Markdown files; what changes a file is in retag.py."""
+"""`tag add|remove|swap|find|await`: tags in Markdown files."""
 
 from __future__ import annotations
 
-from overhand.errors import BadInput
+import os
+
+from overhand.documents import tags
+from overhand.errors import BadInput, NotFound, Refused, TimedOut
 from overhand.items import find
 from overhand.verbs import Answer, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from overhand.documents.tags import Tag
     from overhand.items.find import Hit
+    from overhand.system.edits import Patch
 
 SCHEMA = "overhand.tag/1"
 USAGE = {
@@ -37,10 +43,9 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
         raise BadInput(f"--{min(wrong).replace('_', '-')} is not for tag {do}.", USAGE[do])
     if do == "find":
         return _find(session, words, **options)
-    from overhand.verbs import retag
-
-    answer: Answer = getattr(retag, f"{do}_tag")(session, *words, **options)
-    return answer
+    calls: dict[str, Callable[..., Answer]]
+    calls = {"add": add_tag, "remove": remove_tag, "swap": swap_tag, "await": await_tag}
+    return calls[do](session, *words, **options)
 
 
 def named(word: str, *, wild: bool = False) -> str:
@@ -143,3 +148,226 @@ _OPTIONS: dict[str, set[str]] = {
     "find": {"context", "tags_only", "files", "no_ignore"},
     "await": {"timeout"},
 }
+
+
+_MOST = 1 << 30  # bytes: such a file still fits into memory a few times
+
+
+def _place(written: str) -> tuple[str, str, int]:
+    """The file as it was written, its real path, and the line (or 0) that `path` or `path:line` means."""
+    head, colon, number = written.rpartition(":")
+    is_line = bool(colon) and number.isascii() and number.isdigit() and len(number) < 10 and not os.path.exists(written)
+    path = head if is_line else written
+    if os.path.isdir(path):
+        raise BadInput(f"{path} is a folder.", "Name a file in it.")
+    return path, os.path.realpath(path), int(number) if is_line else 0
+
+
+def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> bytes:
+    from overhand.system.edits import edit
+
+    if not path.lower().endswith((".md", ".markdown")) and os.path.exists(path):
+        raise BadInput(
+            f"{file} is not a Markdown file; nothing was changed.", "Tags stand in files that end in .md or .markdown."
+        )
+
+    def in_text(raw: bytes) -> Patch | None:
+        if not find.is_text(raw):
+            raise BadInput(f"{file} is not text; nothing was changed.", "Tags stand in Markdown files: name one.")
+        return change(raw)
+
+    return edit(path, in_text, limit=_MOST)
+
+
+def add_tag(session: Session, file: str, name: str, **_: Any) -> Answer:
+    """At the end of the Tags line."""
+    file, path, line = _place(file)
+    wanted = named(name)
+    if line:
+        raise BadInput(
+            "A tag is added to the Tags line, not to a line of its own.",
+            f"overhand tag add {file} '{wanted}'",
+        )
+    _may_write(session, wanted)
+    done: list[bool] = []
+
+    def change(raw: bytes) -> Patch | None:
+        patch = tags.added(raw, wanted)
+        done.append(patch is not None)
+        return patch
+
+    raw = _changed(file, path, change)
+    found = next(one for one in tags.scan(raw, wanted.encode()) if one.name == wanted and one.on_tags_line)
+    return _said("add", file, raw, found, changed=done[-1])
+
+
+def remove_tag(session: Session, file: str, name: str, **_: Any) -> Answer:  # noqa: ARG001 -- all five are called alike
+    """Wherever it is live in the file, or in one line."""
+    from overhand.system.edits import together
+
+    file, path, line = _place(file)
+    wanted = named(name)
+    counts: list[int] = []
+
+    def change(raw: bytes) -> Patch | None:
+        patches = tags.removed(raw, wanted, line)
+        counts.append(len(patches))
+        return together(raw, *patches)
+
+    _changed(file, path, change)
+    return Answer(
+        {
+            "schema": SCHEMA,
+            "do": "remove",
+            "path": file,
+            "tag": wanted,
+            "changed": bool(counts[-1]),
+            "removed": counts[-1],
+        }
+    )
+
+
+def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Answer:
+    """Another tag in the place of one; exactly one caller succeeds."""
+    file, path, line = _place(file)
+    wanted = named(new)
+    olds = [named(word) for word in old.split(",") if word]
+    if not olds:
+        raise BadInput("Swap which tag?", USAGE["swap"])
+    _may_write(session, wanted)
+    seen: list[tuple[Tag, bytes]] = []
+
+    def change(raw: bytes) -> Patch:
+        found = _chosen(raw, file, olds, line)
+        if found is None:
+            seen.append((tags.Tag(olds[0], 0, 0, tags.Line(0, 0, 0), False, "", 0), raw))
+            raise NotFound("")
+        seen.append((found, raw))
+        return tags.swapped(raw, found, wanted)
+
+    try:
+        raw = _changed(file, path, change)
+    except NotFound:
+        if not seen:
+            raise
+        raise _lost(session, file, path, seen[-1][1], olds, line) from None
+    found = next(one for one in tags.scan(raw, wanted.encode()) if one.start == seen[-1][0].start)
+    if tags.stage(wanted) == "claimed":
+        _note_claim(session, path, found)
+    return _said("swap", file, raw, found, changed=True, old=seen[-1][0].name)
+
+
+def _chosen(raw: bytes, file: str, olds: list[str], line: int) -> Tag | None:
+    """The tag that is meant: on the Tags line, else the only one."""
+    for name in olds:
+        found = [one for one in tags.scan(raw, name.encode()) if one.name == name and line in (0, one.line)]
+        first = next((one for one in found if one.on_tags_line), None)
+        if first is None and len(found) > 1 and not line:
+            lines = ", ".join(str(one.line) for one in found[:5])
+            raise BadInput(
+                f"{name} stands in {file} {len(found)} times, in lines {lines}.",
+                f"Say which: overhand tag swap {file}:{found[0].line} '{name}' …",
+            )
+        if found:
+            return first or found[0]
+    return None
+
+
+def _may_write(session: Session, name: str) -> None:
+    """An agent cannot approve, by no verb."""
+    if tags.stage(name) not in ("delegated", "next") or not session.store.exists():
+        return
+    from overhand.policy.caller import caller, require_person
+
+    require_person(caller(session.store), f"Approving an item ({name})")
+
+
+def _lost(session: Session, file: str, path: str, raw: bytes, olds: list[str], line: int) -> Refused:
+    """Who has it, as far as the file and the records say."""
+    kinds = {tags.kind(name) for name in olds} - {""}
+    there = [one for one in tags.scan(raw) if tags.kind(one.name) in kinds and line in (0, one.line)]
+    names = " or ".join(olds)
+    if not there:
+        where = f"Line {line} of {file}" if line else file
+        return Refused(f"{where} has no live tag {names}.", f"See which there are: overhand tag find '#*' {file}")
+    held = next((one for one in there if tags.stage(one.name) == "claimed"), there[0])
+    who = f": {_holder(session, path, held)}" if tags.stage(held.name) == "claimed" else ""
+    return Refused(
+        f"{names} is gone from {file}; line {held.line} has {held.name}{who}.",
+        "Nothing was changed. Somebody else was first.",
+        tag=held.name,
+        task_id=held.task or None,
+    )
+
+
+def _holder(session: Session, path: str, held: Tag) -> str:
+    if held.task:
+        return f"task {held.task} has it"
+    from overhand.system.jsonline import loads
+
+    try:
+        with open(f"{session.store.own}/claims.jsonl", encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:
+        lines = []
+    for line in reversed(lines):
+        try:
+            claim = loads(line)
+        except ValueError:
+            continue
+        if claim.get("path") == path and claim.get("tag") == held.name:
+            return f"{claim.get('user')} took it at {claim.get('t')} (process {claim.get('pid')})"
+    return "who took it is not recorded"
+
+
+def _note_claim(session: Session, path: str, held: Tag) -> None:
+    """So that others can be told; nothing depends on it."""
+    if held.task or not session.store.exists():
+        return
+    from overhand.policy.caller import user
+    from overhand.system.jsonline import dumps
+    from overhand.system.machine import now
+
+    run = os.environ.get("OVERHAND_RUN")
+    said = {
+        "t": now(),
+        "path": path,
+        "tag": held.name,
+        "user": user(),
+        "pid": os.getppid(),
+        **({"run": run} if run else {}),
+    }
+    try:
+        os.makedirs(session.store.own, exist_ok=True)
+        fd = os.open(f"{session.store.own}/claims.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, dumps(said).encode() + b"\n")
+        finally:
+            os.close(fd)
+    except OSError:
+        return
+
+
+def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
+    return Answer({"schema": SCHEMA, "do": do, **tags.row(file, raw, found), "path": file, **more})
+
+
+def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above
+    """As soon as a tag is there."""
+    from overhand.system.file_watch import until
+    from overhand.words import option_duration
+
+    wanted = named(name, wild=True)
+    file, path, line = _place(file)
+    patience = None if timeout is None else option_duration("--timeout", timeout)
+    seen = until(path, lambda raw: _first(raw, wanted, line), patience, _MOST)
+    if seen is None:
+        raise TimedOut(f"{file} did not get {wanted} in time (--timeout {timeout}).", "Wait on with the same command.")
+    raw, found = seen
+    return _said("await", file, raw, found)
+
+
+def _first(raw: bytes, wanted: str, line: int) -> Tag | None:
+    fits = find.matcher(wanted)
+    found = tags.scan(raw, find.literal(wanted).encode())
+    return next((one for one in found if fits(one.name) and line in (0, one.line)), None)

@@ -9,7 +9,7 @@ from overhand.policy.caller import caller
 from overhand.questions import files, record
 from overhand.verbs import Answer, Session
 from overhand.verbs.ask import give
-from overhand.verbs.listing import of_plan
+from overhand.verbs.tasks import of_plan
 
 if TYPE_CHECKING:
     from overhand.record.task import By, Question, Task

@@ -20,7 +20,7 @@ from overhand.policy.actor import Actor
 from overhand.policy.caller import caller
 from overhand.questions import record
 from overhand.system import jsonline
-from overhand.verbs import Session, planview
+from overhand.verbs import Session, plan_view
 from overhand.verbs import plan as plans
 from plans.verbs.house import ECHO, TWO, one, put
 from runtime.scene import until
@@ -128,9 +128,9 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     who = caller(session.store)
     actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
     task = starting.make(actor, who, found.plan, text, {"no_start": True}).id
-    view = planview.View(session, task)
+    view = plan_view.View(session, task)
     begun = progress.Event("PlanStarted", time.time(), attempt=1, facts={"run": "sess_1700000000_abc123"})
-    Path(session.store.folder(task), planview.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")
+    Path(session.store.folder(task), plan_view.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")
     view.look()
     assert (view.states(), view.asks()) == ({"only": "held"}, False)
     record.ask(session.store, task, None, who.by("test"), "May it begin?", step="only.1", via="permission")

@@ -1,18 +1,12 @@
-"""Looking: `show`, `wait`, `log`. Nothing here changes a task, except that `show` on a
-terminal notes that a person has seen the result."""
+"""`show`: everything about one task. On a terminal it notes that a person has seen the result."""
 
 from __future__ import annotations
 
-import os
-import time
-
-from overhand.errors import NotFound, OverhandError, TimedOut
+from overhand.errors import NotFound, OverhandError
 from overhand.record.events import Seen
-from overhand.system import machine
 from overhand.verbs import Answer, Session
-from overhand.verbs.listing import queue, row, why_held
 from overhand.verbs.reconcile import refresh
-from overhand.words import option_duration, say_duration
+from overhand.verbs.tasks import queue, row, why_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,9 +135,9 @@ def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | N
         **_item(task),
     )
     if task.is_plan:
-        from overhand.verbs import planreceipt
+        from overhand.verbs import plan_view
 
-        shown.update(planreceipt.parts(session, task, result))
+        shown.update(plan_view.parts(session, task, result))
     if result.get("mismatch"):
         shown["problems"] = [*shown["problems"], result["mismatch"]]
     return shown
@@ -162,11 +156,11 @@ def _usage(session: Session, task: Task, result: dict[str, Any]) -> dict[str, An
     if not task.runs and not task.budget:
         return None
     if task.is_plan:
-        from overhand.verbs import planreceipt
+        from overhand.verbs import plan_view
 
-        return planreceipt.usage(session, task, result)
+        return plan_view.usage(session, task, result)
     from overhand.policy.budget import usage_of
-    from overhand.verbs.cost import with_reports
+    from overhand.verbs.tasks import with_reports
 
     return usage_of(with_reports(session, task))
 
@@ -234,96 +228,6 @@ def _mismatch(name: str) -> dict[str, Any]:
     return {"code": "document-changed", "message": text, "level": "error", "of": "substance"}
 
 
-def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
-    """Until all of them are judged."""
-    seconds = None if timeout is None else option_duration("--timeout", timeout)
-    task_ids = [session.store.resolve(handle) for handle in id]
-    return wait_for(session, task_ids, seconds)
-
-
-def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
-    """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
-    from overhand.policy.caller import caller
-    from overhand.questions import wait as waiting
-
-    until = waiting.deadline(seconds)
-    who = caller(session.store)
-    left = list(task_ids)
-    try:
-        with waiting.bell(session.store, task_ids) as bell, waiting.without_slot(session.store, who.task, who.run):
-            if not who.is_person:
-                from overhand.supervisor import client
-
-                client.hand_over(session.store, task_ids)  # our slot is free now
-            while True:
-                states = [refresh(session, session.store.task(task_id)) for task_id in left]
-                left = [s.id for s in states if not at_rest(s) or (not who.is_person and goes_on(s))]
-                if not left:
-                    break
-                if time.monotonic() >= until:
-                    handles = " ".join(str(s.handle) for s in states if s.id in left)
-                    raise TimedOut(
-                        f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
-                    )
-                session.progress(progress(session, states))
-                bell.wait(until - time.monotonic())
-    except KeyboardInterrupt:
-        handles = " ".join(str(session.store.task(t).handle) for t in left)
-        session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
-        raise
-    shown = [describe(session, session.store.task(task_id), verb) for task_id in task_ids]
-    code = 0 if all(one["status"] == "completed" for one in shown) else 1
-    if len(shown) == 1:
-        return Answer(shown[0], code)
-    return Answer({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
-
-
-def at_rest(task: Task) -> bool:
-    """Nothing more will happen to it by itself."""
-    return task.status is not None or (not task.queued and not task.runs)
-
-
-def goes_on(task: Task) -> bool:
-    """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
-    asked = [q for q in task.open_questions if q.via != "return"]  # a return is for whoever delegated
-    return task.status == "needs-input" and bool(asked)
-
-
-def progress(session: Session, states: list[Task]) -> str:
-    """One line about tasks that are not done yet."""
-    parts = []
-    for task in states[:4]:
-        run = task.current_run
-        name = f"{task.handle} {task.agent}"
-        if at_rest(task):
-            parts += [f"{name}: waits for an answer"] if goes_on(task) else []
-        elif run is None:
-            parts.append(f"{name}: queued")
-        elif run.has_ended:
-            parts.append(f"{name}: being checked")
-        else:
-            age = say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
-            parts.append(f"{name}: {run.state} {age}{_last_words(session, task, run.id)}")
-    return " · ".join(parts)
-
-
-def _last_words(session: Session, task: Task, run_id: str) -> str:
-    """What it said or did last; of a program without a stream the last line it printed."""
-    place = session.store.run_folder(task.id, run_id)
-    if task.settings.get("real"):
-        words = lately(session, task)
-        return f" · {words}" if words else ""
-    try:
-        with open(f"{place}/stdout", "rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - 300))
-            lines = file.read().decode("utf-8", "replace").split("\n")
-    except OSError:
-        return ""
-    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f" · {words[:60]}" if words else ""
-
-
 def lately(session: Session, task: Task) -> str:
     """What a coding agent that is at work said or did last."""
     run = task.current_run
@@ -332,19 +236,3 @@ def lately(session: Session, task: Task) -> str:
     from overhand.agents import sessions
 
     return sessions.lately(session.store.run_folder(task.id, run.id), run.driver, session.root)
-
-
-def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Answer:
-    """Events, as a stream, here or in a window of their own."""
-    from overhand.verbs.follow import events
-
-    task_id = session.store.resolve(id)
-    task = refresh(session, session.store.task(task_id))
-    if window:
-        from overhand.supervisor.tmux import watch_in_tmux
-
-        opened = watch_in_tmux(session.root, task)
-        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle, "window": opened}
-        return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
-    stream = events(session, task_id, follow=follow, out=out)
-    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle}, stream=stream)

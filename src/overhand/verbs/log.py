@@ -1,4 +1,4 @@
-"""The stream behind `log`: events and what the agent says and does, or all that it printed, in the order they come."""
+"""`log`: events and what the agent says and does, or all that it printed, in the order they come."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from overhand.questions import wait
 from overhand.record import log
 from overhand.record.events import KIND
 from overhand.system.secrets import mask
-from overhand.verbs.look import at_rest
+from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from overhand.agents.stream import Event
     from overhand.verbs import Session
@@ -113,7 +114,7 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
         while True:
             task = refresh(session, session.store.task(task_id))
             recorded = log.read(folder)
-            done = at_rest(task) or not follow
+            done = task.is_idle or not follow
             for event in recorded[seen:]:
                 if event.get("e") == "run.ended":
                     yield from _drain(tails, last=True)
@@ -139,3 +140,19 @@ def _tails(session: Session, task_id: str, created: dict[str, Any], *, out: bool
 def _drain(tails: dict[str, Tail], *, last: bool) -> Iterator[dict[str, Any]]:
     for tail in tails.values():
         yield from tail.lines(last=last)
+
+
+def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Answer:
+    """Events, as a stream, here or in a window of their own."""
+    from overhand.verbs.log import events
+
+    task_id = session.store.resolve(id)
+    task = refresh(session, session.store.task(task_id))
+    if window:
+        from overhand.supervisor.tmux import watch_in_tmux
+
+        opened = watch_in_tmux(session.root, task)
+        payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle, "window": opened}
+        return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
+    stream = events(session, task_id, follow=follow, out=out)
+    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle}, stream=stream)

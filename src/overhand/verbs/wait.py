@@ -1,4 +1,4 @@
-"""`monitor`: wait until one task asks something or is judged, and say which by the exit status."""
+"""`wait` until tasks are judged; `monitor` one until it asks or is judged, and say which by the exit status."""
 
 from __future__ import annotations
 
@@ -8,23 +8,104 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import Refused
+from overhand.errors import Refused, TimedOut
 from overhand.policy.caller import caller
-from overhand.questions import wait
+from overhand.questions import wait as waiting
 from overhand.supervisor import client
-from overhand.system import lock
+from overhand.system import lock, machine
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
-from overhand.verbs.look import progress
 from overhand.verbs.reconcile import looks_dead, refresh
+from overhand.verbs.show import describe, lately
 from overhand.verbs.walk import item
-from overhand.words import option_duration
+from overhand.words import option_duration, say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
     from overhand.record.task import Task
+
+
+def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
+    """Until all of them are judged."""
+    seconds = None if timeout is None else option_duration("--timeout", timeout)
+    task_ids = [session.store.resolve(handle) for handle in id]
+    return wait_for(session, task_ids, seconds)
+
+
+def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
+    """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
+    until = waiting.deadline(seconds)
+    who = caller(session.store)
+    left = list(task_ids)
+    try:
+        with waiting.bell(session.store, task_ids) as bell, waiting.without_slot(session.store, who.task, who.run):
+            if not who.is_person:
+                client.hand_over(session.store, task_ids)  # our slot is free now
+            while True:
+                states = [refresh(session, session.store.task(task_id)) for task_id in left]
+                left = [s.id for s in states if not s.is_idle or (not who.is_person and goes_on(s))]
+                if not left:
+                    break
+                if time.monotonic() >= until:
+                    handles = " ".join(str(s.handle) for s in states if s.id in left)
+                    raise TimedOut(
+                        f"Not judged in time: {handles}. The work goes on.", f"Wait on: overhand wait {handles}"
+                    )
+                session.progress(progress(session, states))
+                bell.wait(until - time.monotonic())
+    except KeyboardInterrupt:
+        handles = " ".join(str(session.store.task(t).handle) for t in left)
+        session.tell(f"The work goes on. Wait again: overhand wait {handles} · stop it: overhand stop {handles}")
+        raise
+    shown = [describe(session, session.store.task(task_id), verb) for task_id in task_ids]
+    code = 0 if all(one["status"] == "completed" for one in shown) else 1
+    if len(shown) == 1:
+        return Answer(shown[0], code)
+    return Answer({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
+
+
+def goes_on(task: Task) -> bool:
+    """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
+    asked = [q for q in task.open_questions if q.via != "return"]  # a return is for whoever delegated
+    return task.status == "needs-input" and bool(asked)
+
+
+def progress(session: Session, states: list[Task]) -> str:
+    """One line about tasks that are not done yet."""
+    parts = []
+    for task in states[:4]:
+        run = task.current_run
+        name = f"{task.handle} {task.agent}"
+        if task.is_idle:
+            parts += [f"{name}: waits for an answer"] if goes_on(task) else []
+        elif run is None:
+            parts.append(f"{name}: queued")
+        elif run.has_ended:
+            parts.append(f"{name}: being checked")
+        else:
+            age = say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
+            parts.append(f"{name}: {run.state} {age}{_last_words(session, task, run.id)}")
+    return " · ".join(parts)
+
+
+def _last_words(session: Session, task: Task, run_id: str) -> str:
+    """What it said or did last; of a program without a stream the last line it printed."""
+    place = session.store.run_folder(task.id, run_id)
+    if task.settings.get("real"):
+        words = lately(session, task)
+        return f" · {words}" if words else ""
+    try:
+        with open(f"{place}/stdout", "rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 300))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f" · {words[:60]}" if words else ""
+
 
 # what ended the waiting, as the exit status
 CODES = {"question": 0, "done": 1, "output": 2, "timeout": 3}
@@ -34,7 +115,7 @@ _SIGNED = 11  # bytes of a pid file: the lock's signature
 
 def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
-    until = wait.deadline(option_duration("--timeout", timeout or LIFETIME))
+    until = waiting.deadline(option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
     if (task := session.store.task(task_id)).run_state is None and task.status is None:
         handle = task.handle or task_id
@@ -43,8 +124,8 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     with (
         _ended_by_signal(),
         _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
-        wait.bell(session.store, [task_id]) as bell,
-        wait.without_slot(session.store, who.task, who.run),
+        waiting.bell(session.store, [task_id]) as bell,
+        waiting.without_slot(session.store, who.task, who.run),
     ):
         if not who.is_person:
             client.hand_over(session.store, [task_id])  # our slot is free now
