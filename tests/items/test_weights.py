@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from overhand.policy.config import Config
 from overhand.record.task import Item, Task
-from overhand.supervisor.queue import fits, in_order
+from overhand.supervisor.queue import fits
 from overhand.verbs.tasks import queue
 from overhand.words import PRIORITIES
 from runtime.scene import until
@@ -44,7 +44,7 @@ def test_the_order_is_weight_route_time_path() -> None:
         task("f", "P2", None, queued_at="1"),
         task("g", "P2", 5.0, queued_at="0"),
     ]
-    assert [state.id for state in in_order(reversed(wanted))] == list("abcdefg")
+    assert [state.id for state in sorted(reversed(wanted), key=lambda one: one.queue_place)] == list("abcdefg")
 
 
 def test_the_position_that_is_shown_is_that_of_the_queue() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Line = dict[str, Any]  # of a log
     By = dict[str, Any]  # who caused an event: kind, user or run, via
 
+_MIDDLE = 4.0  # the rank of a task that is no item: beside `implementation`
 PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
 
 
@@ -303,6 +304,17 @@ class Task:
     def is_idle(self) -> bool:
         """Whether nothing more will happen to it by itself."""
         return self.status is not None or (not self.queued and not self.runs)
+
+    @property
+    def writes_here(self) -> bool:
+        """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
+        return bool(self.settings.get("real")) and self.level != "read"
+
+    @property
+    def queue_place(self) -> tuple[str, float, str, str, int]:
+        """What orders the queue: weight, an item's route priority, the time of acceptance, path, handle."""
+        rank = self.item.rank if self.item else _MIDDLE
+        return self.priority, rank, self.queued_at or "", self.item.path if self.item else "", self.handle or 0
 
     def run(self, run_id: object) -> Run | None:
         """The run of this id, newest first."""

@@ -13,13 +13,11 @@ from overhand.items import recovery
 from overhand.system import lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from overhand.policy.config import Config
     from overhand.record.store import Store
     from overhand.record.task import Task
-
-_MIDDLE = 4.0  # the place of a task that is no item among items of its weight: beside `implementation`
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class Queue:
     @property
     def queued(self) -> list[Task]:
         """Queued tasks as they will start."""
-        return in_order(self._queued.values())
+        return sorted(self._queued.values(), key=lambda task: task.queue_place)
 
     @property
     def running(self) -> list[str]:
@@ -171,17 +169,6 @@ class Queue:
         return Pause(task, other)
 
 
-def in_order(tasks: Iterable[Task]) -> list[Task]:
-    """Queued tasks as they will start: weight, then the route's priority of items, then the time they were accepted."""
-    return sorted(tasks, key=_place)
-
-
-def _place(task: Task) -> tuple[str, float, str, str, int]:
-    rank = task.item.rank if task.item else _MIDDLE
-    path = task.item.path if task.item else ""
-    return task.priority, rank, task.queued_at or "", path, task.handle or 0
-
-
 def fits(task: Task, holding: Mapping[str, Task], config: Config) -> bool:
     """Whether one more run of this agent and kind may start now; one that is P0 keeps all others from starting."""
     urgent = task.priority == "P0"
@@ -190,7 +177,7 @@ def fits(task: Task, holding: Mapping[str, Task], config: Config) -> bool:
         return False
     if holding and any(one.settings.get("exclusive") for one in (task, *others)):
         return False
-    if writes_here(task) and any(writes_here(other) for other in others):
+    if task.writes_here and any(other.writes_here for other in others):
         return False
     if config.max_parallel and len(holding) >= config.max_parallel + urgent:
         return False
@@ -199,11 +186,6 @@ def fits(task: Task, holding: Mapping[str, Task], config: Config) -> bool:
         return False
     cap = config.per_kind.get(task.kind or "", 0)
     return not (cap and sum(other.kind == task.kind for other in others) >= cap)
-
-
-def writes_here(task: Task) -> bool:
-    """Whether a coding agent works in the checkout itself: until each has a tree of its own, one at a time."""
-    return bool(task.settings.get("real")) and task.level != "read"
 
 
 def waits_for(store: Store, task: Task) -> str | None:

@@ -59,9 +59,7 @@ def of_plan(task: Task) -> dict[str, Any]:
 
 def queue(states: list[Task]) -> dict[str, dict[str, Any]]:
     """Where each queued task stands, and what it waits for."""
-    from overhand.supervisor.queue import in_order
-
-    queued = in_order(s for s in states if s.queued)
+    queued = sorted((s for s in states if s.queued), key=lambda s: s.queue_place)
     places: dict[str, dict[str, Any]] = {s.id: {"position": number} for number, s in enumerate(queued, 1)}
     handles = {s.id: s.handle for s in states}
     for s in queued:
@@ -87,15 +85,13 @@ def _behind_urgent(states: list[Task], queued: list[Task], places: dict[str, dic
 
 def _behind_writer(states: list[Task], queued: list[Task], places: dict[str, dict[str, Any]]) -> None:
     """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
-    from overhand.supervisor.queue import writes_here
-
-    writers = (s for s in states if writes_here(s) and (run := s.current_run) and run.waiting is None)
+    writers = (s for s in states if s.writes_here and (run := s.current_run) and run.waiting is None)
     if (first := next(writers, None)) is None:
         return
     handle = first.handle or first.id
     why = f"Task {handle} ({first.agent}) is at work in this checkout; agents that write there go one at a time."
     for s in queued:
-        if writes_here(s):
+        if s.writes_here:
             places[s.id].update(behind=handle, reason=why)
 
 
