@@ -25,7 +25,7 @@ from overhand.contracts import data
 from overhand.documents import control, problems
 from overhand.plans import findings, merge, progress
 from overhand.policy import config
-from overhand.policy.kinds import KINDS, NO_KIND
+from overhand.policy.routes import KINDS, NO_KIND
 from overhand.runs import judge
 from overhand.testing import agent as scripted
 from overhand.verbs import doctor, plan_view

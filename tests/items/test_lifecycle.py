@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overhand.documents.tags import STAGES
-from overhand.items import response, stages, sync
+from overhand.items import stages, sync
 from overhand.record.events import fold
 from overhand.words import STATUSES
 
@@ -82,5 +82,5 @@ def test_what_a_log_says_of_the_tag(events: list[dict[str, Any]]) -> None:
     else:
         held = task.current_run is not None
         assert stage == "claimed" if held else stage in ("claimed", "delegated")
-    tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": response.outcome(task), "t": stamped[-1]["t"]}
+    tagged = {"e": "tagged", "stage": stage, "path": "x.md", "run": sync.outcome(task), "t": stamped[-1]["t"]}
     assert not sync.owes(fold(task.id, [*stamped, tagged])), "once it is written, nothing is owed"

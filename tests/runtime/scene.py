@@ -19,7 +19,7 @@ from overhand.supervisor import client
 from overhand.system import lock, members
 from overhand.system import processes as proc
 from overhand.testing import processes
-from overhand.testing.strays import SLEEP
+from overhand.testing.processes import SLEEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

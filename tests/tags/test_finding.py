@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from overhand.documents import tags
 from overhand.errors import NotFound
-from overhand.items import find, gitignore
+from overhand.items import find
 
 ITEM = "# T\n**Tags**: #needs-fix #P1\n\n- x #needs-docs\n`#needs-fix`\n"
 HOW = ["walk", pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not installed"))]
@@ -275,6 +275,6 @@ def test_rules_of_a_worktree(tmp_path: Path) -> None:
     subprocess.run([*who, "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path / "one", check=True)
     subprocess.run([*who, "worktree", "add", "-q", "../two"], cwd=tmp_path / "one", check=True)
     write(tmp_path, "one/.git/info/exclude", "private.md\n")
-    rules = gitignore.ignored(str(tmp_path / "two"))
+    rules = find.ignored(str(tmp_path / "two"))
     assert rules(f"{tmp_path}/two/private.md", is_folder=False) is True
     assert rules(f"{tmp_path}/two/other.md", is_folder=False) is None

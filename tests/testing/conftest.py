@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.system import members, processes
-from overhand.testing.strays import SLEEP
+from overhand.testing.processes import SLEEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

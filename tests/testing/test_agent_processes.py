@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.system import members, processes
-from overhand.testing import strays
+from overhand.testing.processes import KINDS
 from runtime.scene import until
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_ask_writes_a_question_and_prints_the_answer(desk: Desk) -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("kind", strays.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_strays_outlive_the_agent_each_in_its_own_way(desk: Desk, kind: str) -> None:
     with desk.start(f"spawn:{kind}", "print:up", "until:go") as process:
         line_of(process)

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from overhand.system import processes
+from overhand.testing.processes import SLEEP
 from overhand.testing.project import make_project
-from overhand.testing.strays import SLEEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,9 +24,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.cli.cells import cells, cut, pad, wrap
 from overhand.cli.headline import screen
 from overhand.cli.parse import parse
+from overhand.cli.words import cells, cut, pad, wrap
 from overhand.testing.project import make_project
 from overhand.verbs import Session
 from overhand.verbs.status import Headline, command, usage

@@ -84,7 +84,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
 
         return screen.watch(session, all=parsed.values.get("all", False))
     if verb.name == "plan" and sys.stderr.isatty() and not as_json:
-        from overhand.cli.planscreen import Picture
+        from overhand.cli.plan import Picture
 
         session.draw = Picture().draw
     answer = verb.function()(session, **parsed.values)

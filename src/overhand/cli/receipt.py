@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overhand.cli import planreceipt
-from overhand.cli.words import colour, counted, folded, of_plan, one_line, printable, state_word
+from overhand.cli.words import cells, colour, counted, cut, folded, of_plan, one_line, printable, state_word, width
+from overhand.policy.budget import say_tokens, say_usd
 from overhand.words import say_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Payload = dict[str, Any]
+    Payload = dict[str, Any]
 
 
 def brief(payload: Payload) -> Iterator[str]:
@@ -77,9 +77,7 @@ def whole(payload: Payload) -> Iterator[str]:
     elif payload["wanted_checks"]:
         yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
     if payload["usage"]:
-        from overhand.cli import cost
-
-        yield from _block("used", cost.used(payload["usage"]))
+        yield from _block("used", used(payload["usage"]))
     if payload.get("reason") and payload["status"] is None:
         yield from _block("waits", [printable(payload["reason"])])
     if payload.get("lately"):
@@ -151,7 +149,7 @@ def _checked(payload: Payload) -> Iterator[str]:
 
 def _checked_nodes(payload: Payload) -> Iterator[str]:
     yield from _problems(payload)
-    yield from planreceipt.checked(payload)
+    yield from checked(payload)
 
 
 def _problems(payload: Payload) -> Iterator[str]:
@@ -225,15 +223,6 @@ def _runs(payload: Payload) -> Iterator[str]:
         yield " · ".join(filter(None, (run["id"], run["agent"], ", ".join(how), run["status"] or "not judged")))
 
 
-_PARTS = (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs))
-_OF_PLAN = (
-    ("checked", _checked_nodes),
-    ("conflict", planreceipt.conflicts),
-    ("look at", planreceipt.look_at),
-    ("runs", _runs),
-)
-
-
 def _what_next(payload: Payload) -> list[str]:
     handle = payload["handle"] if payload["handle"] is not None else payload["task_id"]
     if payload["status"] is None:
@@ -262,3 +251,139 @@ def _not_begun(payload: Payload, handle: object) -> list[str]:
         item = printable(payload["item"])
         return [f"overhand item done {item}", f"overhand item needs {item}"]
     return [f"overhand item next {printable(payload['item'])}" if payload["item"] else f"overhand run {handle}"]
+
+
+_NODES, _CHECKS, _CONFLICTS = 30, 6, 20  # that a screen shows; --json has more
+
+
+def checked(payload: Payload) -> Iterator[str]:
+    """A line for each thing that was checked, below the node that it was checked for."""
+    rows = [row for row in payload["nodes"] if row["attempts"]]
+    if len(rows) > _NODES:
+        rows.sort(key=lambda row: row["state"] == "verified")  # what fell short is to be seen
+    for row in rows[:_NODES]:
+        checks, name = row.get("checked", ()), one_line(row["node"], 40)
+        for check in checks[:_CHECKS]:
+            mark = colour("passed", "green") if check["passed"] else colour("FAILED", "red")
+            there = " exists" if check["kind"] == "exists" else ""
+            yield f"{mark}  {name}: {one_line(check['command'], 100)}{there}"
+        if len(checks) > _CHECKS:
+            yield f"        {name}: {len(checks) - _CHECKS} more"
+        yield from (f"unverified  {name}: {one_line(text, 90)}" for text in row.get("unverified", ())[:_CHECKS])
+        if not checks and not row.get("unverified"):
+            yield f"{colour('UNVERIFIED', 'yellow')}  {name}: {_counted(row)}"
+    if len(rows) > _NODES:
+        yield f"… {counted(len(rows) - _NODES, 'more node')}: overhand plan show {payload['handle']}"
+    if payload["nodes"] and not rows:
+        yield "no node began"
+
+
+def _counted(row: Payload) -> str:
+    """Where its own result cannot be read any more, the plan's still has the figures."""
+    known = row["checks"]
+    return f"{known['passed']} of {known['of']} checks passed" if known else "nothing was checked"
+
+
+def conflicts(payload: Payload) -> Iterator[str]:
+    """Who said what, and whose value counts."""
+    for one in payload["conflicts"][:_CONFLICTS]:
+        said = ", ".join(f"{one_line(v['node'], 40)} says {_value(v['value'])}" for v in one["values"][:_CHECKS])
+        said += f" and {len(one['values']) - _CHECKS} others" if len(one["values"]) > _CHECKS else ""
+        taken = f"taken: {one_line(one['taken'], 40)}" if one["taken"] else "none taken"
+        yield f"{printable(one['field'])}: {said} · {taken} ({one['rule']})"
+    if len(payload["variants"]) > 1:
+        for one in payload["variants"][:_CONFLICTS]:
+            yield f"{one_line(', '.join(one['nodes']), 80)}: {_value(one['data'])}"
+    if len(payload["conflicts"]) > _CONFLICTS:
+        yield f"… {len(payload['conflicts']) - _CONFLICTS} more: overhand show {payload['handle']} --output"
+
+
+def _value(value: object) -> str:
+    import json
+
+    return one_line(json.dumps(value, ensure_ascii=False), 60)
+
+
+def look_at(payload: Payload) -> Iterator[str]:
+    """A plan changes nothing itself."""
+    tasks = [str(row["handle"]) for row in payload["nodes"] if row.get("handle")]
+    if tasks:
+        told = ", ".join(tasks[:5]) + (", …" if len(tasks) > 5 else "")
+        yield f"what each node changed is in its own receipt: overhand show {tasks[0]} (tasks {told})"
+
+
+_HEAD = ("task", "in", "out", "money", "with children", "of budget", "agent", "title")
+
+
+def table(payload: Payload) -> Iterator[str]:
+    """One line a task, children below their parent, then the sums; a column in which nothing stands is left out."""
+    rows = [_HEAD, *map(_cells, payload["tasks"])]
+    sizes = [max(least, *map(cells, column)) for least, column in zip(_LEAST, zip(*rows, strict=True), strict=True)]
+    kept = [n for n, column in enumerate(zip(*rows[1:], strict=True)) if any(column)][:-1]
+    room = max(20, width() - 2 - sum(sizes[n] + 2 for n in kept))
+    for number, row in enumerate(rows):
+        shown = "".join(f"  {_aligned(row[n], sizes[n], left=n > _NUMBERS)}" for n in kept)
+        line = f"{shown}  {cut(row[-1], room)}"
+        yield colour(line, "dim") if number == 0 else line
+    today, total = payload["today"], payload["total"]
+    yield f"today  {say_tokens(today['tokens'])} tokens, {say_usd(today['usd'])}"
+    yield f"total  {_about(total, total['tokens'])} tokens, {say_usd(total['usd'])}"
+    if total["estimated"]:
+        yield colour("~ is an estimate: the agent did not report what it used", "dim")
+
+
+_LEAST = (4, 6, 6, 7, 0, 0, 0, 0)  # columns, so that the table looks the same from day to day
+_NUMBERS = 4  # the last column that stands at the right
+
+
+def _cells(row: Payload) -> tuple[str, ...]:
+    tree = _about(row["tree"], row["tree"]["tokens"]) if row["tree"]["tasks"] > 1 else ""
+    handle = str(row["handle"]) if row["handle"] is not None else "-"
+    spent = (_about(row, row["input"]), _about(row, row["output"]), money(row["usd"]))
+    title = "  " * row["indent"] + one_line(row["title"], 200)
+    return (handle, *spent, tree, _of_budget(row), one_line(row["agent"], 20), title)
+
+
+def _aligned(text: str, size: int, *, left: bool) -> str:
+    gap = " " * (size - cells(text))
+    return text + gap if left else gap + text
+
+
+def used(usage: Payload) -> Iterator[str]:
+    """The lines of a receipt."""
+    if not usage["runs"] and not usage["budget"] and not usage["tokens"]:
+        return
+    told = f"{_about(usage, usage['tokens'])} tokens ({_about(usage, usage['input'])} in, "
+    told += f"{_about(usage, usage['output'])} out)"
+    told += f" · {money(usage['usd'])}" if usage["usd"] else ""
+    told += f" · {usage['turns']} turns" if usage["turns"] else ""
+    yield told
+    if usage["budget"]:
+        share, below = f"{usage['used_of_budget']:.0%} of the budget, {usage['budget']['text']}", usage["children"]
+        if below["tokens"] or below["usd"]:
+            held = f", held by {len(below['held'])} at work" if below["held"] else ""
+            share += f"; of it {say_tokens(below['tokens'])} tokens, {say_usd(below['usd'])} by what it delegated{held}"
+        yield share
+    if len(usage["runs"]) > 1:
+        for run in usage["runs"][-3:]:
+            yield f"{run['id']}: {_about(run, run['tokens'])} tokens" + (
+                f" · {money(run['usd'])}" if run["usd"] else ""
+            )
+    yield from (f"reached: {key}" for key in usage["limits"][-4:])
+
+
+def _about(row: Payload, tokens: int) -> str:
+    return f"{'~' if row['estimated'] else ''}{say_tokens(tokens)}"
+
+
+def money(usd: float) -> str:
+    """Nothing, where nobody said what it cost."""
+    return say_usd(usd) if usd else ""
+
+
+def _of_budget(row: Payload) -> str:
+    return f"{row['used_of_budget']:.0%} of {row['budget']}" if row["budget"] else ""
+
+
+_PARTS = (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs))
+_OF_PLAN = (("checked", _checked_nodes), ("conflict", conflicts), ("look at", look_at), ("runs", _runs))

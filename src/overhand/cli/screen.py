@@ -8,9 +8,8 @@ import signal
 import sys
 import termios
 
-from overhand.cli.cells import cut
 from overhand.cli.headline import columns, screen
-from overhand.cli.words import colour, counted
+from overhand.cli.words import colour, counted, cut
 from overhand.verbs.status import Headline
 
 TYPE_CHECKING = False

@@ -23,9 +23,9 @@ def lines(verb: str, answer: Answer) -> Iterable[str]:
 
         return headline.text(answer)
     if verb == "daemon" and answer.stream is not None:
-        from overhand.cli import daemon
+        from overhand.cli import items
 
-        return (daemon.line(item) for item in answer.stream)
+        return (items.line(item) for item in answer.stream)
     if answer.stream is not None:
         return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
     if payload.get("raw"):
@@ -89,9 +89,9 @@ def _list(payload: Payload) -> Iterator[str]:
     elif not payload["tasks"]:
         yield 'No task yet. Make one: overhand delegate "what to do"'
     elif payload.get("cost"):
-        from overhand.cli import cost
+        from overhand.cli import receipt
 
-        yield from cost.table(payload)
+        yield from receipt.table(payload)
         return
     for row in payload["tasks"]:
         yield _row(row)
@@ -307,9 +307,9 @@ def _item(payload: Payload) -> Iterator[str]:
 
 
 def _daemon(payload: Payload) -> Iterator[str]:
-    from overhand.cli import daemon
+    from overhand.cli import items
 
-    return daemon.daemon(payload)
+    return items.daemon(payload)
 
 
 def _plan(payload: Payload) -> Iterator[str]:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from overhand.documents.tags import Tag
-    from overhand.items.gitignore import Ignored
 
     Hit = tuple[str, bytes, list[Tag]]  # the path as shown, the file's bytes, and the tags in it
     Warn = Callable[[str], None]
+    from re import Pattern
+
+    Rule = tuple[Pattern[str], bool]  # what it matches, and whether that is left out or taken back (`!`)
 
 _OURS = ".agent-workspaces"
 _WILD = "*?["
@@ -121,8 +123,6 @@ def holding(where: str, *texts: str, all: bool = False, warn: Warn = _silent) ->
     if _OURS in top.split("/"):
         warn(f"{where} is Overhand's own; it is not searched.")
         return
-    from overhand.items import ripgrep
-    from overhand.items.gitignore import ignored
 
     shown = "" if where in (".", "./") else where.rstrip("/") + "/"
 
@@ -130,7 +130,7 @@ def holding(where: str, *texts: str, all: bool = False, warn: Warn = _silent) ->
         if not isinstance(error, FileNotFoundError):  # else it was there a moment ago
             warn(_unreadable(f"{shown}{folder}".rstrip("/") or where, error))
 
-    among = ripgrep.holding(where, *texts)
+    among = prefiltered(where, *texts)
     for path in walk(top, "", None if all else ignored(top), failed=failed, among=among):
         yield f"{shown}{path}"
 
@@ -149,7 +149,6 @@ def walk(
     `enter` is asked before a folder is listed, with the rules that hold in it; without rules nothing is left out by
     them. Folders are named with a `/` behind them.
     """
-    from overhand.items.gitignore import below
 
     stack = [(folder, rules)]
     while stack:
@@ -182,3 +181,139 @@ def is_wanted(path: str, name: str, rules: Ignored | None, *, is_folder: bool) -
     if left_out or name == _OURS:
         return False
     return not is_folder or left_out is False or not name.startswith(".")
+
+
+class Ignored:
+    """The rules of a folder and of those above it, up to its repository; each level knows only what it adds."""
+
+    __slots__ = ("_above", "_base", "rules")
+
+    def __init__(self, folder: str, rules: list[Rule], above: Ignored | None = None) -> None:
+        self._base = len(folder.rstrip("/")) + 1
+        self._above = above
+        self.rules = rules
+
+    def __call__(self, path: str, *, is_folder: bool) -> bool | None:
+        """Whether this entry is left out; None if no rule speaks of it. What is inside a match is not asked here."""
+        entry = f"{path}/" if is_folder else path
+        level: Ignored | None = self
+        while level is not None:
+            name = entry[level._base :]
+            for pattern, is_left_out in reversed(level.rules):
+                if pattern.fullmatch(name):
+                    return is_left_out
+            level = level._above
+        return None
+
+
+def ignored(folder: str) -> Ignored:
+    """The rules that hold in this folder, which is given as an absolute path."""
+    above = os.path.dirname(folder)
+    is_top = above == folder or os.path.lexists(f"{folder}/.git")
+    return below(folder, None if is_top else ignored(above))
+
+
+def below(folder: str, above: Ignored | None) -> Ignored:
+    """The rules of a folder inside another one; a repository begins anew, with its own `.git/info/exclude`."""
+    if os.path.lexists(f"{folder}/.git"):
+        above = Ignored(folder, _rules(f"{_git_folder(folder)}/info/exclude"))
+    rules = _rules(f"{folder}/.gitignore")
+    return Ignored(folder, rules, above) if rules or above is None else above
+
+
+def _git_folder(folder: str) -> str:
+    """Where the repository keeps what all its worktrees share."""
+    place = f"{folder}/.git"
+    if os.path.isfile(place):
+        place = os.path.join(folder, _first_line(place).removeprefix("gitdir:").strip())
+        shared = _first_line(f"{place}/commondir")
+        place = os.path.join(place, shared) if shared else place
+    return place
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def _rules(path: str) -> list[Rule]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().removeprefix("\ufeff").split("\n")
+    except OSError:
+        return []
+    return [rule for line in lines if line.strip() and line[0] != "#" and (rule := _rule(line.removesuffix("\r")))]
+
+
+def _rule(line: str) -> Rule | None:
+    """One line of a `.gitignore`; None if it means nothing."""
+    import re
+
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    try:
+        pattern, is_left_out = GitIgnoreSpecPattern.pattern_to_regex(_spelled_out(line))
+        return (re.compile(pattern, re.DOTALL), bool(is_left_out)) if pattern is not None else None
+    except (ValueError, re.error):
+        return None  # a set that makes no sense matches nothing
+
+
+def _spelled_out(line: str) -> str:
+    """The same rule with its stars spelled out: for a bare one pathspec matches a beginning, not the whole path."""
+    line = line if line.endswith("\\ ") else line.rstrip()
+    mark = "!" if line.startswith("!") else ""
+    bare = line[len(mark) :].rstrip("/")
+    parts = ["?*" if part == "*" else part for part in bare.split("/")]
+    if parts[-1] == "**":
+        parts.append("?*")
+    return mark + "/".join(parts) + ("/" if line.endswith("/") else "")
+
+
+# It searches everything, whatever the user's own settings and ignore files say: it may name too many files, never too
+# few, so that the answer is the same with and without ripgrep.
+_FLAGS = (
+    "--no-config", "--no-ignore", "--hidden", "--text", "--encoding=none", "--files-with-matches", "--null",
+    "--color=never", "--type-add=overhand:*.md", "--type=overhand", "--glob=!.agent-workspaces",
+)  # fmt: skip
+_LETTER = r"(?-u)#[A-Za-z\x80-\xff]"
+
+
+def ripgrep() -> str:
+    """Where `rg` is, if it is installed."""
+    for folder in os.environ.get("PATH", "").split(":"):
+        path = f"{folder}/rg"
+        if folder and os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return ""
+
+
+def prefiltered(where: str, *texts: str) -> set[str] | None:
+    """The files below a folder, relative to it, that hold one of these texts; None if one must look oneself."""
+    program = ripgrep()
+    if not program or not texts:
+        return None
+    wanted = ["--regexp", _LETTER] if "#" in texts else ["--fixed-strings", *(f"--regexp={text}" for text in texts)]
+    told, exit_code = _printed((program, *_FLAGS, *wanted, "--", where))
+    if exit_code not in (0, 1) or told[-1:] not in (b"", b"\0"):  # something could not be read, or it is no ripgrep
+        return None
+    cut = len(os.fsencode(where.rstrip("/"))) + 1
+    return {os.fsdecode(path[cut:]) for path in told.split(b"\0") if path}
+
+
+def _printed(words: tuple[str, ...]) -> tuple[bytes, int]:
+    """What the program prints, and its exit code; -1 if it cannot be started."""
+    out, end = os.pipe()
+    actions = [(os.POSIX_SPAWN_DUP2, end, 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+    try:
+        pid = os.posix_spawn(words[0], words, os.environ, file_actions=actions)
+    except OSError:
+        os.close(out)
+        return b"", -1
+    finally:
+        os.close(end)
+    with open(out, "rb") as pipe:
+        told = pipe.read()
+    return told, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

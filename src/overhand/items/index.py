@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from overhand.documents import tags
-from overhand.items import find, ripgrep
+from overhand.items import find
 from overhand.items.watch import Tree
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Index:
     def begin(self) -> None:
         """Watch, then read everything."""
         files = self.tree.begin()
-        held = ripgrep.holding(self.root, *PREFIXES)
+        held = find.prefiltered(self.root, *PREFIXES)
         if held is not None:
             files = [path for path in files if path in held]
         for path in files:

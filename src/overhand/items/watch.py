@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from overhand.items import find, gitignore
+from overhand.items import find
 from overhand.system.inotify import (
     ATTRIB,
     CREATE,
@@ -25,7 +25,7 @@ from overhand.system.inotify import (
 )
 
 if TYPE_CHECKING:
-    from overhand.items.gitignore import Ignored
+    from overhand.items.find import Ignored
 
 _MASK = CREATE | DELETE | MOVED_FROM | MOVED_TO | MODIFY | ATTRIB | ONLY_FOLDERS | NO_LINKS
 _CAME, _WENT = CREATE | MOVED_TO, DELETE | MOVED_FROM
@@ -47,7 +47,7 @@ class Tree:
 
     def begin(self) -> list[str]:
         """Watch everything; the Markdown files that are there."""
-        return self._walk("", gitignore.ignored(self.root))
+        return self._walk("", find.ignored(self.root))
 
     def close(self) -> None:
         """Stop watching."""
@@ -101,7 +101,7 @@ class Tree:
                     self._look_beside()
                     beside = True
                 if mask & _CAME and find.is_wanted(f"{self.root}/{path}", name, rules, is_folder=True):
-                    files.update(self._walk(f"{path}/", gitignore.below(f"{self.root}/{path}", rules)))
+                    files.update(self._walk(f"{path}/", find.below(f"{self.root}/{path}", rules)))
             elif name.endswith(".md") and find.is_wanted(f"{self.root}/{path}", name, rules, is_folder=False):
                 files.add(path)
         return None if events is None else (files, gone, beside)

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import BadInput, NotAllowed, NotFound, TimedOut
-from overhand.mcp import words
 from overhand.verbs import Session
 from overhand.verbs.table import verb
 from overhand.words import option_duration
@@ -102,7 +101,7 @@ def _delegate(desk: Desk, session: Session, given: Given) -> Told:
     if again is None:
         made = _verb("delegate", session, **given)
         if not wait:
-            return words.accepted(made)
+            return accepted(made)
         again = made["handle"]
     return _wait(desk, session, {"id": [str(again)]}, own="delegate", wakes=False)
 
@@ -125,25 +124,25 @@ def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
         if "max_parallel" in given:
             given["max_parallel"] = str(given["max_parallel"])
         if given.pop("dry_run", False):
-            return words.planned(plan_run.dry(session, taken, **given))
+            return planned(plan_run.dry(session, taken, **given))
         task, plan, found = plan_run.accept(session, taken, **given)
         if not wait:
-            return words.begun(plan_run.receipt(session, task, plan, found))
+            return begun(plan_run.receipt(session, task, plan, found))
         task_id = task.id
     else:
         task_id = plan_run.find(session, str(again))
     over = plan_run.wait_until(session, task_id, time.monotonic() + desk.limit)
-    rows = [words.node(row) for row in plan_run.seen(session, task_id)["nodes"]]
+    rows = [node(row) for row in plan_run.seen(session, task_id)["nodes"]]
     shown = _verb("show", session, id=task_id)
-    told = words.judged(shown, "plan_run") if over else words.not_yet([shown], "plan_run")
-    return words.with_nodes(told, rows)
+    told = judged(shown, "plan_run") if over else not_yet([shown], "plan_run")
+    return with_nodes(told, rows)
 
 
 def _status(desk: Desk, session: Session, _given: Given) -> Told:
     from overhand.verbs.status import Headline
 
     desk.overview = desk.overview or Headline(session)
-    return words.overview(desk.overview.payload())
+    return overview(desk.overview.payload())
 
 
 def _inbox(_desk: Desk, session: Session, _given: Given) -> Told:
@@ -151,8 +150,8 @@ def _inbox(_desk: Desk, session: Session, _given: Given) -> Told:
     rows = []
     for one in found["groups"]["needs you"]:
         shown = _verb("show", session, id=one["task_id"])
-        rows.append({**words.brief(one), "questions": words.open_questions(shown)})
-    return words.waiting(found["project"], rows)
+        rows.append({**brief(one), "questions": open_questions(shown)})
+    return waiting(found["project"], rows)
 
 
 def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wakes: bool = True) -> Told:
@@ -168,9 +167,9 @@ def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wake
             asks = wakes and any(session.store.task(task_id).open_questions for task_id in task_ids)
             if asks or left <= _SLICE or session.is_gone():
                 shown = [_verb("show", session, id=task_id) for task_id in task_ids]
-                return words.not_yet(shown, own)
+                return not_yet(shown, own)
             continue
-        return words.judged(found, own)
+        return judged(found, own)
 
 
 def _seconds(text: str | None, otherwise: float) -> float:
@@ -178,7 +177,7 @@ def _seconds(text: str | None, otherwise: float) -> float:
 
 
 def _result(_desk: Desk, session: Session, given: Given) -> Told:
-    return words.judged(_verb("show", session, **given), "result")
+    return judged(_verb("show", session, **given), "result")
 
 
 def _answer(_desk: Desk, session: Session, given: Given) -> Told:
@@ -191,7 +190,7 @@ def _answer(_desk: Desk, session: Session, given: Given) -> Told:
             f"Ask the person to type: overhand answer {task.name}",
         )
     said = [text] if seq is None else [str(seq), text]
-    return words.answered(_verb("answer", session, text=said, **given))
+    return answered(_verb("answer", session, text=said, **given))
 
 
 def _stop(_desk: Desk, session: Session, given: Given) -> Told:
@@ -206,14 +205,14 @@ def _agents(_desk: Desk, session: Session, given: Given) -> Told:
 def _handoff(_desk: Desk, session: Session, _given: Given) -> Told:
     from overhand.verbs.finish_run import handoff
 
-    return words.given(handoff(session).payload)
+    return given(handoff(session).payload)
 
 
 def _step(_desk: Desk, session: Session, given: Given) -> Told:
     state = given.pop("state", None)
     if state is not None and "step" not in given:
         raise BadInput("Which step?", "Give its number, or a part of its text, in `step`.")
-    return words.steps(_verb("step", session, state=None if state is None else [state], **given))
+    return steps(_verb("step", session, state=None if state is None else [state], **given))
 
 
 def _ask(desk: Desk, session: Session, given: Given) -> Told:
@@ -221,7 +220,7 @@ def _ask(desk: Desk, session: Session, given: Given) -> Told:
     try:
         found = _verb("ask", session, again=None if again is None else str(again), timeout=f"{desk.limit:.3f}", **given)
     except TimedOut as error:
-        return words.unanswered(int(str(error.facts["seq"])))
+        return unanswered(int(str(error.facts["seq"])))
     return {**found, "pending": False, "next": "Go on with this answer."}
 
 
@@ -235,7 +234,7 @@ def _finish(_desk: Desk, session: Session, given: Given) -> Told:
         import json
 
         given["data"] = json.dumps(given["data"])
-    return words.finished(_verb("finish", session, **given))
+    return finished(_verb("finish", session, **given))
 
 
 def _permit(_desk: Desk, session: Session, given: Given) -> Told:
@@ -268,3 +267,154 @@ _CALLS: dict[str, Callable[[Desk, Session, Given], Told]] = {
     "finish": _finish,
     "permit": _permit,
 }
+
+
+_BRIEF = ("handle", "task_id", "title", "agent", "headline", "status", "verified", "progress", "step", "question",
+          "node", "plan")  # fmt: skip
+_RESULT = (
+    *("task_id", "handle", "title", "agent", "kind", "headline", "status", "verified", "run_state", "cause"),
+    *("summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps"),
+    *("problems", "checks", "unverified", "usage", "output", "folder", "node", "plan"),
+)
+_MOST = 20  # tasks at rest that a status tells of
+
+
+def accepted(made: Told) -> Told:
+    """A task that was handed over."""
+    handle = made["handle"]
+    keys = (*_BRIEF[:4], "state", "level", "timeout", "budget", "checks", "contract", "warnings", "folder")
+    unchecked = "" if made["checks"] else " No check is set for it, so its result will read as not verified."
+    more = f"Task {handle} is accepted; {made['agent']} works on it without you.{unchecked}"
+    return {**_some(made, keys), "next": f"{more} It can be waited for, stopped and looked at as {handle}."}
+
+
+def begun(made: Told) -> Told:
+    """A plan that was handed over."""
+    keys = (*_BRIEF[:4], "state", "nodes", "strategy", "timeout", "budget", "warnings", "folder")
+    handle = made["handle"]
+    more = f"Plan {handle} is accepted (nodes: {made['nodes']}); it goes on without you."
+    return {**_some(made, keys), "nodes": [], "next": f"{more} Wait for it: plan_run with again: {handle}."}
+
+
+def planned(found: Told) -> Told:
+    """What a plan would do."""
+    keys = ("task", "strategy", "merge", "on_failure", "limits", "waves", "commands", "warnings")
+    return {**_some(found, keys), "next": "Nothing was run. Without dry_run it is."}
+
+
+def node(row: Told) -> Told:
+    """A node of a plan in a few words."""
+    keys = ("node", "agent", "state", "status", "verified", "attempt", "seconds", "tokens", "handle", "question", "why")
+    return {key: row[key] for key in keys if row[key] not in (None, "", 0)}
+
+
+def with_nodes(told: Told, rows: list[Told]) -> Told:
+    """A plan and its nodes; what one of them asks comes first."""
+    asks = [f"node {row['node']} (task {row.get('handle', '-')})" for row in rows if row.get("question")]
+    first = f"{', '.join(asks)} asks something: see nodes. " if asks else ""
+    return {**told, "nodes": rows, "next": f"{first}{told['next']}"}
+
+
+def overview(found: Told) -> Told:
+    """The headline screen as rows."""
+    groups = found["groups"]
+    rows = [brief(one) for name, group in groups.items() if name != "done" for one in group[-_MOST:]]
+    needs = len(groups.get("needs you", ()))
+    told = f"{needs} need a person: see inbox." if needs else "Nothing needs a person."
+    return {"project": found["project"], "counts": found["counts"], "tasks": rows, "next": told}
+
+
+def brief(row: Told) -> Told:
+    """A task in a few words."""
+    return {key: row[key] for key in _BRIEF if row.get(key) is not None}
+
+
+def open_questions(shown: Told) -> list[Told]:
+    """What is not answered yet, in full."""
+    keys = ("seq", "question", "options", "closed", "via")
+    return [_some(one, keys) for one in shown["questions"] if one["answered"] is None]
+
+
+def waiting(project: str, rows: list[Told]) -> Told:
+    """Everything that waits for a person."""
+    told = "Ask the person you work for, then pass their words on with answer." if rows else "Nothing waits."
+    return {"project": project, "tasks": rows, "next": told}
+
+
+def not_yet(shown: list[Told], tool: str) -> Told:
+    """Not judged in time; or a question came in between."""
+    rows = [{**brief(one), "status": one["status"], "questions": open_questions(one)} for one in shown]
+    handles = [one["handle"] for one in shown]
+    asked = [str(row["handle"]) for row in rows if row["questions"]]
+    told = f"Not judged yet; the work goes on. Call {tool} again"
+    told += f" with again: {handles[0]}." if tool in ("delegate", "plan_run") else f" with id: {handles}."
+    if asked:
+        told = f"Task {', '.join(asked)} asks something: see questions, and answer it. {told}"
+    first = {**rows[0]} if len(rows) == 1 else {"tasks": rows}
+    return {**first, "pending": True, "next": told}
+
+
+def judged(found: Told, tool: str) -> Told:
+    """One result, or several."""
+    if "tasks" in found:
+        rows = [_one(one, tool) for one in found["tasks"]]
+        return {"tasks": rows, "pending": False, "next": " ".join(row["next"] for row in rows)}
+    return _one(found, tool)
+
+
+def _one(found: Told, tool: str) -> Told:
+    shown = {**_some(found, _RESULT), "questions": open_questions(found), "pending": found["status"] is None}
+    return {**shown, "next": f"Task {found['handle']}: {_next(found, shown['questions'], tool)}"}
+
+
+def _next(found: Told, questions: list[Told], tool: str) -> str:
+    status = found["status"]
+    if questions:
+        return "it waits for an answer; see questions." + (
+            "" if tool == "delegate" else " Ask the person you work for, then use answer."
+        )
+    if status is None:
+        return "it is not judged yet. " + (f"Call {tool} again." if tool != "result" else "Use wait.")
+    if status == "completed" and found["verified"] in (None, "none"):
+        return "completed, but no check of Overhand's ran: what it claims is not verified. Look before you rely on it."
+    if status == "completed":
+        return "completed, and checked."
+    return f"{status}. `problems` and `for_primary` say why; a person can resume it."
+
+
+def answered(found: Told) -> Told:
+    """An answer that was recorded."""
+    told = "Its next run starts by itself." if found["resumed"] else "Whoever asked has it now."
+    left = f" Questions still open: {found['left']}." if found["left"] else ""
+    return {**found, "next": f"{told}{left} Use wait for the result."}
+
+
+def unanswered(seq: int) -> Told:
+    """Before the client's patience ends."""
+    told = f"No answer yet; question {seq} stays open. Call ask again with again: {seq} to wait on, at once."
+    return {"seq": seq, "answer": None, "pending": True, "next": told}
+
+
+def given(found: Told) -> Told:
+    """A run's own task."""
+    return {**found, "next": "Do it, mark its steps with step, ask what you cannot know, then return with finish."}
+
+
+def steps(found: Told) -> Told:
+    """The plan, or one step of it."""
+    progress = found.get("progress")
+    if progress is None:
+        return {**found, "next": "Go on."}
+    left = progress["total"] - progress["done"]
+    told = f"{left} of {progress['total']} steps are left." if left else "All steps are done: return with finish."
+    return {**found, "next": told}
+
+
+def finished(found: Told) -> Told:
+    """A return that was written."""
+    checks = f" These checks run now without you: {'; '.join(found['checks'])}." if found["checks"] else ""
+    return {**found, "next": f"OUTPUT.md is written. End your turn now; it is judged when your run ends.{checks}"}
+
+
+def _some(found: Told, keys: tuple[str, ...]) -> Told:
+    return {key: found[key] for key in keys if key in found}

@@ -9,8 +9,7 @@ from typing import Any
 
 from overhand.errors import BadInput
 from overhand.policy import budget as budgets
-from overhand.policy import kinds
-from overhand.policy.routes import Route, read_routes
+from overhand.policy.routes import KINDS, NO_KIND, Route, read_routes
 from overhand.policy.settings import (
     NOTE_KINDS,
     SETTINGS,
@@ -111,7 +110,7 @@ class Config:
         """Times, level and contract of a kind."""
         from overhand.documents.contracts import contract_for_kind
 
-        timeout, longest, level = kinds.KINDS.get(name or "", kinds.NO_KIND)
+        timeout, longest, level = KINDS.get(name or "", NO_KIND)
         own = self.kinds.get(name or "none", {})
         return Kind(
             timeout=duration(own.get("timeout", timeout)),

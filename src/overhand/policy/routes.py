@@ -1,4 +1,4 @@
-"""Routes: which agent takes which kind of work, how, and in which order."""
+"""Kinds of work: how long they may take, what an agent may do for them, and the route that each takes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ if TYPE_CHECKING:
 
 MODES = ("agent", "interactive", "external")
 LAST = 10.0  # a kind that only the config knows, without a priority
+
+# kind: default time, longest time (seconds), permission level
+_HOUR = 3600.0
+KINDS: dict[str, tuple[float, float, str]] = {
+    "research": (_HOUR, 2 * _HOUR, "read"),
+    "exploration": (_HOUR, 2 * _HOUR, "read"),
+    "plan": (_HOUR / 2, _HOUR, "read"),
+    "implementation": (2 * _HOUR, 4 * _HOUR, "work"),
+    "implement": (2 * _HOUR, 4 * _HOUR, "work"),
+    "fix": (2 * _HOUR, 4 * _HOUR, "work"),
+    "revise": (_HOUR / 2, _HOUR, "work"),
+    "review": (_HOUR, 2 * _HOUR, "read"),
+    "qa": (_HOUR, 2 * _HOUR, "read"),
+    "audit": (_HOUR, 2 * _HOUR, "read"),
+    "brainstorm": (2 * _HOUR, 4 * _HOUR, "read"),
+    "document": (2 * _HOUR, 4 * _HOUR, "read"),
+    "summary": (2 * _HOUR, 4 * _HOUR, "read"),
+}
+NO_KIND = (2 * _HOUR, 4 * _HOUR, "work")
 
 
 @dataclass(frozen=True, slots=True)

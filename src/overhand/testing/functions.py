@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from overhand.testing import questions, returns
+from overhand.testing import returns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +108,7 @@ def asks(question: str) -> FunctionAgent:
 
     def agent(call: Call) -> dict[str, object]:
         ipc = str(call.workspace / "ipc")
-        answer = questions.await_answer(ipc, questions.ask(ipc, question))
+        answer = returns.await_answer(ipc, returns.ask(ipc, question))
         return returns.return_json("completed", answer)
 
     return agent

@@ -107,10 +107,10 @@ class Script:
         write(path, "".join(lines))
 
     def do_ask(self, rest: str) -> None:
-        from overhand.testing import questions
+        from overhand.testing import returns
 
         ipc = self.place("OVERHAND_WORKSPACE") + "/ipc"
-        say(questions.await_answer(ipc, questions.ask(ipc, rest)))
+        say(returns.await_answer(ipc, returns.ask(ipc, rest)))
 
     def do_overhand_ask(self, rest: str) -> None:
         import json
@@ -201,13 +201,13 @@ class Script:
             os.environ.pop(name, None)
 
     def do_spawn(self, rest: str) -> None:
-        from overhand.testing import strays
+        from overhand.testing import processes
 
         kind, _, path = rest.partition(":")
-        if kind not in strays.KINDS:
-            sys.exit(f"overhand.testing.agent: no spawn:{kind}; there are {', '.join(strays.KINDS)}.")
+        if kind not in processes.KINDS:
+            sys.exit(f"overhand.testing.agent: no spawn:{kind}; there are {', '.join(processes.KINDS)}.")
         pids = os.path.expandvars(path) or self.place("OVERHAND_WORKSPACE") + "/pids"
-        strays.spawn(kind, pids, stubborn=self.stubborn)
+        processes.spawn(kind, pids, stubborn=self.stubborn)
 
 
 def overhand(*words: str) -> tuple[int, str]:

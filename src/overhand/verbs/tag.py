@@ -354,7 +354,7 @@ def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above
     """As soon as a tag is there."""
-    from overhand.system.file_watch import until
+    from overhand.system.inotify import until
     from overhand.words import option_duration
 
     wanted = named(name, wild=True)
