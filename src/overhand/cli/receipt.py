@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from overhand.cli.words import cells, colour, counted, cut, folded, of_plan, one_line, printable, state_word, width
 from overhand.policy.budget import say_tokens, say_usd
 from overhand.words import say_duration
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     Payload = dict[str, Any]
 

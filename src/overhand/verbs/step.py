@@ -1,12 +1,11 @@
-"""The plan's progress: `step` marks one of its steps, or shows them all; it moves between phases."""
+"""The plan's progress: `step` marks one of its steps, or shows them all."""
 
 from __future__ import annotations
 
-from overhand.errors import BadInput, NotAllowed, NotFound, OverhandError, Refused, StaleRun
+from overhand.errors import BadInput, NotFound, OverhandError, StaleRun
 from overhand.policy.caller import caller
-from overhand.record.events import ABSENT, ControlHandled, Notice, PhaseMoved, StepMarked
-from overhand.runs import checkpoints, phases, steps
-from overhand.supervisor import client
+from overhand.record.events import ABSENT, StepMarked
+from overhand.runs import steps
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 
@@ -41,6 +40,8 @@ def step(
     else:
         task_id = str(who.task)
     if phase is not None:
+        from overhand.verbs.phase import go
+
         return go(session, who, task_id, phase, reason or " ".join(words))
     if not words:
         return _show(session, task_id)
@@ -159,60 +160,3 @@ def _record(locked: LockedTask, path: str, marked: Item, who: Caller) -> None:
 def _same_suffix(item: Item) -> str:
     asked = f" (IPC: {item.question})" if item.question else ""
     return asked + (steps.because(item.error) if item.error else "")
-
-
-def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
-    """Move a task to another phase, and do what that phase means."""
-    with session.store.lock(task_id, who.by(session.via)) as locked:
-        _may_move(locked.task, who)
-        history = [event.phase for event in locked.task.phases]
-        moved = phases.move(history, to, why)
-        if isinstance(moved, phases.Illegal):
-            raise Refused(moved.message, moved.hint, legal=list(moved.legal))
-        why = moved.why[:500] or ABSENT
-        locked.append(PhaseMoved(phase=moved.to, came_from=moved.frm, iteration=moved.iteration, why=why))
-        task = locked.task
-    saved = _carry_out(session, who, task, moved)
-    payload: dict[str, Any] = {
-        "schema": "overhand.step/1",
-        "task_id": task_id,
-        "handle": task.handle,
-        "phase": moved.to,
-        "from": moved.frm or None,
-        "iteration": moved.iteration,
-        "warnings": list(moved.warnings),
-        "escalated": moved.escalate,
-        "checkpoint": saved,
-        "next": list(phases.next_phases([*history, moved.to])),
-    }
-    return Answer(payload)
-
-
-def _may_move(task: Task, who: Caller) -> None:
-    current = task.current_run
-    if who.run is not None and (current is None or current.id != who.run):
-        raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
-    if who.run is not None and task.phase == phases.ESCALATED:
-        raise NotAllowed(
-            "The task was escalated: a person decides how it goes on.",
-            f"overhand step {task.handle} --phase {phases.ORDER[1]}",
-        )
-
-
-def _carry_out(session: Session, who: Caller, task: Task, moved: phases.Move) -> str | None:
-    """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
-    if moved.to not in ("CHECKPOINT", phases.ESCALATED):
-        return None
-    current = task.current_run
-    run_id = current.id if current else None
-    by = who.by(session.via)
-    reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
-    saved = checkpoints.create(session.store, task.id, by, run=run_id, reason=reason, why="phase")
-    if moved.to == phases.ESCALATED and run_id is not None:
-        with session.store.lock(task.id, by) as locked:
-            locked.append(
-                ControlHandled(command="ESCALATE", arg="", run=run_id, reason=reason, ok=True),
-                Notice(text=f"It calls for a person: {reason}"),
-            )
-        client.hand_over(session.store, [task.id])
-    return saved

@@ -1,0 +1,72 @@
+"""`step --phase`: the phases of a task that wants them; which move is legal is in phases.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from overhand.errors import NotAllowed, Refused, StaleRun
+from overhand.record.events import ABSENT, ControlHandled, Notice, PhaseMoved
+from overhand.runs import checkpoints, phases
+from overhand.supervisor import client
+from overhand.verbs import Answer, Session
+
+if TYPE_CHECKING:
+    from overhand.policy.caller import Caller
+    from overhand.record.task import Task
+
+
+def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
+    """Move a task to another phase, and do what that phase means."""
+    with session.store.lock(task_id, who.by(session.via)) as locked:
+        _may_move(locked.task, who)
+        history = [event.phase for event in locked.task.phases]
+        moved = phases.move(history, to, why)
+        if isinstance(moved, phases.Illegal):
+            raise Refused(moved.message, moved.hint, legal=list(moved.legal))
+        why = moved.why[:500] or ABSENT
+        locked.append(PhaseMoved(phase=moved.to, came_from=moved.frm, iteration=moved.iteration, why=why))
+        task = locked.task
+    saved = _carry_out(session, who, task, moved)
+    payload: dict[str, Any] = {
+        "schema": "overhand.step/1",
+        "task_id": task_id,
+        "handle": task.handle,
+        "phase": moved.to,
+        "from": moved.frm or None,
+        "iteration": moved.iteration,
+        "warnings": list(moved.warnings),
+        "escalated": moved.escalate,
+        "checkpoint": saved,
+        "next": list(phases.next_phases([*history, moved.to])),
+    }
+    return Answer(payload)
+
+
+def _may_move(task: Task, who: Caller) -> None:
+    current = task.current_run
+    if who.run is not None and (current is None or current.id != who.run):
+        raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
+    if who.run is not None and task.phase == phases.ESCALATED:
+        raise NotAllowed(
+            "The task was escalated: a person decides how it goes on.",
+            f"overhand step {task.handle} --phase {phases.ORDER[1]}",
+        )
+
+
+def _carry_out(session: Session, who: Caller, task: Task, moved: phases.Move) -> str | None:
+    """CHECKPOINT saves; ESCALATED saves, calls for a person, and ends the run."""
+    if moved.to not in ("CHECKPOINT", phases.ESCALATED):
+        return None
+    current = task.current_run
+    run_id = current.id if current else None
+    by = who.by(session.via)
+    reason = moved.why or (moved.warnings[0] if moved.warnings else f"phase {moved.to}")
+    saved = checkpoints.create(session.store, task.id, by, run=run_id, reason=reason, why="phase")
+    if moved.to == phases.ESCALATED and run_id is not None:
+        with session.store.lock(task.id, by) as locked:
+            locked.append(
+                ControlHandled(command="ESCALATE", arg="", run=run_id, reason=reason, ok=True),
+                Notice(text=f"It calls for a person: {reason}"),
+            )
+        client.hand_over(session.store, [task.id])
+    return saved
