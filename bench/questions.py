@@ -14,7 +14,7 @@ import measure
 from measure import OVERHAND, PYTHON, Row
 
 import overhand
-from overhand.questions import record
+from overhand.questions import record, wait
 from overhand.record.store import Store
 from overhand.supervisor import client
 from overhand.testing import processes
@@ -34,7 +34,7 @@ done
 """
 _WAITER = f"""exec {OVERHAND} ask "Which one?" >"$OVERHAND_WORKSPACE/heard" """
 _PATIENCE = 300.0
-_WINDOW = record.SLOW
+_WINDOW = wait.SLOW
 
 
 def rows(*, quick: bool) -> list[Row]:
@@ -62,7 +62,7 @@ def _ended(store: Store, place: Path, env: dict[str, str]) -> None:
     """Nothing may be left of the project."""
     for task in store.tasks():
         for question in task.open_questions:
-            record.answer(store, task.id, _BY, question.seq, "stop", via="bench", resume=False)
+            record.answer(store, task.id, "stop", _BY, seq=question.seq, resume=False)
     measure.run([OVERHAND, "stop", "--all", "--now"], place, env)
     processes.end_all(place)
 
@@ -106,7 +106,7 @@ def _light(rounds: int) -> list[Row]:
 def _many_questions(store: Store, task_id: str, count: int) -> Iterator[int]:
     run = store.task(task_id).runs[-1].id
     by = {"kind": "run", "run": run, "via": "bench"}
-    return iter([record.ask(store, task_id, run, by, f"number {n}").seq for n in range(count)])
+    return iter([record.ask(store, task_id, run, record.Asking(text=f"number {n}"), by).seq for n in range(count)])
 
 
 def _light_row(verb: str, ratio: float, bare: float) -> Row:
@@ -152,7 +152,7 @@ def _one_answer(store: Store, task_id: str, heard: Path, number: int) -> float:
     ipc = Path(record.folder(store, task_id))
     _until(lambda: any(name.endswith(".bell") for name in os.listdir(ipc)), "somebody waits")
     began = time.time()
-    record.answer(store, task_id, _BY, number, "this", via="bench")
+    record.answer(store, task_id, "this", _BY, seq=number)
     _until(lambda: heard.exists() and heard.read_text().count("\n") >= number, "it was heard")
     return float(heard.read_text().split("\n")[number - 1]) - began
 
@@ -198,7 +198,7 @@ def _measure_crowd(store: Store, place: Path, env: dict[str, str], count: int) -
     rss = max(map(_rss, askers)) / 1024
     began = time.monotonic()
     for task_id in tasks:
-        record.answer(store, task_id, _BY, 1, f"to {task_id}", via="bench", resume=False)
+        record.answer(store, task_id, f"to {task_id}", _BY, seq=1, resume=False)
     heard = [Path(store.folder(task_id)) / "heard" for task_id in tasks]
     _until(lambda: all(path.read_text() == f"to {path.parent.name}\n" for path in heard), "all have heard")
     return rss, idle, time.monotonic() - began

@@ -178,7 +178,8 @@ def test_a_permission_cannot_be_granted(house: ProjectDir) -> None:
     made = project.run("delegate", "Sleep for long", "--agent", "sleeper", "--json", check=True).json
     store = Store(str(project.path))
     by = {"kind": "person", "user": "test", "via": "test"}
-    record.ask(store, made["task_id"], None, by, "May it run rm?", options=("allow", "deny"), via="permission")
+    asking = record.Asking(text="May it run rm?", options=("allow", "deny"), via="permission")
+    record.ask(store, made["task_id"], None, asking, by)
 
     async def about(client: Client) -> None:
         for given in ({"text": "allow"}, {"text": "allow", "seq": 1}):

@@ -160,11 +160,11 @@ def test_who_gives_up_waiting_is_no_longer_blocked(house: ProjectDir, tool: str)
     (place,) = until(lambda: list(house.path.glob(".agent-workspaces/caller-*/runs/*")), "a run")
     task_id = place.parent.parent.name
     locks = until(lambda: [one for one in place.glob("waiting/*") if lock.is_held(str(one))], "its waiting")
-    assert blocked.waits_on(str(place))
+    assert blocked.has_waiting_process(str(place))
     (house.path / "cancel").touch()
     until(lambda: not any(one.exists() and lock.is_held(str(one)) for one in locks), "the end of its waiting")
     if tool == "ask":
-        assert not blocked.asks(str(place), store.task(task_id))
+        assert not blocked.is_asking(str(place), store.task(task_id))
     (house.path / "over").touch()
     done = house.run("wait", "1", "--json").json
     assert done["summary"] == "Gone on without an answer."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from overhand.questions import resume
 from overhand.runs import control
 from runtime.scene import QUICK, until
 
@@ -410,8 +411,8 @@ def test_a_task_that_only_delegates_is_left_to_a_person_after_ten_runs(scene: Sc
     until(lambda: any("a person decides" in n for n in scene.state(task).notices), "the end of it")
     state = scene.state(task)
     assert state.status in ("blocked", "needs-input")
-    assert (state.queued, len(state.runs)) == (False, control._ROUNDS)
-    assert len(children(scene, task)) == control._ROUNDS
+    assert (state.queued, len(state.runs)) == (False, resume._ROUNDS)
+    assert len(children(scene, task)) == resume._ROUNDS
 
 
 def test_a_child_that_is_stopped_before_it_begins_is_a_result_too(scene: Scene) -> None:

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.questions import blocked as parking
-from overhand.questions import record
+from overhand.questions import wait
 from overhand.record import log
 from overhand.record.events import fold
 from overhand.supervisor.live_runs import _is_touched
 from overhand.system import bell as bells
-from overhand.system import files, lock
+from overhand.system import lock
 from overhand.system.jsonline import dumps
-from overhand.verbs import ask
 from runtime.scene import QUICK, kill, lines, until
 from soak import lots
 from supervisor.parts import Watched
@@ -174,18 +173,18 @@ def test_ask_returns_after_max_block_and_again_keeps_it_blocked(scene: Scene) ->
 
 def test_a_call_that_just_says_to_call_again_counts_as_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves its mark and lets go of its lock after somebody has looked into the folder and before the next look."""
-    call, really = record.Blocked(str(tmp_path), 1), lock.is_held
+    call, really = wait.WaitingMark(str(tmp_path), 1), lock.is_held
     call.__enter__()
 
     def meanwhile(path: str) -> bool:
         monkeypatch.undo()
-        ask._leave_mark(str(tmp_path / "waiting"), 1)
+        wait.leave_mark(str(tmp_path), 1)
         call.__exit__()
         return really(path)
 
     monkeypatch.setattr(lock, "is_held", meanwhile)
-    assert parking.asks(str(tmp_path), fold("worker-1", [{"e": "asked", "seq": 1}]))
-    assert not parking.asks(str(tmp_path), fold("worker-1", [])), "nothing is open"
+    assert parking.is_asking(str(tmp_path), fold("worker-1", [{"e": "asked", "seq": 1}]))
+    assert not parking.is_asking(str(tmp_path), fold("worker-1", [])), "nothing is open"
 
 
 def test_an_answer_while_the_supervisor_is_stopped_before_it_parks(scene: Scene) -> None:
@@ -410,16 +409,15 @@ def test_a_bell_that_is_being_hung_is_not_taken_away_by_one_who_rings(tmp_path: 
 
     def ring() -> None:
         while not done.is_set():
-            bells.ring(str(tmp_path), "001")
+            bells.ring(str(tmp_path), ".001-")
 
     ringer = threading.Thread(target=ring)
     ringer.start()
     try:
         for _ in range(300):
-            bell, fd = bells.hang(str(tmp_path), "001")
-            assert select.select([fd], [], [], 40)[0], "it was not rung"
-            os.close(fd)
-            files.remove(bell)
+            with bells.Bell() as bell:
+                fd = bell.hang(str(tmp_path), ".001-")
+                assert select.select([fd], [], [], 40)[0], "it was not rung"
     finally:
         done.set()
         ringer.join()

@@ -166,7 +166,7 @@ def at_work(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def answer(scene: Scene, task: str, text: str) -> None:
-    record.answer(scene.store, task, {"kind": "person", "via": "test"}, None, text, via="test")
+    record.answer(scene.store, task, text, {"kind": "person", "via": "test"})
 
 
 def test_an_answer_belongs_to_exactly_its_request(scene: Scene, at_work: tuple[str, str]) -> None:
@@ -239,13 +239,13 @@ def test_who_looked_before_it_was_known_to_wait_is_woken_once_more(scene: Scene,
         def look_first(fd: int, how: int) -> None:
             patched.undo()
             watches.stirred()
-            assert not blocked.asks(place, scene.state(task))
+            assert not blocked.is_asking(place, scene.state(task))
             lock(fd, how)
 
         patched.setattr(fcntl, "flock", look_first)
         waiting = permissions.Waiting(scene.store, task, place, asked)
     assert watches.stirred() == [task]
-    assert blocked.asks(place, scene.state(task))
+    assert blocked.is_asking(place, scene.state(task))
     waiting.end()
     watches.runs.drop(task)
 

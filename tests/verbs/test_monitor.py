@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand import Project
-from overhand.questions import wait
 from overhand.record.store import Store
 from runtime.scene import until
 
@@ -180,7 +179,7 @@ def test_a_bell_that_is_rung_while_it_is_hung_stays(
         store.wake_waiters(task_id)
 
     monkeypatch.setattr(os, "mkfifo", make)
-    with wait.bell(store, [task_id]):
+    with store.subscribe([task_id]):
         (name,) = os.listdir(f"{store.folder(task_id)}/.waiters")
         assert name.startswith(f"{os.getpid()}-")
 

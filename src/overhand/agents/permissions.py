@@ -230,15 +230,15 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
     found = rule(asked, policy)
     if found != "ask":
         return found
-    from overhand.questions import record
+    from overhand.questions.record import Asking, ask
 
     task = store.task(task_id)
     if known := remembered(task, run_id, asked):
         return known
     by: By = {"kind": "run", "run": run_id, "via": via}
     options = (ONCE, f"{ALWAYS}: {widest(asked)}", REJECT)
-    text, anew = wording(asked, policy), is_used_up(task, asked)
-    question = record.ask(store, task_id, run_id, by, text, options=options, closed=True, via="permission", anew=anew)
+    asking = Asking(text=wording(asked, policy), options=options, only=True, via="permission")
+    question = ask(store, task_id, run_id, asking, by, anew=is_used_up(task, asked))
     return question if question.is_open else verdict(question.answer)
 
 
@@ -284,7 +284,7 @@ def decide(
     gone: int = -1,
 ) -> tuple[str, str]:
     """Block until it is decided: `allow` or `deny`, and why."""
-    from overhand.questions import record
+    from overhand.questions.wait import WaitingMark, wait_for_answer
     from overhand.system.files import read_file
     from overhand.system.jsonline import loads
 
@@ -293,8 +293,8 @@ def decide(
     policy = Policy(spec.get("level", "read"), store.root, place, spec.get("allow", ()), spec.get("deny", ()))
     found = begin(store, task_id, run_id, asked, policy, "mcp")
     if not isinstance(found, str):
-        with record.Blocked(place, found.seq):
-            answer = record.await_answer(store, task_id, found, seconds, gone)
+        with WaitingMark(place, found.seq):
+            answer = wait_for_answer(store, task_id, found, seconds, cancelled=gone)
         if answer is None:
             return "deny", f"Nobody has answered question {found.seq} yet; end your turn."
         found = verdict(answer)
@@ -302,36 +302,25 @@ def decide(
 
 
 class Waiting:
-    """A question that a process waits for beside its other work: a bell to poll, and a lock that says so."""
+    """A question that a process waits for beside its other work: a bell to poll, and a mark that says so."""
 
     def __init__(self, store: Store, task_id: str, place: str, question: Question) -> None:
-        from overhand.questions import record
-        from overhand.system import bell
+        from overhand.questions.wait import PendingAnswer, WaitingMark
 
-        self.store, self.task_id, self.seq, self._seen = store, task_id, question.seq, -1
-        self._blocked = record.Blocked(place, self.seq)
-        self._blocked.__enter__()
-        try:  # the bell last: who was woken by the file of the lock, and looked before it was taken, is woken once more
-            self._bell, self.fd = bell.hang(record.folder(store, task_id), question.stem)
+        self._mark = WaitingMark(place, question.seq)
+        self._mark.__enter__()
+        try:  # the bell last: who was woken by the mark's file, and looked before it was locked, is woken once more
+            self._pending = PendingAnswer(store, task_id, question)
         except OSError:
-            self._blocked.__exit__()
+            self._mark.__exit__()
             raise
+        self.fd = self._pending.fd
 
     def answer(self) -> str | None:
         """Its answer, once there is one."""
-        from overhand.questions import record
-
-        size = self.store.log_size(self.task_id)
-        if size == self._seen:
-            return None
-        self._seen = size
-        return record.answer_of(self.store, self.task_id, self.seq)
+        return self._pending.answer()
 
     def end(self) -> None:
         """Nobody waits any more."""
-        self._blocked.__exit__()
-        os.close(self.fd)
-        try:
-            os.unlink(self._bell)
-        except OSError:
-            return
+        self._mark.__exit__()
+        self._pending.__exit__()

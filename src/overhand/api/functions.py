@@ -21,7 +21,7 @@ from overhand.errors import BudgetExceeded, OverhandError, Refused, Unanswered
 from overhand.policy import caller
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
-from overhand.questions import files, record
+from overhand.questions import files
 from overhand.record.events import ABSENT, Accepted, LateReturn, RunEnded, RunStarted
 from overhand.record.store import new_run_id
 from overhand.runs import finish, handover, limits, prepare, run, spending, worktree
@@ -288,8 +288,8 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
         raw = encode(value) if value is not None and not plain else None
     except OverhandError as error:
         raw, cause, quick = encode(failure(error)), "error", False
-    if record.has_unread(work.store, begun.state):
-        files.take(work.store, work.store.task(begun.task_id), work.by, last=True)
+    if files.has_unread(work.store, begun.state):
+        files.take_in(work.store, work.store.task(begun.task_id), work.by, final=True)
     with pool.desk if quick else nullcontext(), work.store.lock(begun.task_id, work.by) as locked:
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:

@@ -19,7 +19,6 @@ from overhand.errors import OverhandError, Refused
 from overhand.plans import executor, results
 from overhand.plans import task as starting
 from overhand.plans.situations import situation
-from overhand.questions import wait
 from overhand.record.events import ABSENT, Accepted
 from overhand.runs import finish, run
 from overhand.supervisor import client
@@ -165,7 +164,7 @@ class Performance:
     def _turn(self) -> None:
         plan_id = self.carried.task_id
         left = min((at - time.time() for at in list(self.carried.timers.values())), default=_SLOW)
-        with wait.bell(self.store, [plan_id, *self.outside]) as bell:
+        with self.store.subscribe([plan_id, *self.outside]) as bell:
             self.carried.look_at_plan(self.store.task(plan_id))
             self._see_to(list(self.outside))
             if not self.carried.over:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from overhand.agents.drivers.function import unanswered
 from overhand.errors import OverhandError, StaleRun
-from overhand.questions import files, record, wait
-from overhand.record.events import RunBlocked, RunUnblocked
+from overhand.questions import blocked, files, record
+from overhand.questions.wait import WaitingMark
 from overhand.supervisor import client
+from overhand.system.bell import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,33 +54,26 @@ class Attention:
         """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
         by = {"kind": "run", "run": self.run_id, "via": "api"}
         store, limits = self.work.store, self.work.config_of(self.work.store.task(self.task_id))
-        asked = record.ask(
-            store,
-            self.task_id,
-            self.run_id,
-            by,
-            inquiry.question,
-            options=inquiry.options,
-            closed=inquiry.closed,
-            step=inquiry.step,
-            via="call",
+        asking = record.Asking(
+            text=inquiry.question, options=inquiry.options, only=inquiry.closed, step=inquiry.step, via="call"
         )
+        asked = record.ask(store, self.task_id, self.run_id, asking, by)
         if not asked.is_open:  # by an earlier run, and answered since
-            return record.whole_answer(store, self.task_id, asked)
+            return record.full_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
-        with self._standing_still(), record.Blocked(call.place, asked.seq):  # who sees that finds it recorded
-            return self._await(asked, inquiry, wait.deadline(min(patience, default=None)))
+        with self._standing_still(), WaitingMark(call.place, asked.seq):  # who sees that finds it recorded
+            return self._await(asked, inquiry, deadline(min(patience, default=None)))
 
     def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:
         """Look whenever something is recorded; an answer in a file, which rings no bell, is found by the slow look."""
         store = self.work.store
         told = False
-        with wait.bell(store, [self.task_id]) as bell:
+        with store.subscribe([self.task_id]) as bell:
             while True:
-                task, _ = files.take(store, store.task(self.task_id), self.work.by)
+                task = files.take_in(store, store.task(self.task_id), self.work.by).task
                 question = task.question(asked.seq)
                 if question is not None and not question.is_open:
-                    return record.whole_answer(store, self.task_id, question)
+                    return record.full_answer(store, self.task_id, question)
                 run = task.run(self.run_id)
                 if run is None or run.has_ended:
                     raise StaleRun(f"Run {self.run_id} was ended; nobody waits for its question any more.")
@@ -107,7 +101,7 @@ class Attention:
             if self._asking == 1:
                 self.pool.watchdog.take_back(self._number)
                 self._left = max(0.0, self._due - time.monotonic())
-                self._record(RunBlocked)
+                self._record(is_blocked=True)
                 self.pool.make_room()
         try:
             yield
@@ -117,14 +111,11 @@ class Attention:
                 if self._asking == 0:
                     self.pool.come_back()
                     self._go()
-                    self._record(RunUnblocked)
+                    self._record(is_blocked=False)
 
-    def _record(self, event: type[RunBlocked | RunUnblocked]) -> None:
-        """What everybody else may know: it is blocked, or no longer."""
+    def _record(self, *, is_blocked: bool) -> None:
+        """What other processes may know: it is blocked, or no longer."""
         try:
-            with self.work.store.lock(self.task_id, self.work.by) as locked:
-                run = locked.task.run(self.run_id)
-                if run is not None and not run.has_ended:
-                    locked.append(event(run=self.run_id))
+            blocked.record_blocked(self.work, self.task_id, self.run_id, is_blocked=is_blocked)
         except OverhandError:
             return  # the deadline stands still all the same

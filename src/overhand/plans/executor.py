@@ -299,18 +299,15 @@ class Carrying:
         node = self.plan.nodes[command.node]
         text = f"May node {node.id} of this plan begin? {node.agent} is to do this: {node.task or node.id}"
         try:
-            record.ask(
-                self.work.store,
-                self.task_id,
-                self.run_id,
-                self.work.by,
-                text[:_WORDS],
+            asking = record.Asking(
+                text=text[:_WORDS],
                 options=(_YES, _NO),
-                closed=True,
+                only=True,
                 step=f"{node.id}.{command.attempt}",
                 via="permission",
                 cause=command.id,
             )
+            record.ask(self.work.store, self.task_id, self.run_id, asking, self.work.by)
         except StopIteration:
             pass  # it was asked before, and something else since
         return list(self._approvals(self.work.store.task(self.task_id), time.time()))

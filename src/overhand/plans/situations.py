@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.plans import progress
-from overhand.runs import control
 
 if TYPE_CHECKING:
     from overhand.record.task import Task
@@ -40,7 +39,7 @@ def situation(child: Task) -> str:
         return "working"
     if child.status == "needs-input" and child.open_questions:
         return "waiting"
-    if child.status == "blocked" and child.runs and control.pending(child, child.runs[-1].id):
+    if child.status == "blocked" and child.runs and child.awaited_children(child.runs[-1].id):
         return "waiting"
     return "ended"
 

@@ -16,33 +16,26 @@ from overhand.system import lock
 from overhand.system.files import names_in, read_file
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from overhand.policy.actor import Actor
     from overhand.record.task import Run, Task
+
+    Blocker = Literal["ask", "child", "file"]
 
 AGAIN = 30.0  # seconds within which an agent that was told to call again should do so
 QUIET = 5.0  # seconds without a sign of life after which a question in a file is taken to be waited for
 
-
-def asks(place: str, task: Task) -> bool:
-    """Whether one of its processes waits in `ask`, or was told a moment ago to call again."""
-    folder = f"{place}/waiting"
-    if any(name.startswith("ask-") and lock.is_held(f"{folder}/{name}") for name in names_in(folder)):
-        return True
-    # only now: a call leaves its mark before it lets go of its lock
-    marks = [name for name in names_in(folder) if name.startswith("again-")]
-    return any(_is_open(task, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
+_FOR_ANSWER, _FOR_TASK = ("ask-",), tuple("0123456789")  # how the names of waiting marks begin
 
 
-def waits_on(place: str) -> bool:
-    """Whether one of its processes still waits for an answer or a task: a look that costs next to nothing."""
-    folder = f"{place}/waiting"
-    return any(not name.startswith("again-") and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
-
-
-def waits_for_task(place: str) -> bool:
-    """Whether one of its processes waits for a task that it delegated."""
-    folder = f"{place}/waiting"
-    return any(name[0].isdigit() and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
+def why_blocked(place: str, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> Blocker | None:
+    """What the run is known to wait for; `quiet`: it shows no sign of life, `child_waits`: all it delegated waits."""
+    if is_asking(place, task):
+        return "ask"
+    if child_waits and _has_mark(place, _FOR_TASK):
+        return "child"
+    return "file" if quiet and has_file_question(task, run) else None
 
 
 def has_file_question(task: Task, run: Run) -> bool:
@@ -50,40 +43,56 @@ def has_file_question(task: Task, run: Run) -> bool:
     return any(q.via == "file" and q.run == run.id for q in task.open_questions)
 
 
-def attend(work: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
-    """Take up what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
-    task, unsettled = files.take(work.store, work.store.task(task_id), work.by)
-    files.ring_again(work.store, task)
-    run = task.current_run
-    if run is None or run.has_ended:
-        return unsettled
-    blocked = is_blocked(work, task, run, quiet=quiet, child_waits=child_waits)
-    if blocked != (run.waiting is not None):
-        with work.store.lock(task_id, work.by) as locked:
-            now = locked.task.run(run.id)
-            if now is not None and not now.has_ended and blocked != (now.waiting is not None):
-                locked.append((RunBlocked if blocked else RunUnblocked)(run=run.id))
-    return unsettled
+def has_waiting_process(place: str) -> bool:
+    """Whether one of its processes still waits for an answer or a task: a look that costs next to nothing."""
+    return _has_mark(place, (*_FOR_ANSWER, *_FOR_TASK))
 
 
-def is_blocked(work: Actor, task: Task, run: Run, *, quiet: bool, child_waits: bool) -> bool:
-    """Known to be blocked, by any of the signs."""
-    place = work.store.run_folder(task.id, run.id)
-    if asks(place, task):
-        return True
-    if child_waits and waits_for_task(place):
-        return True
-    return quiet and has_file_question(task, run)
+def update_blocked(actor: Actor, task_id: str, *, quiet: bool, child_waits: bool) -> bool:
+    """Take in what the run asked, and record whether it is blocked now; True if a file must be looked at again."""
+    taken = files.take_in(actor.store, actor.store.task(task_id), actor.by)
+    task, run = taken.task, taken.task.current_run
+    files.redeliver(actor.store, task)
+    if run is not None and not run.has_ended:
+        place = actor.store.run_folder(task_id, run.id)
+        blocker = why_blocked(place, task, run, quiet=quiet, child_waits=child_waits)
+        if (blocker is not None) != (run.waiting is not None):
+            record_blocked(actor, task_id, run.id, is_blocked=blocker is not None)
+    return taken.unfinished
 
 
-def may_park(work: Actor, task_id: str) -> bool:
+def record_blocked(actor: Actor, task_id: str, run_id: str, *, is_blocked: bool) -> None:
+    """Record that a run is blocked from now on, or no longer, unless that is recorded already."""
+    with actor.store.lock(task_id, actor.by) as locked:
+        run = locked.task.run(run_id)
+        if run is not None and not run.has_ended and is_blocked != (run.waiting is not None):
+            locked.append((RunBlocked if is_blocked else RunUnblocked)(run=run_id))
+
+
+def may_park(actor: Actor, task_id: str) -> bool:
     """Whether the run is still blocked for want of an answer: one that waits for a child, or works on, is not ended."""
-    task = work.store.task(task_id)
+    task = actor.store.task(task_id)
     run = task.current_run
     if run is None or run.waiting is None or not task.open_questions:
         return False
-    place = work.store.run_folder(task_id, run.id)
-    return asks(place, task) or has_file_question(task, run)
+    place = actor.store.run_folder(task_id, run.id)
+    return why_blocked(place, task, run, quiet=True, child_waits=False) is not None
+
+
+def is_asking(place: str, task: Task) -> bool:
+    """Whether one of its processes waits in `ask`, or is about to call again."""
+    if _has_mark(place, _FOR_ANSWER):
+        return True
+    # only now: a call leaves its mark before it lets go of its lock
+    folder = f"{place}/waiting"
+    marks = [name for name in names_in(folder) if name.startswith("again-")]
+    return any(_is_open(task, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
+
+
+def _has_mark(place: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether a process holds one of the run's waiting marks whose names begin so."""
+    folder = f"{place}/waiting"
+    return any(name.startswith(prefixes) and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
 
 
 def _is_open(task: Task, number: str) -> bool:

@@ -1,24 +1,21 @@
-"""Questions and answers that somebody wrote as files into `ipc/`: taken into the record, whatever shape they are in."""
+"""Questions and answers as files in `ipc/`: taken into the record in whatever shape they are, and delivered again."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import time
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overhand.documents import ipc as documents
-from overhand.documents import jsontext
-from overhand.documents.problems import has_errors
-from overhand.documents.text import decode
 from overhand.errors import BadInput
 from overhand.questions import record
+from overhand.questions.record import Asking
 from overhand.record.events import Notice
+from overhand.record.values import Record
 from overhand.system import bell
 from overhand.system.files import read_file
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from overhand.record.store import LockedTask, Store
     from overhand.record.task import By, Question, Task
@@ -28,32 +25,37 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _MOST = 300  # files taken at a time; more is a flood, and the rest comes with the next look
 
 
-class Found(NamedTuple):
-    """What a file says: the question or answer, the rest of its object, and what is wrong with it."""
+class TakenIn(Record, frozen=True):
+    """The task with what lay in its files; `unfinished` says that one is still being written: look again soon."""
 
-    text: str
-    options: list[str]
-    step: str
-    problem: str
-    sha: str
+    task: Task
+    unfinished: bool
 
 
-def take(store: Store, task: Task, by: By, *, last: bool = False) -> tuple[Task, bool]:
-    """Record what is new in `ipc/`; also says whether a file must be looked at again, since it is being written.
+class Found(Record, frozen=True):
+    """What the file of a question says, and what is wrong with it."""
 
-    With `last` its writers are gone: what is there now is all there will be.
+    asking: Asking | None = None
+    problem: str = ""
+    sha: str = ""
+
+
+def take_in(store: Store, task: Task, by: By, *, final: bool = False) -> TakenIn:
+    """Record what is new in `ipc/`, and deliver answers whose file is missing.
+
+    With `final` the writers are gone: what is there now is all there will be.
     """
-    if not has_news(store, task):
-        return task, False
+    ipc = record.folder(store, task.id)
+    if not any(True for _ in _news(task, ipc)) and not _undelivered(task, ipc):
+        return TakenIn(task=task, unfinished=False)
     given: list[Question] = []
     with store.lock(task.id, by) as locked:
-        ipc = record.folder(store, locked.task_id)
         news = list(_news(locked.task, ipc))
-        unsettled = len(news) > _MOST and not last
-        for stem, kind in news if last else news[:_MOST]:
+        unfinished = len(news) > _MOST and not final
+        for stem, kind in news if final else news[:_MOST]:
             known = _of_stem(locked.task, stem)
-            if not last and _is_unfinished(ipc, stem, kind):
-                unsettled = True
+            if not final and _is_unfinished(ipc, stem, kind):
+                unfinished = True
             elif not _is_plain(stem):
                 _tell(locked, ipc, f"{stem}.{kind}", "has a name that cannot be used. Name it like 001.question.")
             elif kind == "question":
@@ -62,17 +64,31 @@ def take(store: Store, task: Task, by: By, *, last: bool = False) -> tuple[Task,
                 given.append(known)
         task = locked.task
     for question in given:
-        bell.ring(ipc, question.stem)
+        bell.ring(ipc, record.bell_prefix(question))
     for question in _undelivered(task, ipc):
-        whole = record.whole_answer(store, task.id, question)
-        record.deliver(store, task.id, question, whole)
-    return task, unsettled
+        record.deliver(store, task.id, question, record.full_answer(store, task.id, question))
+    return TakenIn(task=task, unfinished=unfinished)
 
 
-def has_news(store: Store, task: Task) -> bool:
-    """Whether there is a file that the record does not know, or an answer without its file."""
+def has_unread(store: Store, task: Task) -> bool:
+    """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
+    found = record.files_in(record.folder(store, task.id))
+    if not found:  # most never ask
+        return False
+    known = {question.stem: question.answered for question in task.questions}
+    return any(
+        stem not in known if kind == "question" else stem in known and known[stem] is None for stem, kind in found
+    )
+
+
+def redeliver(store: Store, task: Task) -> None:
+    """Ring again for answers that a process still waits for: the one that was to ring may have been killed."""
     ipc = record.folder(store, task.id)
-    return any(True for _ in _news(task, ipc)) or bool(_undelivered(task, ipc))
+    hung = bell.hung(ipc)
+    for question in task.questions if hung else ():
+        prefix = record.bell_prefix(question)
+        if not question.is_open and any(name.startswith(prefix) for name in hung):
+            bell.ring(ipc, prefix)
 
 
 def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
@@ -93,15 +109,6 @@ def _undelivered(task: Task, ipc: str) -> list[Question]:
         for question in task.questions
         if not question.is_open and not os.path.lexists(f"{ipc}/{question.stem}.answer")
     ]
-
-
-def ring_again(store: Store, task: Task) -> None:
-    """Whoever still waits for what was answered has missed the bell: who was to ring it may have been killed."""
-    ipc = record.folder(store, task.id)
-    hung = bell.hung(ipc)
-    for question in task.questions if hung else ():
-        if not question.is_open and any(name.startswith(f".{question.stem}-") for name in hung):
-            bell.ring(ipc, question.stem)
 
 
 def _is_plain(stem: str) -> bool:
@@ -128,6 +135,8 @@ def _is_other(ipc: str, known: Question) -> bool:
 
 
 def _sha(raw: bytes) -> str:
+    import hashlib
+
     return hashlib.sha256(raw).hexdigest()[:12]
 
 
@@ -138,15 +147,14 @@ def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | No
         _tell(locked, ipc, name, told)
         return
     found = _read_question(read_file(f"{ipc}/{name}"), stem)
-    if found.text:
+    if found.asking:
         current = locked.task.current_run
-        run = current.id if current else None
-        before = record.same(locked.store, locked.task, run, found.text, found.step, "file")
+        run_id = current.id if current else None
+        before = record.same(locked.store, locked.task, run_id, found.asking)
         seq = _number(locked.task, ipc, stem)
-        event = record.asked(seq, found.text, found.options, found.step, via="file", run=run)
-        locked.append(event.replace(stem=stem, sha=found.sha))
+        locked.append(record.asked(seq, run_id, found.asking).replace(stem=stem, sha=found.sha))
         if before is not None and not before.is_open:  # an earlier run asked the same and was answered
-            text = record.whole_answer(locked.store, locked.task_id, before)
+            text = record.full_answer(locked.store, locked.task_id, before)
             locked.append(record.answered(locked.folder, seq, text, "again"))
     if found.problem:
         _tell(locked, ipc, name, found.problem)
@@ -164,8 +172,7 @@ def _take_answer(locked: LockedTask, ipc: str, known: Question) -> bool:
     name = f"{known.stem}.answer"
     text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
     if known.via == "permission":  # whoever may write here may be the one who asks
-        handle = locked.task.handle or locked.task_id
-        text, wrong = None, f"a permission is given by a person: overhand answer {handle}"
+        text, wrong = None, f"a permission is given by a person: overhand answer {locked.task.name}"
     if text is not None and known.closed:
         try:
             text = record.fitting(known, text)
@@ -174,14 +181,16 @@ def _take_answer(locked: LockedTask, ipc: str, known: Question) -> bool:
     if text is None:
         _tell(locked, ipc, name, f"cannot be taken as an answer: {wrong}")
         return False
-    event = record.answered(locked.folder, known.seq, text, "file")
-    due = record.is_due(locked.store, locked.task, known)
-    locked.append(event, *([record.go_on(locked.task, known)] if due else []), sync=due)
+    record.record_answer(locked, known, text, "file")
     return True
 
 
 def _read_answer(raw: bytes | None) -> tuple[str | None, str]:
     """The answer in a file, or what is wrong with it: the format, any object that has one, or a person's plain text."""
+    from overhand.documents import ipc as documents
+    from overhand.documents import jsontext
+    from overhand.documents.problems import has_errors
+
     if raw is None:
         return None, "it is no regular file."
     text = _text(raw)
@@ -202,33 +211,42 @@ def _is_prose(text: str, error: str) -> bool:
 
 def _read_question(raw: bytes | None, stem: str) -> Found:
     """As much of a question as can be read: the format, any object that has one, or the plain text of the file."""
+    from overhand.documents import ipc as documents
+    from overhand.documents import jsontext
+    from overhand.documents.problems import has_errors
+
     if raw is None:
-        return Found("", [], "", "is no regular file and is not read.", "")
-    text = _text(raw)
+        return Found(problem="is no regular file and is not read.")
+    text, sha = _text(raw), _sha(raw)
     seq = int(stem) if stem.isascii() and stem.isdigit() else None
     question, problems = documents.parse_question(text, seq)
     if question is not None:
-        return Found(question.question, list(question.options), question.checklist_item, "", _sha(raw))
+        step = question.checklist_item
+        return Found(asking=Asking(text=question.question, options=question.options, step=step, via="file"), sha=sha)
     wrong = " ".join(p.message for p in problems if has_errors([p]))
     value, error = jsontext.load(text)
     if isinstance(value, dict) and isinstance(value.get("question"), str) and value["question"].strip():
-        return Found(
-            value["question"], _texts(value.get("options")), "", f"is not quite in the format: {wrong}", _sha(raw)
-        )
+        asking = Asking(text=value["question"], options=_texts(value.get("options")), via="file")
+        return Found(asking=asking, problem=f"is not quite in the format: {wrong}", sha=sha)
     if _is_prose(text, error):
-        return Found(text.strip(), [], "", "is plain text, not JSON; it was taken as the question.", _sha(raw))
-    return Found("", [], "", f"cannot be read as a question: {wrong or 'it is empty.'}", _sha(raw))
+        problem = "is plain text, not JSON; it was taken as the question."
+        return Found(asking=Asking(text=text.strip(), via="file"), problem=problem, sha=sha)
+    return Found(problem=f"cannot be read as a question: {wrong or 'it is empty.'}", sha=sha)
 
 
-def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def _text(raw: bytes) -> str:
+    from overhand.documents.text import decode
+
     return decode(raw)[0]
 
 
 def _is_young(path: str) -> bool:
+    import time
+
     try:
         return abs(time.time() - os.lstat(path).st_mtime) < SETTLE  # a clock that is ahead must not hold it up
     except OSError:

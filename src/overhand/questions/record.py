@@ -1,8 +1,8 @@
-"""Questions: one durable record in the task's log, whichever door they came through, each answered once.
+"""Questions: one durable record in the task's log, whichever way they came in, each answered once.
 
-`ipc/NNN.question` is written before the event `asked`, so a crash in between leaves a file that is taken up like any
-other; an answer is recorded first (`answered`, under the lock), then `ipc/NNN.answer` appears, then whoever waits is
-woken. A missing answer file is written again by whoever looks next.
+`ipc/NNN.question` is written before the event `asked`, so a crash in between leaves a file that is taken in like any
+other; an answer is recorded first (`answered`, under the lock), then `ipc/NNN.answer` appears, then the processes that
+wait are woken. A missing answer file is written again at the next look.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 
 from overhand.errors import BadInput, NotFound, Refused, StaleRun
-from overhand.record.events import Accepted, Answered, Asked
-from overhand.system import bell as bells
-from overhand.system import machine
-from overhand.system.files import is_there, random_text, read_file, remove, write_file
+from overhand.questions.resume import next_run_after_answer
+from overhand.record.events import Answered, Asked
+from overhand.record.values import Record
+from overhand.system import bell, machine
+from overhand.system.files import is_there, read_file, write_file
 from overhand.system.jsonline import dumps, loads
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from overhand.record.events import Event
     from overhand.record.store import LockedTask, Store
     from overhand.record.task import By, Question, Task
     from overhand.words import Via
@@ -29,7 +31,6 @@ _SHORT = 500  # characters of a question in the log; its file has the whole
 _LONG = 1500  # an answer beyond this many characters is kept in a file of its own
 _MOST = 20  # options
 _ROOM = 3000  # characters of an event that a question or an answer may fill
-SLOW = 120.0  # seconds between looks of one who waits, should there be nobody who rings its bell
 
 
 def folder(store: Store, task_id: str) -> str:
@@ -40,72 +41,60 @@ def folder(store: Store, task_id: str) -> str:
 # asking
 
 
-def ask(
-    store: Store,
-    task_id: str,
-    run_id: str | None,
-    by: By,
-    text: str,
-    *,
-    options: Sequence[str] = (),
-    closed: bool = False,
-    step: str = "",
-    via: Via = "ask",
-    cause: str = "",
-    anew: bool = False,
-) -> Question:
-    """Record a question of this run; the same one asked by an earlier run is the same record, unless `anew`."""
-    text = text.strip()
-    if not text:
+class Asking(Record, frozen=True):
+    """What is to be asked, and by which way."""
+
+    text: str
+    options: Sequence[str] = ()
+    only: bool = False  # only one of the options will do
+    step: str = ""  # of the plan or checklist that waits for the answer
+    via: Via = "ask"
+    cause: str = ""  # the output that asks: it is recorded once
+
+
+def ask(store: Store, task_id: str, run_id: str | None, asking: Asking, by: By, *, anew: bool = False) -> Question:
+    """Record a question and return it; the caller decides whether to wait.
+
+    Asking the same text again returns the existing question, answered or not, so a resumed run picks up its answer;
+    `anew` asks even though there is an answer. Raises StaleRun if another run holds the task.
+    """
+    asking = asking.replace(text=asking.text.strip())
+    if not asking.text:
         raise BadInput("The question is empty.", 'Ask something: overhand ask "Which date column is the sort key?"')
-    if closed and not options:
+    if asking.only and not asking.options:
         raise BadInput("--closed needs options to choose from.", "Add --option A --option B.")
-    if len(options) > _MOST:
-        raise BadInput(f"{len(options)} options are too many to choose from.", f"Offer at most {_MOST}.")
+    if len(asking.options) > _MOST:
+        raise BadInput(f"{len(asking.options)} options are too many to choose from.", f"Offer at most {_MOST}.")
     with store.lock(task_id, by) as locked:
         current = locked.task.current_run
-        if run_id is not None and via != "return" and (current is None or current.id != run_id):
+        if run_id is not None and asking.via != "return" and (current is None or current.id != run_id):
             raise StaleRun(f"Run {run_id} no longer holds task {task_id}; its questions are not taken.")
-        if cause and cause in locked.task.causes:
-            return next(q for q in reversed(locked.task.questions) if q.via == via)
-        known = same(store, locked.task, run_id, text, step, via)
+        if asking.cause and asking.cause in locked.task.causes:
+            return next(q for q in reversed(locked.task.questions) if q.via == asking.via)
+        known = same(store, locked.task, run_id, asking)
         if known is not None and not (anew and not known.is_open):
             if known.run != run_id:
                 locked.append(Asked(seq=known.seq, run=run_id, again=True))
             return known
-        return _record(locked, run_id, text, options=options, closed=closed, step=step, via=via, cause=cause)
+        ipc = folder(store, task_id)
+        os.makedirs(ipc, exist_ok=True)
+        seq = next_number(locked.task, ipc)
+        document = question_text(seq, machine.now(), asking.text, asking.options, asking.step)
+        write_file(f"{ipc}/{seq:03d}.question", document)
+        locked.append(asked(seq, run_id, asking))
+        return locked.task.questions[-1]
 
 
-def same(store: Store, task: Task, run_id: str | None, text: str, step: str, via: str) -> Question | None:
+def same(store: Store, task: Task, run_id: str | None, asking: Asking) -> Question | None:
     """An open question of the same words, or one that was answered for an earlier run and not taken by this one."""
-    short = shorten(text, _SHORT)
+    short = shorten(asking.text, _SHORT)
     for known in reversed(task.questions):
-        if short.startswith(known.text.removesuffix("…")) and known.step == shorten(step, 200):
-            if text_of(store, task.id, known) != text:
+        if short.startswith(known.text.removesuffix("…")) and known.step == shorten(asking.step, 200):
+            if full_text(store, task.id, known) != asking.text:
                 continue  # they only begin alike
-            taken = known.run == run_id or via in ("pause", "return")  # else it would go on and on by itself
+            taken = known.run == run_id or asking.via in ("pause", "return")  # else it would go on and on by itself
             return None if not known.is_open and taken else known
     return None
-
-
-def _record(
-    locked: LockedTask,
-    run_id: str | None,
-    text: str,
-    *,
-    options: Sequence[str],
-    closed: bool,
-    step: str,
-    via: Via,
-    cause: str,
-) -> Question:
-    ipc = folder(locked.store, locked.task_id)
-    os.makedirs(ipc, exist_ok=True)
-    seq = next_number(locked.task, ipc)
-    write_file(f"{ipc}/{seq:03d}.question", question_text(seq, machine.now(), text, options, step))
-    event = asked(seq, text, options, step, via=via, run=run_id)
-    locked.append(event.replace(**({"closed": True} if closed else {}), **({"cause": cause} if cause else {})))
-    return locked.task.questions[-1]
 
 
 def question_text(seq: int, timestamp: str, text: str, options: Sequence[str], step: str) -> str:
@@ -123,20 +112,21 @@ def answer_text(seq: int, timestamp: str, text: str) -> str:
     return dumps({"seq": seq, "timestamp": timestamp, "answer": text}) + "\n"
 
 
-def asked(seq: int, text: str, options: Sequence[str], step: str, *, via: Via, run: str | None) -> Asked:
+def asked(seq: int, run_id: str | None, asking: Asking) -> Asked:
     """The event of a question; what is long, or long once it is escaped, is cut off and stands in its file."""
     for size in (_SHORT, _SHORT // 4, _SHORT // 16):
         event = Asked(
             seq=seq,
-            question=shorten(text, size),
-            options=[shorten(option, size // 5) for option in options[:_MOST]],
-            step=shorten(step, 200),
-            via=via,
-            run=run,
+            question=shorten(asking.text, size),
+            options=[shorten(option, size // 5) for option in asking.options[:_MOST]],
+            step=shorten(asking.step, 200),
+            via=asking.via,
+            run=run_id,
         )
         if len(dumps(event.line)) < _ROOM:
             break
-    return event
+    more = {"closed": True} if asking.only else {}
+    return event.replace(**more, **({"cause": asking.cause} if asking.cause else {}))
 
 
 def next_number(task: Task, ipc: str) -> int:
@@ -151,51 +141,10 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def await_answer(store: Store, task_id: str, question: Question, seconds: float, gone: int = -1) -> str | None:
-    """Block until it is answered, at most this long; a FIFO of our own beside the file rings.
-
-    `gone` is a descriptor that can be read once nobody wants the answer any more.
-    """
-    import select
-    import time
-
-    ipc = folder(store, task_id)
-    until, seen = time.monotonic() + seconds, -1
-    bell, fd = bells.hang(ipc, question.stem)
-    try:
-        while True:
-            size = store.log_size(task_id)
-            text = answer_of(store, task_id, question.seq) if size != seen else None
-            left, seen = until - time.monotonic(), size
-            if text is not None or left <= 0:
-                return text
-            rung = select.select([fd] if gone < 0 else [fd, gone], [], [], min(left, SLOW))[0]
-            if gone in rung:
-                return None
-            if rung:
-                os.read(fd, 4096)
-    finally:
-        os.close(fd)
-        remove(bell)
-
-
-class Blocked:
-    """While one of its calls waits for an answer, a run is known to be blocked: a lock says so, and dies with us."""
-
-    def __init__(self, run_folder: str, seq: int) -> None:
-        self.path = f"{run_folder}/waiting/ask-{seq}-{os.getpid()}-{random_text(4)}"
-        self.fd = -1
-
-    def __enter__(self) -> None:
-        import fcntl
-
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self.fd, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        remove(self.path)
-        os.close(self.fd)
+def plain(text: str, most: int) -> str:
+    """As it may stand in the log: short, and nothing in it that takes six characters or drives a terminal."""
+    shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text[: most + 1])
+    return shorten(shown.strip(), most)
 
 
 def answer_of(store: Store, task_id: str, seq: int) -> str | None:
@@ -203,10 +152,10 @@ def answer_of(store: Store, task_id: str, seq: int) -> str | None:
     question = store.task(task_id).question(seq)
     if question is None or question.is_open:
         return None
-    return whole_answer(store, task_id, question)
+    return full_answer(store, task_id, question)
 
 
-def text_of(store: Store, task_id: str, question: Question) -> str:
+def full_text(store: Store, task_id: str, question: Question) -> str:
     """The whole question, where the log has only its beginning."""
     if not question.text.endswith("…"):
         return question.text
@@ -219,33 +168,37 @@ def text_of(store: Store, task_id: str, question: Question) -> str:
     return whole if begins else question.text
 
 
-def has_unread(store: Store, task: Task) -> bool:
-    """Whether a question, or an answer to an open one, lies in `ipc/` that the record does not know yet."""
-    found = files_in(folder(store, task.id))
-    if not found:  # most never ask
-        return False
-    known = {question.stem: question.answered for question in task.questions}
-    return any(
-        stem not in known if kind == "question" else stem in known and known[stem] is None for stem, kind in found
-    )
-
-
 # answering
 
 
-def answer(
-    store: Store, task_id: str, by: By, seq: int | None, text: str, *, via: str, resume: bool = True
-) -> tuple[Question, Task, bool]:
-    """Record the answer, once; returns the question, the task and whether its next run was queued thereby."""
+class Given(Record, frozen=True):
+    """An answer that was recorded: the question, the task then, and whether its next run was queued thereby."""
+
+    question: Question
+    task: Task
+    resumed: bool
+
+
+def answer(store: Store, task_id: str, text: str, by: By, *, seq: int | None = None, resume: bool = True) -> Given:
+    """Record the answer to an open question, once, and deliver it; `resume` lets a task that waits for it continue."""
     with store.lock(task_id, by) as locked:
         question = choose(locked.task, seq)
         text = fitting(question, text)
-        event = answered(locked.folder, question.seq, text, via)
-        going_on = [go_on(locked.task, question)] if resume and is_due(store, locked.task, question) else []
-        locked.append(event, *going_on, sync=bool(going_on))
+        next_run = record_answer(locked, question, text, by["via"], resume=resume)
         task = locked.task
     deliver(store, task_id, question, text)
-    return question, task, bool(going_on)
+    return Given(question=question, task=task, resumed=next_run)
+
+
+def record_answer(locked: LockedTask, question: Question, text: str, via: str, *, resume: bool = True) -> bool:
+    """Append the answer, and with it the next run if the task waited for nothing else; whether there is one."""
+    next_run = None
+    if resume:
+        left = has_leftovers(locked.store, locked.task)
+        next_run = next_run_after_answer(locked.task, question, leftovers=left)
+    event = answered(locked.folder, question.seq, text, via)
+    locked.append(event, *([next_run] if next_run else []), sync=next_run is not None)
+    return next_run is not None
 
 
 def choose(task: Task, seq: int | None) -> Question:
@@ -298,16 +251,6 @@ def fitting(question: Question, text: str) -> str:
     )
 
 
-def is_due(store: Store, task: Task, last: Question | None = None) -> bool:
-    """Whether the task goes on by itself: it ended short, nothing of it is left or open (after `last`)."""
-    left = [q for q in task.open_questions if q is not last]
-    ended = task.status in ("needs-input", "blocked", "partial", "failed")
-    asked = task.status == "needs-input" or last is not None or bool(task.questions)
-    detached = bool(task.runs) and not task.runs[-1].attached
-    at_rest = detached and not left and not task.queued and not task.stop
-    return ended and asked and at_rest and not has_leftovers(store, task)
-
-
 def has_leftovers(store: Store, task: Task) -> bool:
     """Whether processes of its last run are still there: nothing is started beside them."""
     last = task.last_run
@@ -329,12 +272,6 @@ def let_end(store: Store, task: Task, seconds: float = 2.0) -> None:
         time.sleep(0.02)
 
 
-def go_on(task: Task, question: Question | None = None) -> Accepted:
-    """The event that queues the next run because the answer is there: the answer is the approval."""
-    why = f"question {question.seq} was answered" if question else "it was answered"
-    return Accepted(resume={"run": task.runs[-1].id, "why": why})
-
-
 def answered(task_folder: str, seq: int, text: str, via: str) -> Answered:
     """The event of an answer; a long one is kept in a file first."""
     event = Answered(seq=seq, answer=shorten(text, _LONG), via=via)
@@ -354,22 +291,36 @@ def keep(task_folder: str, text: str) -> str:
     return name
 
 
+def handed_over(locked: LockedTask, run_id: str, handed: Asking, text: str) -> list[Event]:
+    """The events by which a run is given something as `ipc/NNN.answer`: asked and answered in one breath."""
+    seq = next_number(locked.task, folder(locked.store, locked.task_id))
+    asked = Asked(seq=seq, question=plain(handed.text, _SHORT), via=handed.via, run=run_id, cause=handed.cause)
+    return [asked, answered(locked.folder, seq, text, handed.via)]
+
+
 def deliver(store: Store, task_id: str, question: Question, text: str) -> None:
-    """The answer's file, then the bell of everybody who waits for it."""
+    """The answer's file, then the bell of every process that waits for it."""
     ipc = folder(store, task_id)
     os.makedirs(ipc, exist_ok=True)
     document = answer_text(question.seq, question.answered or machine.now(), text)
     write_file(f"{ipc}/{question.stem}.answer", document)
-    bells.ring(ipc, question.stem)
+    bell.ring(ipc, bell_prefix(question))
 
 
-def whole_answer(store: Store, task_id: str, question: Question) -> str:
+def bell_prefix(question: Question) -> str:
+    """How the names of the bells begin that ring when this question is answered."""
+    return f".{question.stem}-"
+
+
+def full_answer(store: Store, task_id: str, question: Question) -> str:
     """The answer as it was given, however long."""
-    if question.blob:
-        raw = read_file(f"{store.folder(task_id)}/files/{question.blob}")
-        if raw is not None:
-            return raw.decode("utf-8", "replace")
-    return question.answer or ""
+    return kept(store, task_id, question.blob, question.answer or "")
+
+
+def kept(store: Store, task_id: str, name: str | None, short: str) -> str:
+    """The whole of a long text from the file in which `keep` put it, or what the log has of it."""
+    raw = read_file(f"{store.folder(task_id)}/files/{name}") if name else None
+    return short if raw is None else raw.decode("utf-8", "replace")
 
 
 def files_in(ipc: str) -> list[tuple[str, str]]:

@@ -1,88 +1,89 @@
-"""Waiting without polling: a FIFO beside the log that its writers ring; a slow look stands behind it."""
+"""Processes that wait for an answer, and the mark that says so: a run whose process waits is known to be blocked."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-import select
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from overhand.system import bell as bells
-from overhand.system.files import random_text
+from overhand.questions import record
+from overhand.system.bell import Bell
+from overhand.system.files import random_text, remove, write_file
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from overhand.record.store import Store
+    from overhand.record.task import Question
 
-_SLOW = 1.0
-
-
-class Bell:
-    """Rings when something is appended to one of these tasks' logs."""
-
-    def __init__(self, store: Store, task_ids: list[str]) -> None:
-        self._paths: list[str] = []
-        self._fds: list[int] = []
-        for task_id in task_ids:
-            folder = f"{store.folder(task_id)}/.waiters"
-            path = f"{folder}/{os.getpid()}-{random_text(4)}"
-            try:
-                os.makedirs(folder, exist_ok=True)
-                self._fds.append(bells.listen(path))
-                self._paths.append(path)
-            except OSError:
-                continue  # a folder we cannot write to is looked at slowly
-
-    def wait(self, seconds: float) -> None:
-        """Until it rings, at most this long."""
-        slow = _SLOW if self._fds else 0.1
-        ready, _, _ = select.select(self._fds, [], [], max(0.0, min(seconds, slow)))
-        for fd in ready:
-            os.read(fd, 4096)
-
-    def close(self) -> None:
-        """Take the FIFOs away."""
-        for fd in self._fds:
-            os.close(fd)
-        for path in self._paths:
-            try:
-                os.unlink(path)
-            except OSError:
-                continue  # a writer that found nobody reading took it away
-        self._fds, self._paths = [], []
+SLOW = 120.0  # seconds between looks of a process that waits, should nothing ring its bell
 
 
-@contextmanager
-def bell(store: Store, task_ids: list[str]) -> Iterator[Bell]:
-    """A bell that is taken down again."""
-    ringing = Bell(store, task_ids)
-    try:
-        yield ringing
-    finally:
-        ringing.close()
+def wait_for_answer(
+    store: Store, task_id: str, question: Question, timeout: float, *, cancelled: int = -1
+) -> str | None:
+    """Block until it is answered, at most this long, or until the descriptor `cancelled` can be read."""
+    until = time.monotonic() + timeout
+    with PendingAnswer(store, task_id, question) as pending:
+        while True:
+            answer = pending.answer()
+            left = until - time.monotonic()
+            if answer is not None or left <= 0 or not pending.bell.wait(left, cancelled):
+                return answer
 
 
-@contextmanager
-def without_slot(store: Store, task_id: str | None, run_id: str | None) -> Iterator[None]:
-    """While a run waits for a task it delegated it holds no slot; the kernel ends that if we die."""
-    if task_id is None or run_id is None:
-        yield
-        return
-    folder = f"{store.run_folder(task_id, run_id)}/waiting"
-    os.makedirs(folder, exist_ok=True)
-    path = f"{folder}/{os.getpid()}-{random_text(4)}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.unlink(path)
-        os.close(fd)
+class PendingAnswer:
+    """A question that a process waits for, perhaps beside its other work: `fd` can be read once it is answered."""
+
+    def __init__(self, store: Store, task_id: str, question: Question) -> None:
+        self._store, self._task_id, self._seq, self._seen = store, task_id, question.seq, -1
+        self.bell = Bell(SLOW)
+        self.fd = self.bell.hang(record.folder(store, task_id), record.bell_prefix(question))
+
+    def answer(self) -> str | None:
+        """Its answer, once there is one; the log is read only if it has grown."""
+        size = self._store.log_size(self._task_id)
+        if size == self._seen:
+            return None
+        self._seen = size
+        return record.answer_of(self._store, self._task_id, self._seq)
+
+    def __enter__(self) -> PendingAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bell.close()
 
 
-def deadline(timeout: float | None) -> float:
-    """A point on the monotonic clock; never, for None."""
-    return float("inf") if timeout is None else time.monotonic() + timeout
+class WaitingMark:
+    """A lock in the run's folder while one of its processes waits, for an answer or for a task it delegated.
+
+    The kernel lets go of it if the process dies. Without a run, as in a person's shell, there is no mark.
+    """
+
+    def __init__(self, run_folder: str | None, seq: int | None = None) -> None:
+        name = f"{os.getpid()}-{random_text(4)}"
+        self._folder = f"{run_folder}/waiting" if run_folder is not None else ""
+        self._path = f"{self._folder}/{name}" if seq is None else f"{self._folder}/ask-{seq}-{name}"
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        if self._folder:
+            os.makedirs(self._folder, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder:
+            remove(self._path)
+            os.close(self._fd)
+
+
+def mark_of_caller(store: Store, task_id: str | None, run_id: str | None) -> WaitingMark:
+    """The mark of a process that waits for tasks: the run that it belongs to, if any, holds no slot meanwhile."""
+    return WaitingMark(store.run_folder(task_id, run_id) if task_id is not None and run_id is not None else None)
+
+
+def leave_mark(run_folder: str, seq: int) -> None:
+    """The caller is about to call again: for a while the run still counts as blocked."""
+    write_file(f"{run_folder}/waiting/again-{seq}", f"{time.monotonic():.3f}\n")

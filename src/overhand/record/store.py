@@ -9,7 +9,8 @@ from overhand.errors import BadInput, NotFound, OverhandError, Refused, TaskNotF
 from overhand.record import log
 from overhand.record.events import Accepted, Created, Event, add, fold
 from overhand.record.values import Record
-from overhand.system.files import is_there, random_text, read_file, remove, write_file, write_new
+from overhand.system.bell import Bell, ring
+from overhand.system.files import random_text, read_file, write_file, write_new
 from overhand.system.lock import PATIENCE, Lock
 from overhand.words import is_run_id, is_task_id, slug
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 WORKSPACES = ".agent-workspaces"
+_WAITERS = ".waiters"  # in a task's folder: the bells of processes that wait for it
 SUPERVISOR = ".supervisor"
 
 
@@ -316,27 +318,21 @@ class Store:
         """Hold a task's lock: the task inside is the truth until it is released."""
         return LockedTask(self, task_id, by, patience)
 
+    def subscribe(self, task_ids: Iterable[str]) -> Bell:
+        """A bell that rings when something is appended to one of these tasks' logs."""
+        bell = Bell()
+        for task_id in task_ids:
+            folder = f"{self.folder(task_id)}/{_WAITERS}"
+            try:
+                os.makedirs(folder, exist_ok=True)
+                bell.hang(folder)
+            except OSError:
+                continue  # a folder we cannot write to is looked at slowly
+        return bell
+
     def wake_waiters(self, task_id: str) -> None:
-        """Tell everybody who waits for this task that something happened."""
-        folder = f"{self.folder(task_id)}/.waiters"
-        if not is_there(folder):  # mostly nobody
-            return
-        try:
-            names = [name for name in os.listdir(folder) if name[0] != "."]  # such a bell is still being hung
-        except OSError:
-            return
-        for name in names:
-            try:
-                fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except OSError:
-                remove(f"{folder}/{name}")  # nobody reads it any more
-                continue
-            try:
-                os.write(fd, b"\n")
-            except OSError:
-                continue  # full: the reader has been woken already
-            finally:
-                os.close(fd)
+        """Ring for every process that waits for this task."""
+        ring(f"{self.folder(task_id)}/{_WAITERS}")
 
 
 def _withdraw(folder: str) -> None:

@@ -330,3 +330,10 @@ class Task:
     def escalation(self, run_id: str) -> ControlHandled | None:
         """The event by which this run called for a person, if it did."""
         return next((e for e in self.controls if e.run == run_id and e.command == "ESCALATE" and e.ok), None)
+
+    def awaited_children(self, run_id: str) -> list[str]:
+        """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
+        if not self.controls:
+            return []
+        given = {e.child for e in self.controls if e.run == run_id and e.child}
+        return sorted(child for child in given if f"child:{child}" not in self.causes)

@@ -10,31 +10,28 @@ import os
 import subprocess
 import sys
 import time
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from overhand.agents import stream, translator
 from overhand.documents.control import Command, Delegation, Listener, delegation
 from overhand.errors import Busy, NotFound, OverhandError, Refused
-from overhand.questions import files, record
-from overhand.record.events import Accepted, Asked, ControlHandled, Notice, add
+from overhand.questions import files, record, resume
+from overhand.questions.record import Asking
+from overhand.record.events import Accepted, ControlHandled, Notice
 from overhand.runs import checkpoints, prompt
 
 if TYPE_CHECKING:
     from typing import Any
 
     from overhand.policy.actor import Actor
-    from overhand.record.events import Event
     from overhand.record.store import Store
     from overhand.record.task import Task
-    from overhand.words import Via
 
 _PART = 1 << 20
 _PATIENCE = 60.0  # seconds that a delegation may take to be accepted
 _STILL = 1.0  # seconds without output after which a command is whole, although its next line may be its reason
 _MOST = 100  # commands of one run; one that gives more goes round in circles
-_ROUNDS = 10  # runs of a task that may each delegate and be followed by the next without a person
 
 
 @dataclass(slots=True)
@@ -123,10 +120,10 @@ def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
         return
     event = ControlHandled(
         command=command.word,
-        arg=_plain(command.target, 120),
+        arg=record.plain(command.target, 120),
         run=run_id,
         at=cause,
-        reason=_plain(command.reason or command.paragraph, 500),
+        reason=record.plain(command.reason or command.paragraph, 500),
         ok=True,
     )
     if len(given) >= _MOST and command.word != "ESCALATE":
@@ -140,16 +137,10 @@ def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
     except Busy:
         raise  # another process is at this task: soon again
     except OverhandError as error:
-        event = event.replace(ok=False, error=_plain(f"{error.message} {error.hint}", 500))
+        event = event.replace(ok=False, error=record.plain(f"{error.message} {error.hint}", 500))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        event = event.replace(ok=False, error=_plain(f"It could not be done: {error}", 500))
+        event = event.replace(ok=False, error=record.plain(f"It could not be done: {error}", 500))
     _note(work, task_id, event)
-
-
-def _plain(text: str, most: int) -> str:
-    """As it may stand in the log: short, and nothing in it that takes six characters or drives a terminal."""
-    shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text[: most + 1])
-    return record.shorten(shown.strip(), most)
 
 
 def _note(work: Actor, task_id: str, event: ControlHandled) -> None:
@@ -168,9 +159,9 @@ def _note(work: Actor, task_id: str, event: ControlHandled) -> None:
 
 def _pause(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
-    if record.has_unread(work.store, task):  # perhaps this very question, from before a crash: then it is the same
-        files.take(work.store, task, work.by)
-    asked = record.ask(work.store, task.id, run_id, work.by, text, via="pause", cause=cause)
+    if files.has_unread(work.store, task):  # perhaps this very question, from before a crash: then it is the same
+        files.take_in(work.store, task, work.by)
+    asked = record.ask(work.store, task.id, run_id, Asking(text=text, via="pause", cause=cause), work.by)
     return {"seq": asked.seq}
 
 
@@ -190,13 +181,14 @@ def _escalate(work: Actor, task: Task, run_id: str, command: Command, cause: str
     except Busy:
         raise
     except (OverhandError, OSError) as error:
-        return {"error": _plain(f"Nothing was saved: {error}", 500)}
+        return {"error": record.plain(f"Nothing was saved: {error}", 500)}
 
 
 def _resume(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     found = checkpoints.find(task, command.target)
     text = checkpoints.text_of(work.store, task.id, found)
-    seq = hand_over(work, task.id, run_id, f"CONTROL: RESUME {found}", text, cause)
+    handed = Asking(text=f"CONTROL: RESUME {found}", via="control", cause=cause)
+    seq = _hand_over(work, task.id, run_id, handed, text)
     return {"checkpoint": found, "seq": seq}
 
 
@@ -204,7 +196,7 @@ def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str
     """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
     if (made := child_of(work.store, cause)) is not None:
         return {"child": made.id}
-    if escalation(task, run_id):
+    if task.escalation(run_id):
         raise Refused("The run had called for a person already.", "Delegate in its next run.")
     words, title = _words(command)
     env = {**work.env, **prompt.environment(work.store, task, run_id), "OVERHAND_CAUSE": cause}
@@ -268,31 +260,15 @@ def _told(out: str, code: int) -> dict[str, Any]:
 _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUME": _resume, "DELEGATE": _delegate}
 
 
-def hand_over(work: Actor, task_id: str, run_id: str, title: str, text: str, cause: str) -> int:
-    """Give a run something as `ipc/NNN.answer`: recorded as asked and answered in one breath, once per cause."""
+def _hand_over(work: Actor, task_id: str, run_id: str, handed: Asking, text: str) -> int:
+    """Give a run something as `ipc/NNN.answer`, once per cause."""
     with work.store.lock(task_id, work.by) as locked:
-        if cause in locked.task.causes:
-            return next((q.seq for q in reversed(locked.task.questions) if q.text == title[:500]), 0)
-        events = given(work.store, locked.task, run_id, title, text, cause, via="control")
-        locked.append(*events)
+        if handed.cause in locked.task.causes:
+            return next((q.seq for q in reversed(locked.task.questions) if q.text == handed.text[:500]), 0)
+        locked.append(*record.handed_over(locked, run_id, handed, text))
         question = locked.task.questions[-1]
     record.deliver(work.store, task_id, question, text)
     return int(question.seq)
-
-
-def given(store: Store, task: Task, run_id: str, title: str, text: str, cause: str, *, via: Via) -> list[Event]:
-    """Something handed to a run: asked and answered in one breath."""
-    seq = record.next_number(task, record.folder(store, task.id))
-    asked = Asked(seq=seq, question=_plain(title, 500), via=via, run=run_id, cause=cause)
-    return [asked, record.answered(store.folder(task.id), seq, text, via)]
-
-
-def pending(task: Task, run_id: str) -> list[str]:
-    """Tasks that this run delegated by a CONTROL line and whose results have not reached it."""
-    if not task.controls:
-        return []
-    given = {event.child for event in task.controls if event.run == run_id and event.child}
-    return sorted(child for child in given if f"child:{child}" not in task.causes)
 
 
 def owes_report(store: Store, child: Task) -> bool:
@@ -322,34 +298,13 @@ def report_to_parent(work: Actor, child: Task) -> str | None:
     with work.store.lock(parent_id, work.by) as locked:
         if cause in locked.task.causes:
             return None
-        results = given(work.store, locked.task, above.run, title, text, cause, via="child")
-        going_on = _next_run(work.store, locked.task, above.run, results)
-        locked.append(*results, *going_on)
+        handed = record.handed_over(locked, above.run, Asking(text=title, via="child", cause=cause), text)
+        left = record.has_leftovers(work.store, locked.task)
+        following = resume.next_run_after_result(locked.task, above.run, child.id, leftovers=left)
+        locked.append(*handed, *([following] if following else []))
         question = locked.task.questions[-1]
     record.deliver(work.store, parent_id, question, text)
-    return parent_id if any(isinstance(event, Accepted) for event in going_on) else None
-
-
-def _next_run(store: Store, task: Task, run_id: str, given: list[Event]) -> list[Event]:
-    """What the last of its results starts, if the run ended to wait for them."""
-    after = deepcopy(task)
-    for event in given:
-        add(after, event)
-    newest = bool(after.runs) and after.runs[-1].id == run_id
-    if not newest or after.status != "blocked" or pending(after, run_id) or escalation(after, run_id):
-        return []
-    return onwards(store, after, run_id)
-
-
-def onwards(store: Store, task: Task, run_id: str) -> list[Event]:
-    """The next run, now that nothing is open; one that only delegates, run after run, is left to a person."""
-    if not record.is_due(store, task):
-        return []
-    rounds = {event.run for event in task.controls if event.child}
-    by_itself = all(q.via in ("child", "control") for q in task.questions if q.run == run_id)
-    if by_itself and len(rounds) >= _ROUNDS:
-        return [Notice(text=f"It delegated in {_ROUNDS} runs and went on by itself; now a person decides.")]
-    return [record.go_on(task)]
+    return parent_id if isinstance(following, Accepted) else None
 
 
 def escalation(task: Task, run_id: str) -> str:

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,8 @@ from overhand.documents.problems import Problem
 from overhand.errors import Busy
 from overhand.items import recovery, sync
 from overhand.policy import trust
-from overhand.questions import files, record
-from overhand.record.events import Accepted, Judged, Notice, add
+from overhand.questions import files, record, resume
+from overhand.record.events import Accepted, Judged, Notice
 from overhand.runs import control, evidence, prepare, result, spending, worktree
 from overhand.runs.judge import CheckFact, Evidence, Verdict, judge
 from overhand.runs.result import Case
@@ -67,7 +66,7 @@ def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], Non
     ended = unjudged(task)
     if ended is None:
         return task
-    task = control.drain(work, files.take(work.store, task, work.by, last=True)[0])
+    task = control.drain(work, files.take_in(work.store, task, work.by, final=True).task)
     place = work.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
         task = work.store.task(task_id)
@@ -84,16 +83,16 @@ def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], Non
             return _wait_for_provider(case)
         if _wants_repair(task, verdict, spec) and not record.has_leftovers(work.store, task):
             return _send_back(work, task_id, ended.id, place, verdict)
-        if verdict.status == "needs-input" == verdict.claimed and not _asked_by(task, ended):
+        if verdict.status == "needs-input" == verdict.claimed:
             case = _ask_for_it(case, verdict)
         _, event = result.put_documents(case, verdict)
-        if _waited(task, ended):
+        if resume.ended_waiting(task, ended):
             record.let_end(work.store, task)
         with work.store.lock(task_id, work.by) as locked:
             if unjudged(locked.task) is not None:
-                onwards = _going_on(work.store, locked.task, event, ended)
-                onwards = onwards or recovery.events(locked.task, event, ended, case.returned.value)
-                locked.append(event, *onwards, sync=work.sync_results)
+                following = _after_verdict(work.store, locked.task, event, ended)
+                following = following or recovery.events(locked.task, event, ended, case.returned.value)
+                locked.append(event, *following, sync=work.sync_results)
                 told(locked.task)
             return locked.task
 
@@ -102,55 +101,22 @@ def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
     said = case.returned.output.for_primary if case.returned.output else ""
     said = said or (case.returned.value.next_steps if case.returned.value else "")
-    text = "\n\n".join(dict.fromkeys(part for part in (verdict.summary, said) if part))  # either may hold it
-    task_id = case.state.id
-    record.ask(case.work.store, task_id, case.ended.id, case.work.by, text, via="return")
-    return replace(case, state=case.work.store.task(task_id))
+    text = resume.question_in_return(case.state, case.ended, verdict.summary, said)
+    if not text:
+        return case
+    store, task_id = case.work.store, case.state.id
+    record.ask(store, task_id, case.ended.id, record.Asking(text=text, via="return"), case.work.by)
+    return replace(case, state=store.task(task_id))
 
 
-def _asked_by(task: Task, ended: Run) -> bool:
-    """Whether something is open already, or this very return was asked before a crash."""
-    return any(q.is_open or (q.via == "return" and q.run == ended.id) for q in task.questions)
-
-
-def _going_on(store: Store, task: Task, judged: Judged, ended: Run) -> list[Event]:
-    """What the run waited for may have been answered while it was being ended: then it goes on at once.
-
-    Both events are one write; a crash between them would leave an answered task that nobody goes on with.
-    """
+def _after_verdict(store: Store, task: Task, judged: Judged, ended: Run) -> list[Event]:
+    """What a verdict sets off at once: the next run, or a word why there is none."""
     if record.has_leftovers(store, task):
         return []  # nothing is started beside them
-    if _was_sent_something(task, judged, ended):
-        return [Accepted(resume={"run": ended.id, "why": "a message"})]
-    if not _waited(task, ended):
-        return spending.hand_over(task, ended, judged.status)
-    if control.escalation(task, ended.id) or (judged.claimed and not _came_late(task, ended)):
-        return []  # it wants a person; or it had its answer in time and said how far it got with it
-    after = deepcopy(task)
-    add(after, judged)
-    return control.onwards(store, after, ended.id)
-
-
-def _was_sent_something(task: Task, judged: Judged, ended: Run) -> bool:
-    """Whether a message came while it was at work; a task that is stopped, spent or waits for an answer keeps it."""
-    if not task.pending_messages or task.open_questions or ended.attached:
-        return False
-    return judged.status != "cancelled" and ended.cause != "budget"
-
-
-def _waited(task: Task, ended: Run) -> bool:
-    """Whether it ended because, or while, it waited for an answer that has come since, or that ends its turn."""
-    if not task.questions:
-        return ended.cause == "answer-timeout"
-    turns = any(q.run == ended.id and q.via in ("pause", "child") for q in task.questions)
-    return turns or _came_late(task, ended)
-
-
-def _came_late(task: Task, ended: Run) -> bool:
-    """Whether it was ended for want of an answer, or one came after its end; what it asked to read again is none."""
-    return ended.cause == "answer-timeout" or any(
-        q.run == ended.id and q.via != "control" and (q.answered or "") >= (ended.ended or "") for q in task.questions
-    )
+    following = resume.next_run_after_verdict(task, ended, judged, leftovers=False)
+    if following is not None:
+        return [following]
+    return [] if resume.ended_waiting(task, ended) else spending.hand_over(task, ended, judged.status)
 
 
 def unjudged(task: Task) -> Run | None:
@@ -216,9 +182,9 @@ def gather(
         final_why=heard.why if heard else "",
         denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
         open_questions=len(task.open_questions),
-        paused=_waited(task, ended),
+        paused=resume.ended_waiting(task, ended),
         escalated=control.escalation(task, ended.id),
-        delegated=len(control.pending(task, ended.id)),
+        delegated=len(task.awaited_children(ended.id)),
         changed=tuple(changed or ()) if alone else (),
         read_only=task.level == "read",
         strict=task.strict,

@@ -62,7 +62,9 @@ class Handover:
         """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
         task_id, run = self.state.id, self.run
         tail = tail_of(f"{store.run_folder(task_id, run.id)}/stdout")
-        asked = [f"- Question {q.seq} is open: {record.text_of(store, task_id, q)}" for q in self.state.open_questions]
+        asked = [
+            f"- Question {q.seq} is open: {record.full_text(store, task_id, q)}" for q in self.state.open_questions
+        ]
         errors = [f"- {p.message}" for p in self.verdict.errors[:_MANY]]
         return contexts.Context(
             task_id=task_id,
@@ -190,8 +192,8 @@ def previous(store: Store, task: Task) -> str:
     if sent := [f"- {messages.whole(store, task.id, one)}" for one in task.messages if one.run]:
         parts.append("**Sent to the worker before:**\n\n" + shorten("\n".join(sent), _MOST))
     if answers := [
-        f"- Question {q.seq}: {record.text_of(store, task.id, q)}\n"
-        f"  **Answer:** {record.whole_answer(store, task.id, q)}"
+        f"- Question {q.seq}: {record.full_text(store, task.id, q)}\n"
+        f"  **Answer:** {record.full_answer(store, task.id, q)}"
         for q in task.questions
         if not q.is_open
     ]:

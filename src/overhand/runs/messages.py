@@ -8,7 +8,6 @@ from overhand.agents import sessions
 from overhand.documents.text import shorten
 from overhand.questions import record
 from overhand.record.events import MessageSent
-from overhand.system.files import read_file
 from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
@@ -29,11 +28,7 @@ def event(task_folder: str, text: str) -> MessageSent:
 
 def whole(store: Store, task_id: str, message: Message) -> str:
     """The message as it was sent, however long."""
-    if message.blob:
-        raw = read_file(f"{store.folder(task_id)}/files/{message.blob}")
-        if raw is not None:
-            return raw.decode("utf-8", "replace")
-    return message.text
+    return record.kept(store, task_id, message.blob, message.text)
 
 
 def of_run(store: Store, task: Task, run_id: str) -> list[str]:

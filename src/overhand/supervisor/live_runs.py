@@ -1,4 +1,4 @@
-"""The live runs: what wakes the supervisor for them, signs of life, questions, CONTROL lines, deadlines, parking."""
+"""The live runs: what wakes the supervisor for them, signs of life, questions, CONTROL lines, deadlines, blocked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from overhand.errors import OverhandError
-from overhand.questions import blocked as parking
+from overhand.questions import blocked
 from overhand.record import log
 from overhand.record.events import Notice
 from overhand.runs import control, run, spending
@@ -154,7 +154,7 @@ class LiveRuns:
         if task.stop:
             self._stop(task.id, "cancelled", 0.0 if task.stop == "now" else grace)
             return
-        if control.escalation(task, current.id):
+        if task.escalation(current.id):
             self._stop(task.id, "exit", grace)
             return
         if watch.pidfd is None and detached.exit_code(place) is not None:  # it ended before we could listen
@@ -164,7 +164,7 @@ class LiveRuns:
             self._jobs.run(task.id, partial(run.settle, self._actor(task.id), task.id))
             return
         self.stir_parent(task)
-        watch.asked = parking.has_file_question(task, current)
+        watch.asked = blocked.has_file_question(task, current)
         watch.park_at = float("inf")
         if watch.waiting is not None and config.answer_wait and task.open_questions:
             watch.park_at = watch.waiting + config.answer_wait
@@ -387,14 +387,14 @@ class LiveRuns:
             watch.stirred = True  # it prints a lot: with the next look
             return
         watch.attended = now
-        quiet = watch.asked and _is_quiet(watch, now, parking.QUIET)
+        quiet = watch.asked and _is_quiet(watch, now, blocked.QUIET)
         child_waits = not self._is_working_for(watch.run)
         actor, hearing = self._actor(task_id), watch.hearing
 
         def work() -> bool:
             if hearing is not None:
                 control.hear(actor, task_id, hearing)
-            return parking.attend(actor, task_id, quiet=quiet, child_waits=child_waits)
+            return blocked.update_blocked(actor, task_id, quiet=quiet, child_waits=child_waits)
 
         def then(unfinished: bool) -> None:
             if unfinished:  # a file was half-written: soon again
@@ -410,7 +410,7 @@ class LiveRuns:
         actor, grace = self._actor(task_id), self._config_of(watch).stop_grace
 
         def work() -> None:
-            if parking.may_park(actor, task_id):
+            if blocked.may_park(actor, task_id):
                 run.stop(actor, task_id, "answer-timeout", grace)
 
         self._jobs.run(task_id, work)
@@ -445,11 +445,11 @@ class LiveRuns:
 def _is_due(watch: Watch, now: float) -> bool:
     """Whether a run that waits must be looked at, although nothing woke us; there may be hundreds that wait on."""
     if watch.hearing is not None:
-        blocked = watch.asked or watch.waiting is not None or watch.hearing.listener.waiting
-        return blocked and now - watch.attended >= _HEAR_AGAIN
+        may_wait = watch.asked or watch.waiting is not None or watch.hearing.listener.waiting
+        return may_wait and now - watch.attended >= _HEAR_AGAIN
     if not (watch.asked or watch.waiting is not None) or now - watch.attended < _ATTEND_EVERY:
         return False
-    if not _has_news(watch) and watch.attended and not watch.asked and parking.waits_on(watch.place):
+    if not _has_news(watch) and watch.attended and not watch.asked and blocked.has_waiting_process(watch.place):
         watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True

@@ -1,57 +1,95 @@
-"""Bells: a waiting process makes a FIFO beside the file it waits for, and the writer finds it by name and rings it."""
+"""Waiting without polling: a FIFO beside what is waited for, which a process with news finds by its name and rings.
+
+A slow look stands behind it, should the process that was to ring be killed.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 
-from overhand.system.files import random_text, remove
+from overhand.system.files import is_there, random_text, remove
 
-
-def listen(path: str) -> int:
-    """Make a bell of this name and return the descriptor that becomes readable when it rings.
-
-    The FIFO gets its name only after it has a reader: `ring` removes bells without one.
-    """
-    unheard = f"{os.path.dirname(path)}/.{os.path.basename(path)}.new"
-    os.mkfifo(unheard, 0o600)
-    fd = os.open(unheard, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        os.rename(unheard, path)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
+_SUFFIX = ".bell"
 
 
-def hang(ipc: str, stem: str) -> tuple[str, int]:
-    """Make a bell of our own for this question; returns its path and the descriptor that becomes readable."""
-    path = f"{ipc}/.{stem}-{os.getpid()}-{random_text(4)}.bell"
-    return path, listen(path)
+class Bell:
+    """FIFOs of our own that other processes ring; the next look is due when one rings, or after `slow` seconds."""
 
+    def __init__(self, slow: float = 1.0) -> None:
+        self.slow = slow
+        self._paths: dict[int, str] = {}
 
-def hung(ipc: str) -> list[str]:
-    """The names of all bells in this folder."""
-    try:
-        return [name for name in os.listdir(ipc) if name.endswith(".bell")]
-    except FileNotFoundError:
-        return []
+    def hang(self, folder: str, prefix: str = "") -> int:
+        """One more, in this folder; returns the descriptor that can be read once it rings.
 
-
-def ring(ipc: str, stem: str) -> None:
-    """Write one byte to each process that waits for this answer; none waiting is no error."""
-    for name in hung(ipc):
-        if not name.startswith(f".{stem}-"):
-            continue
+        It gets its name when it has a reader: `ring` removes those without one.
+        """
+        name = f"{prefix}{os.getpid()}-{random_text(4)}{_SUFFIX}"
+        unread = f"{folder}/.{name}.new"
+        os.mkfifo(unread, 0o600)
+        fd = os.open(unread, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            fd = os.open(f"{ipc}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            os.rename(unread, f"{folder}/{name}")
+        except OSError:
+            os.close(fd)
+            raise
+        self._paths[fd] = f"{folder}/{name}"
+        return fd
+
+    def wait(self, seconds: float, cancelled: int = -1) -> bool:
+        """Until it rings, at most this long; False once `cancelled` can be read."""
+        import select
+
+        slow = self.slow if self._paths else 0.1
+        others = [cancelled] if cancelled >= 0 else []
+        ready, _, _ = select.select([*self._paths, *others], [], [], max(0.0, min(seconds, slow)))
+        for fd in ready:
+            if fd != cancelled:
+                os.read(fd, 4096)
+        return cancelled not in ready
+
+    def close(self) -> None:
+        """Take the FIFOs away."""
+        for fd, path in self._paths.items():
+            os.close(fd)
+            remove(path)
+        self._paths = {}
+
+    def __enter__(self) -> Bell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def hung(folder: str, prefix: str = "") -> list[str]:
+    """The names of all bells in a folder that begin like this."""
+    try:
+        names = os.listdir(folder) if is_there(folder) else []  # mostly nothing waits
+    except OSError:
+        return []
+    return [name for name in names if name.endswith(_SUFFIX) and name.startswith(prefix)]
+
+
+def ring(folder: str, prefix: str = "") -> None:
+    """Wake every process that waits at one of these bells."""
+    for name in hung(folder, prefix):
+        try:
+            fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                remove(f"{ipc}/{name}")  # its reader is gone
+                remove(f"{folder}/{name}")  # its reader is gone
             continue
         try:
             os.write(fd, b"\n")
         except OSError:
-            continue  # the reader has just left, or its pipe is full of bytes already
+            continue  # the reader left just now, or is full: it has been woken already
         finally:
             os.close(fd)
+
+
+def deadline(timeout: float | None) -> float:
+    """A point on the monotonic clock; never, for None."""
+    return float("inf") if timeout is None else time.monotonic() + timeout

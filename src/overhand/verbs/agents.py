@@ -181,8 +181,8 @@ def _try(session: Session, brief: Brief) -> Task:
     """The task when it is judged, or as it is when its provider is paused or the time is over: it is stopped then."""
     from overhand.agents import quota
     from overhand.policy.caller import caller
-    from overhand.questions import wait
     from overhand.supervisor import client
+    from overhand.system.bell import deadline
     from overhand.verbs.control import ask_to_stop
     from overhand.verbs.delegate import accept
     from overhand.verbs.reconcile import refresh
@@ -191,9 +191,9 @@ def _try(session: Session, brief: Brief) -> Task:
     task, agent, _ = accept(session, brief)
     task_id = task.id
     client.hand_over(session.store, [task_id])
-    until = wait.deadline(_PATIENCE + 20)
+    until = deadline(_PATIENCE + 20)
     began = time.monotonic()
-    with wait.bell(session.store, [task_id]) as bell:
+    with session.store.subscribe([task_id]) as bell:
         while not (task := refresh(session, session.store.task(task_id))).is_idle:
             if time.monotonic() >= until or (task.queued and quota.pause_of(session.store, agent.driver)):
                 ask_to_stop(session, caller(session.store), task_id, now=True)

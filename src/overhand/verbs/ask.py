@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from overhand.errors import BadInput, NotAllowed, NotFound, Refused, TimedOut
 from overhand.policy.caller import caller
-from overhand.questions import record
+from overhand.questions import files, record, wait
 from overhand.system import lock
 from overhand.system.jsonline import loads
 from overhand.verbs import Answer, Session
@@ -42,13 +40,15 @@ def ask(
     asked = _again(session, who, again) if again is not None else _new(session, who, question, option, closed, step)
     place = session.store.run_folder(who.task, who.run)
     session.progress(f"Waiting for an answer to question {asked.seq} …")
-    with record.Blocked(place, asked.seq):
-        answer = record.await_answer(session.store, who.task, asked, seconds, session.gone)
-        if answer is None and record.has_unread(session.store, session.store.task(who.task)):
-            _take_files(session, who, who.task)  # written by hand while no supervisor was there to see it
+    with wait.WaitingMark(place, asked.seq):
+        answer = wait.wait_for_answer(session.store, who.task, asked, seconds, cancelled=session.gone)
+        if answer is None and files.has_unread(session.store, session.store.task(who.task)):
+            files.take_in(
+                session.store, session.store.task(who.task), who.by(session.via)
+            )  # written by hand while no supervisor was there to see it
             answer = record.answer_of(session.store, who.task, asked.seq)
         if answer is None and not session.is_gone():  # who gave up does something else meanwhile
-            _leave_mark(f"{place}/waiting", asked.seq)
+            wait.leave_mark(place, asked.seq)
     if answer is None:
         raise TimedOut(
             f"Question {asked.seq} is not answered yet; it stays open.",
@@ -64,17 +64,8 @@ def _new(
 ) -> Question:
     if question is None:
         raise BadInput("Ask what?", 'For example: overhand ask "Which one?" --option a --option b')
-    by = who.by(session.via)
-    return record.ask(
-        session.store,
-        who.task or "",
-        who.run,
-        by,
-        question,
-        options=option or (),
-        closed=closed,
-        step=step or "",
-    )
+    asking = record.Asking(text=question, options=option or (), only=closed, step=step or "")
+    return record.ask(session.store, who.task or "", who.run, asking, who.by(session.via))
 
 
 def _again(session: Session, who: Caller, again: str) -> Question:
@@ -100,13 +91,6 @@ def _max_block(session: Session, who: Caller) -> float:
         return MAX_BLOCK
 
 
-def _leave_mark(folder: str, seq: int) -> None:
-    """It was told to call again: for a while the run still counts as blocked."""
-    from overhand.system.files import write_file
-
-    write_file(f"{folder}/again-{seq}", f"{time.monotonic():.3f}\n")
-
-
 def answer(session: Session, id: str | None = None, text: list[str] | None = None, no_resume: bool = False) -> Answer:
     """Answer a question, once; without words walk through everything that waits."""
     if id is None or not text:
@@ -130,18 +114,18 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
     """Record one answer and see that somebody carries on."""
     task = session.store.task(task_id)
     _may_answer(session, who, task, seq)
-    if record.has_unread(session.store, task):
-        _take_files(session, who, task_id)
+    by = who.by(session.via)
+    if files.has_unread(session.store, task):
+        files.take_in(session.store, session.store.task(task_id), by)
     if resume and task.current_run is None:
         record.let_end(session.store, task)
-    question, task, resumed = record.answer(
-        session.store, task_id, who.by(session.via), seq, text, via=session.via, resume=resume
-    )
-    if resume and not resumed and task.current_run is None and record.has_leftovers(session.store, task):
+    given = record.answer(session.store, task_id, text, by, seq=seq, resume=resume)
+    question, task = given.question, given.task
+    if resume and not given.resumed and task.current_run is None and record.has_leftovers(session.store, task):
         handle = task.handle or task_id
         session.tell("Processes of its last run are still alive, so it does not go on by itself.")
         session.tell(f"End them, then let it go on: overhand stop {handle}; overhand resume {handle}")
-    if resumed or task.is_plan or not lock.is_held(f"{session.store.own}/lock"):
+    if given.resumed or task.is_plan or not lock.is_held(f"{session.store.own}/lock"):
         _carry_on(session, task)
     return {
         "schema": "overhand.answer/1",
@@ -150,17 +134,11 @@ def give(session: Session, who: Caller, task_id: str, seq: int | None, text: str
         "title": task.title,
         "seq": question.seq,
         "question": question.text,
-        "answer": record.whole_answer(session.store, task_id, question),
-        "resumed": resumed,
+        "answer": record.full_answer(session.store, task_id, question),
+        "resumed": given.resumed,
         "run_state": task.run_state,
         "left": len(task.open_questions),
     }
-
-
-def _take_files(session: Session, who: Caller, task_id: str) -> None:
-    from overhand.questions import files
-
-    files.take(session.store, session.store.task(task_id), who.by(session.via))
 
 
 def _carry_on(session: Session, task: Task) -> None:

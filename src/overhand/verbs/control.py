@@ -12,13 +12,13 @@ from overhand.drafts import guards
 from overhand.errors import BadInput, OverhandError, Refused, TimedOut
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
-from overhand.questions import wait as waiting
 from overhand.record.events import ABSENT, Accepted, Judged, StopRequested
 from overhand.record.headline import headline
 from overhand.record.store import open_states
-from overhand.runs import checks, control, prepare, run
+from overhand.runs import checks, prepare, run
 from overhand.supervisor import client
 from overhand.system import detached, machine
+from overhand.system.bell import deadline
 from overhand.system.files import random_text
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import refresh
@@ -107,7 +107,7 @@ def _awaited(task: Task) -> list[str]:
     """What a task delegated by CONTROL lines and waits for, to go on by itself."""
     if task.status != "blocked" or not task.runs:
         return []
-    return control.pending(task, task.runs[-1].id)
+    return task.awaited_children(task.runs[-1].id)
 
 
 def _leftovers_ended(session: Session, task: Task) -> str:
@@ -127,9 +127,9 @@ def _supervisor(session: Session) -> frozenset[int]:
 
 
 def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> None:
-    until = waiting.deadline(seconds)
+    until = deadline(seconds)
     left = task_ids
-    with waiting.bell(session.store, task_ids) as bell:
+    with session.store.subscribe(task_ids) as bell:
         while left := [t for t in left if refresh(session, session.store.task(t)).status is None]:
             if time.monotonic() >= until:
                 raise TimedOut(f"Not ended yet: {', '.join(left)}.", "Look again: overhand list --live")

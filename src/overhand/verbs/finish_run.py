@@ -169,7 +169,7 @@ def handoff(session: Session) -> Answer:
                 {
                     "seq": one.seq,
                     "question": one.text,
-                    "answer": record.whole_answer(session.store, who.task, one),
+                    "answer": record.full_answer(session.store, who.task, one),
                 }
                 for one in task.questions
                 if not one.is_open

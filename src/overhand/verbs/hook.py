@@ -75,10 +75,10 @@ def _can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
 def _waits(store: Store, task: Task, run: Run, place: str, said: str) -> bool:
     """Whether it stops to wait for somebody, perhaps by words that the record does not have yet."""
     from overhand.documents.control import Listener
-    from overhand.questions import record
+    from overhand.questions import files
     from overhand.runs import control
 
-    if task.escalation(run.id) or control.pending(task, run.id) or record.has_unread(store, task):
+    if task.escalation(run.id) or task.awaited_children(run.id) or files.has_unread(store, task):
         return True
     if not run.control:
         return False

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import stream, translator
-from overhand.questions import wait
 from overhand.record import log
 from overhand.record.events import KIND
 from overhand.system.secrets import mask
@@ -110,7 +109,7 @@ def events(session: Session, task_id: str, *, follow: bool, out: bool) -> Iterat
     folder = session.store.folder(task_id)
     seen = 0
     tails: dict[str, Tail] = {}
-    with wait.bell(session.store, [task_id]) as bell:
+    with session.store.subscribe([task_id]) as bell:
         while True:
             task = refresh(session, session.store.task(task_id))
             recorded = log.read(folder)

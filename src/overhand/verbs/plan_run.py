@@ -341,9 +341,7 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
 
 def _each(session: Session, view: View, until: float = float("inf")) -> Iterator[Task]:
     """Whenever something happened to the plan, until it is at rest or the time is over."""
-    from overhand.questions import wait
-
-    with wait.bell(session.store, [view.task_id]) as bell:
+    with session.store.subscribe([view.task_id]) as bell:
         while True:
             task = refresh(session, session.store.task(view.task_id))
             view.look()
@@ -408,11 +406,11 @@ def wait_until(session: Session, task_id: str, until: float) -> bool:
 def _slotless(session: Session, task_id: str) -> Iterator[None]:
     """A run that waits for its plan holds no slot."""
     from overhand.policy.caller import caller
-    from overhand.questions import wait
+    from overhand.questions.wait import mark_of_caller
     from overhand.supervisor import client
 
     who = caller(session.store)
-    with wait.without_slot(session.store, who.task, who.run):
+    with mark_of_caller(session.store, who.task, who.run):
         if not who.is_person:
             client.hand_over(session.store, [task_id])  # our slot is free now
         yield

@@ -215,7 +215,7 @@ class View:
         from overhand.questions import record
 
         return {
-            one.step.rpartition(".")[0]: record.text_of(self.store, self.task_id, one)
+            one.step.rpartition(".")[0]: record.full_text(self.store, self.task_id, one)
             for one in own.open_questions
             if one.step and one.step.rpartition(".")[0] in self.plan.nodes
         }
@@ -225,7 +225,7 @@ class View:
 
         task = self._child(task_id)
         asked = task.open_questions if task else []
-        return record.text_of(self.store, task_id, asked[0]) if asked else None
+        return record.full_text(self.store, task_id, asked[0]) if asked else None
 
 
 def _indents(plan: Plan) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from overhand.errors import Refused
-from overhand.questions import record
+from overhand.questions import files
 from overhand.system import lock, machine
 from overhand.verbs import PATIENCE
 
@@ -35,7 +35,7 @@ def refresh(session: Session, task: Task) -> Task:
     does the rest."""
     if looks_dead(session, task):
         task = _settle(session, task)
-    elif _may_ask(task) and record.has_unread(session.store, task):
+    elif _may_ask(task) and files.has_unread(session.store, task):
         task = _take_questions(session, task)
     if task.item:
         task = _show_tag(session, task)
@@ -70,10 +70,9 @@ def _may_ask(task: Task) -> bool:
 def _take_questions(session: Session, task: Task) -> Task:
     """What an agent asked by a file that nobody has recorded yet; who only looks is not held up by a busy task."""
     from overhand.policy.caller import caller
-    from overhand.questions import files
 
     try:
-        return files.take(session.store, task, caller(session.store).by(session.via))[0]
+        return files.take_in(session.store, task, caller(session.store).by(session.via)).task
     except Refused:
         return task
 
@@ -121,13 +120,13 @@ def _settled_by_supervisor(session: Session, task: Task) -> Task:
     """It is only a moment behind, in which a dead run would look alive; one that has more to do is not waited for."""
     import time
 
-    from overhand.questions import wait
     from overhand.supervisor import client
+    from overhand.system.bell import deadline
 
     task_id = task.id
-    with wait.bell(session.store, [task_id]) as bell:
+    with session.store.subscribe([task_id]) as bell:
         client.hand_over(session.store, [task_id])
-        until = wait.deadline(session.patience)
+        until = deadline(session.patience)
         while looks_dead(session, task := session.store.task(task_id)):
             run = task.current_run
             if run and run.has_ended and task.checks:

@@ -12,7 +12,7 @@ from overhand.policy import trust
 from overhand.policy.caller import caller
 from overhand.questions import record
 from overhand.record.events import Accepted
-from overhand.runs import control, messages, spending
+from overhand.runs import messages, spending
 from overhand.supervisor import client
 from overhand.verbs import Answer, Session
 from overhand.verbs.control import may_run
@@ -45,7 +45,7 @@ def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bo
     with session.store.lock(task_id, who.by(session.via)) as locked:
         if not again and not _is_open(locked.task):
             return None
-        how = _record(session, locked, said)
+        how = _record(locked, said)
         task = locked.task
     message = task.messages[-1]
     if how == "into its run":
@@ -165,7 +165,7 @@ def _may_send(session: Session, who: Caller, task: Task) -> None:
     spending.require_some_left(session.store, task)
 
 
-def _record(session: Session, locked: LockedTask, text: str) -> str:
+def _record(locked: LockedTask, text: str) -> str:
     """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
     task, made = locked.task, messages.event(locked.folder, text)
     current = task.current_run
@@ -180,9 +180,8 @@ def _record(session: Session, locked: LockedTask, text: str) -> str:
         locked.append(made, sync=True)
         return "when its run ends"
     n = len(task.messages) + 1
-    cause = f"message:{n}"
-    given = control.given(session.store, task, current.id, f"Message {n}", text, cause, via="control")
-    locked.append(made.replace(run=current.id), *given, sync=True)
+    handed = record.Asking(text=f"Message {n}", via="control", cause=f"message:{n}")
+    locked.append(made.replace(run=current.id), *record.handed_over(locked, current.id, handed, text), sync=True)
     return "into its run"
 
 

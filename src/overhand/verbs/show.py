@@ -174,7 +174,7 @@ def _questions(session: Session, task: Task) -> list[dict[str, Any]]:
     keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
     return [
         {
-            "question": record.text_of(session.store, task.id, one),
+            "question": record.full_text(session.store, task.id, one),
             **{key: vars(one)[key] for key in keys},
             "path": task.path,
         }

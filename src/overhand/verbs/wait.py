@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.errors import Refused, TimedOut
 from overhand.policy.caller import caller
-from overhand.questions import wait as waiting
+from overhand.questions.wait import mark_of_caller
 from overhand.supervisor import client
 from overhand.system import lock, machine
+from overhand.system.bell import deadline
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import looks_dead, refresh
@@ -36,11 +37,11 @@ def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
 
 def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
     """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
-    until = waiting.deadline(seconds)
+    until = deadline(seconds)
     who = caller(session.store)
     left = list(task_ids)
     try:
-        with waiting.bell(session.store, task_ids) as bell, waiting.without_slot(session.store, who.task, who.run):
+        with session.store.subscribe(task_ids) as bell, mark_of_caller(session.store, who.task, who.run):
             if not who.is_person:
                 client.hand_over(session.store, task_ids)  # our slot is free now
             while True:
@@ -115,7 +116,7 @@ _SIGNED = 11  # bytes of a pid file: the lock's signature
 
 def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     """Until it asks, is judged, or the time is over."""
-    until = waiting.deadline(option_duration("--timeout", timeout or LIFETIME))
+    until = deadline(option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
     if (task := session.store.task(task_id)).run_state is None and task.status is None:
         handle = task.handle or task_id
@@ -124,8 +125,8 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
     with (
         _ended_by_signal(),
         _Sign(f"{session.store.folder(task_id)}/ipc") as sign,
-        waiting.bell(session.store, [task_id]) as bell,
-        waiting.without_slot(session.store, who.task, who.run),
+        session.store.subscribe([task_id]) as bell,
+        mark_of_caller(session.store, who.task, who.run),
     ):
         if not who.is_person:
             client.hand_over(session.store, [task_id])  # our slot is free now

@@ -49,7 +49,7 @@ def _states(session: Session, handle: str | None) -> list[Task]:
 def _with_files(session: Session, task: Task, by: By) -> Task:
     """The task with what lies in its `ipc/`; one that is held by somebody is shown as it is recorded."""
     try:
-        return files.take(session.store, task, by)[0]
+        return files.take_in(session.store, task, by).task
     except Busy as error:
         session.tell(error.message)
         return task
@@ -63,7 +63,7 @@ def item(session: Session, task: Task, question: Question) -> dict[str, Any]:
         "title": task.title,
         "path": task.path,
         "seq": question.seq,
-        "question": record.text_of(session.store, task.id, question),
+        "question": record.full_text(session.store, task.id, question),
         "options": question.options,
         "closed": question.closed,
         "step": question.step,

@@ -133,7 +133,8 @@ def test_a_node_asks_once_its_question_is_there(own: ProjectDir, monkeypatch: py
     Path(session.store.folder(task), plan_view.EVENTS).write_text(jsonline.dumps(progress.as_json(begun)) + "\n")
     view.look()
     assert (view.states(), view.asks()) == ({"only": "held"}, False)
-    record.ask(session.store, task, None, who.by("test"), "May it begin?", step="only.1", via="permission")
+    asking = record.Asking(text="May it begin?", step="only.1", via="permission")
+    record.ask(session.store, task, None, asking, who.by("test"))
     assert view.asks()
 
 
