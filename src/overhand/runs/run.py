@@ -1,4 +1,4 @@
-"""One run from its first event to its end: create, start, settle, stop. Judging is in finish.py."""
+"""One run from its first event to its end: create, start, adopt, settle, stop. Judging is in finish.py."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ from overhand.system import detached, machine
 from overhand.system.files import read_file, write_file, write_new
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
     from overhand.agents import Agent
     from overhand.record.task import Run, Task
     from overhand.words import Cause, Status
+
+    Liveness = Literal["alive", "ended", "never-began", "elsewhere"]
 
 MARKER = prompt.MARKER
 _POLL = 3.0  # seconds in which a question to a service elsewhere may end after the process that asked it
@@ -130,31 +132,51 @@ def _never_started(locked: LockedTask, run_id: str, place: str, error: OverhandE
     locked.append(RunEnded(run=run_id, cause="error", why=error.message[:1000]))
 
 
-def settle(work: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
-    """Find out, under the lock, what became of the current run; an ended one is recorded as ended."""
+def adopt(work: Actor, task_id: str) -> Liveness:
+    """Find out whether the task's current run is alive, and record what a crash left unrecorded.
+
+    The run's `life` decides, never a pid. A run that is alive but was never recorded as started gets its `run.started`;
+    a dead one is ended with its cause; one that never began is queued again without using up an attempt. Safe to call
+    from any number of processes at once.
+    """
     with work.store.lock(task_id, work.by) as locked:
-        run = locked.task.current_run
-        if run is None or run.has_ended or run.machine not in ("", machine.machine()):
-            return locked.task
-        if run.is_plan_run:
-            return locked.task  # it lives until it is judged
-        place = work.store.run_folder(task_id, run.id)
-        found = detached.probe(place)
-        if found.what == "alive":
-            if run.state == "starting" and (shim := detached.shim_pid(place)):
-                locked.append(RunStarted(run=run.id, shim=shim))
-            return locked.task
-        if found.what == "unbegun" and run.attached:
-            found = detached.Probe("lost")  # a function began before it was recorded
-        if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
-            found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
-        if found.what == "unbegun":
-            locked.append(RunNeverBegan(run=run.id))
-            return locked.task
-        ended = ending(locked.task, run, place, found, cause, work.spare)
-        goes_on = _goes_on(locked, run, ended)
-        locked.append(RunNeverBegan(run=run.id, why="its job goes on") if goes_on else ended)
+        return _settle(work, locked)
+
+
+def settle(work: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
+    """Adopt the current run and return the task as it is recorded then; `cause` says why a dead one was ended."""
+    with work.store.lock(task_id, work.by) as locked:
+        _settle(work, locked, cause)
         return locked.task
+
+
+def _settle(work: Actor, locked: LockedTask, cause: Cause | None = None) -> Liveness:
+    run = locked.task.current_run
+    if run is None or run.has_ended:
+        return "ended"
+    if run.machine not in ("", machine.machine()):
+        return "elsewhere"
+    if run.is_plan_run:
+        return "alive"  # until it is judged
+    place = work.store.run_folder(locked.task_id, run.id)
+    found = detached.probe(place)
+    if found.what == "alive":
+        if run.state == "starting" and (shim := detached.shim_pid(place)):
+            locked.append(RunStarted(run=run.id, shim=shim))
+        return "alive"
+    if found.what == "unbegun" and run.attached:
+        found = detached.Probe("lost")  # a function began before it was recorded
+    if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
+        found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
+    if found.what == "unbegun":
+        locked.append(RunNeverBegan(run=run.id))
+        return "never-began"
+    ended = ending(locked.task, run, place, found, cause, work.spare)
+    if _goes_on(locked, run, ended):
+        locked.append(RunNeverBegan(run=run.id, why="its job goes on"))
+        return "never-began"
+    locked.append(ended)
+    return "ended"
 
 
 def _goes_on(locked: LockedTask, run: Run, ended: RunEnded) -> bool:

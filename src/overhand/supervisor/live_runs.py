@@ -161,7 +161,7 @@ class LiveRuns:
             self._over(task.id)
             return
         if current.state == "starting" and watch.pidfd is not None:  # its starter was killed before it recorded that
-            self._jobs.run(task.id, partial(run.settle, self._actor(task.id), task.id))
+            self._jobs.run(task.id, partial(run.adopt, self._actor(task.id), task.id))
             return
         self.stir_parent(task)
         watch.asked = blocked.has_file_question(task, current)
