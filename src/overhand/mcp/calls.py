@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Given = dict[str, Any]
     Told = dict[str, Any]
 
-_SLICE = 5.0  # seconds between looks for a question while waiting for a result
+_SLICE = 5.0  # seconds between checks for a question while waiting for a result
 
 
 class Desk:
@@ -27,31 +27,31 @@ class Desk:
 
     def __init__(self, root: str, limit: float, *, tell: Callable[[str], None] | None = None) -> None:
         self.root, self.limit, self.tell = root, limit, tell
-        self.overview: Any = None  # kept between calls: the next look reads only what is new
+        self.overview: Any = None  # kept between calls, so that the next one reads only what is new
 
     def session(self, notes: list[str], progress: Callable[[str], None] | None, gone: int) -> Session:
-        """A session of nobody at a terminal: nothing can be asked or confirmed in it."""
+        """A session without a terminal: nothing can be asked or confirmed in it."""
         made = Session(self.root, "mcp", tell=notes.append, progress=progress)
         made.gone = gone
         return made
 
 
 def call(desk: Desk, tool: Tool, given: Given, progress: Callable[[str], None] | None = None, gone: int = -1) -> Told:
-    """Call a tool; what comes back says what exists and what comes next."""
+    """Call a tool; the result says what exists and what to do next."""
     given = checked(tool, given)
-    if not os.path.isdir(desk.root):  # else a new project would be made in its place
+    if not os.path.isdir(desk.root):  # else a new project would be created there
         raise NotFound(f"The project's folder {desk.root} is gone.", "Start the client again in a folder that exists.")
     notes: list[str] = []
     session = desk.session(notes, progress, gone)
     found = _CALLS[tool.name](desk, session, given)
     if tool.plain:
         return found
-    told = {"next": found.get("next", ""), **found}  # first: some clients show the typed result only
+    told = {"next": found.get("next", ""), **found}  # `next` first: some clients show the typed result only
     return {**told, "notes": notes} if notes else told
 
 
 def checked(tool: Tool, given: Given) -> Given:
-    """The arguments as the verb takes them; everything that is wrong with them at once."""
+    """The arguments as the verb takes them; raises with all problems at once."""
     wrong = [f"{key} is missing" for key in tool.needs if given.get(key) in (None, "", [])]
     taken = {}
     for key, value in given.items():
@@ -62,7 +62,7 @@ def checked(tool: Tool, given: Given) -> Given:
             continue
         kind = tool.takes[key].get("type")
         if kind == "array" and isinstance(value, (str, int)):
-            value = [value]  # one is a list of one  # noqa: PLW2901
+            value = [value]  # a single value is a list of one  # noqa: PLW2901
         if kind == "string" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)  # the number of a task  # noqa: PLW2901
         if not _fits(kind, value):
@@ -107,7 +107,7 @@ def _delegate(desk: Desk, session: Session, given: Given) -> Told:
 
 
 def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
-    """The verb's own way, but that nobody can be asked: what needs trust is refused."""
+    """As the verb does it, but without a person to ask: what needs trust is refused."""
     from overhand.verbs import plan_run
     from overhand.verbs.plan import Source, source
 
@@ -155,7 +155,7 @@ def _inbox(_desk: Desk, session: Session, _given: Given) -> Told:
 
 
 def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wakes: bool = True) -> Told:
-    """In slices, so that a question in between is seen; a client's own patience is never used up."""
+    """Wait in slices, so that a question is noticed in between, and return before the client times out."""
     seconds = min(desk.limit, _seconds(given.get("timeout"), desk.limit))
     until = time.monotonic() + seconds
     task_ids = [session.store.resolve(one) for one in given["id"]]
@@ -238,16 +238,16 @@ def _finish(_desk: Desk, session: Session, given: Given) -> Told:
 
 
 def _permit(_desk: Desk, session: Session, given: Given) -> Told:
-    """Blocks until a person has decided; a run that waits too long is parked as with any question."""
+    """Block until a person has decided; a run that waits too long is parked, as with any question."""
     from overhand.mcp.door import prompts_of
     from overhand.policy.caller import caller
 
-    who = caller(session.store)
-    permit = prompts_of(session.store, who)
+    client = caller(session.store)
+    permit = prompts_of(session.store, client)
     if permit is None:
         raise BadInput("This run's program has no permission prompt.", "Use the tools that are listed.")
     tool, asked = given["tool_name"], given.get("input", {})
-    return permit(session.store, who.task or "", who.run or "", tool, asked, session.gone)
+    return permit(session.store, client.task or "", client.run or "", tool, asked, session.gone)
 
 
 _CALLS: dict[str, Callable[[Desk, Session, Given], Told]] = {

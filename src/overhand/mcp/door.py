@@ -1,8 +1,8 @@
-"""The door: answers a client's opening by itself and calls the SDK when a tool is called for the first time.
+"""The door: answers a client's handshake itself and loads the SDK when a tool is called for the first time.
 
 Importing the SDK takes most of a second and tens of megabytes, and an agent waits for its servers before it begins.
 Most runs never call a tool. So `initialize`, `server/discover`, `ping` and `tools/list` are answered here, as the SDK
-would; at the first other message it is loaded, told what was said before, and serves from then on.
+would; at the first other message the SDK is loaded, gets the earlier messages, and serves from then on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.verbs import Session
 
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other opening is for the SDK
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other handshake is for the SDK
 STATELESS = "2026-07-28"
 HANDSHAKE = ("initialize", "notifications/initialized")
 _PROTOCOL = "io.modelcontextprotocol"
@@ -41,7 +41,7 @@ FOR_A_RUN = (
 
 
 class Service:
-    """What is served, to whom."""
+    """The project and tools that are served, and whether the client is a run's agent."""
 
     def __init__(self, root: str, *, inside: bool, limit: float, prompts: bool = False) -> None:
         self.root, self.inside, self.limit = root, inside, limit
@@ -51,13 +51,13 @@ class Service:
 
 
 def serve(session: Session) -> NoReturn:
-    """Serve until the client goes; what still waits in a thread then is no reason to stay."""
+    """Serve until the client disconnects, then exit without waiting for threads."""
     from overhand.policy.caller import caller
 
-    who = caller(session.store)
-    inside = not who.is_person
+    client = caller(session.store)
+    inside = not client.is_person
     limit = _limit(RUN_LIMIT if inside else HOST_LIMIT)
-    service = Service(session.root, inside=inside, limit=limit, prompts=prompts_of(session.store, who) is not None)
+    service = Service(session.root, inside=inside, limit=limit, prompts=prompts_of(session.store, client) is not None)
     wire = Wire()
     if open_with(service, wire):
         from overhand.mcp import server
@@ -67,11 +67,11 @@ def serve(session: Session) -> NoReturn:
     os._exit(0)
 
 
-def prompts_of(store: Store, who: Caller) -> Permit | None:
-    """What answers the permission prompts of the calling run's program, if that has any."""
+def prompts_of(store: Store, client: Caller) -> Permit | None:
+    """The function that answers the permission prompts of the calling run's program, if it has any."""
     from overhand.agents import lookup
 
-    run = store.task(who.task).run(who.run) if who.task else None
+    run = store.task(client.task).run(client.run) if client.task else None
     driver = lookup(run.driver) if run is not None else None
     return driver.permit if driver else None
 
@@ -86,7 +86,7 @@ def _limit(otherwise: float) -> float:
 
 
 def open_with(service: Service, wire: Wire) -> bool:
-    """Answer the opening; True when the SDK must take over, False when the client has gone."""
+    """Answer the handshake; True when the SDK must take over, False when the client has disconnected."""
     version = _version(wire.handshake)
     while line := wire.next():
         message = read(line)
@@ -132,7 +132,7 @@ def _answer(service: Service, method: object, message: dict[str, Any], version: 
 
 
 def _stateless(service: Service, method: object) -> dict[str, Any] | None:
-    """The era without a handshake: whoever asks says what it speaks."""
+    """Protocol versions without a handshake, where each request names its version."""
     common = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
     about = {**common, "_meta": {f"{_PROTOCOL}/serverInfo": _NAME}}
     if method == "tools/list":
@@ -158,7 +158,7 @@ def opening(service: Service, version: str) -> dict[str, Any]:
 
 
 def listed(tool: Tool) -> dict[str, Any]:
-    """A tool as `tools/list` tells it."""
+    """A tool's entry in `tools/list`."""
     return {
         "name": tool.name,
         "description": tool.about,
@@ -172,7 +172,7 @@ def listed(tool: Tool) -> dict[str, Any]:
 
 
 def read(line: bytes) -> dict[str, Any]:
-    """One message; nothing of what is none."""
+    """Parse one message; empty if it is not one."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -181,12 +181,12 @@ def read(line: bytes) -> dict[str, Any]:
 
 
 class Wire:
-    """Stdin and stdout for the client alone: whatever else reads finds nothing, whatever else prints goes to stderr."""
+    """Stdin and stdout reserved for the client: other reads find nothing, other output goes to stderr."""
 
     def __init__(self) -> None:
-        self.handshake: list[bytes] = []  # what the SDK must be told as well
-        self.told: list[bytes] = []  # read already, and to be read once more
-        self.answered: set[str] = set()  # ids of requests that the SDK answers a second time
+        self.handshake: list[bytes] = []  # to be replayed to the SDK
+        self.told: list[bytes] = []  # lines that were read already, for the SDK to read again
+        self.answered: set[str] = set()  # ids of requests whose second answer, by the SDK, is dropped
         self._reads, self._writes = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -207,14 +207,14 @@ class Wire:
         return line + end
 
     def send(self, text: str) -> None:
-        """A line, at once."""
+        """Write a line and flush it."""
         self._unsent += text.encode()
         self.flush()
 
     # as the SDK reads and writes
 
     def serve(self) -> None:
-        """From here on the SDK reads, first of all the handshake."""
+        """Hand over to the SDK, which first reads the handshake."""
         self.told = [*self.handshake, *self.told]
 
     def readline(self) -> str:
@@ -222,7 +222,7 @@ class Wire:
         return self.next().decode("utf-8", "replace")
 
     def write(self, text: str) -> None:
-        """A line, unless it answers what was answered before."""
+        """Queue a line, unless it answers a request that was answered before."""
         if self.answered:
             message = json.loads(text)
             if "method" not in message and str(message.get("id")) in self.answered:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from overhand.mcp.tools import Tool
 
 _BEAT = 5.0  # seconds between signs of life while a call blocks
-_AT_ONCE = ("status",)  # never waits for anybody, so no thread is needed
+_AT_ONCE = ("status",)  # never blocks, so no thread is needed
 
 
 def run(service: Service, wire: Wire) -> None:
@@ -92,7 +92,7 @@ def _called(
 async def _in_thread(
     context: ServerRequestContext[Any], desk: calls.Desk, tool: Tool, given: dict[str, Any]
 ) -> CallToolResult:
-    """With a sign of life now and then, for a client that asked for progress; one that gives up ends the waiting."""
+    """Call a tool, with progress notifications if the client asked for them; a cancelled call stops waiting."""
     began, said = time.monotonic(), [""]
     gone, wanted = os.pipe()
 
@@ -107,7 +107,7 @@ async def _in_thread(
         finally:
             os.close(gone)
 
-    alone = anyio.CapacityLimiter(1)  # a thread for each call: most of them wait, and nobody waits for those
+    alone = anyio.CapacityLimiter(1)  # a thread for each call: most of them wait, and must not hold up the others
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(beat)
@@ -119,7 +119,7 @@ async def _in_thread(
 
 
 def _result(found: dict[str, Any]) -> CallToolResult:
-    """The facts twice, as the protocol wants it: typed, and as text for clients that show nothing else."""
+    """The result twice, as the protocol wants it: typed, and as text for clients that show nothing else."""
     if "next" not in found:
         return CallToolResult(content=[TextContent(type="text", text=shown(found))])
     text = f"{found['next']}\n\n{shown({key: value for key, value in found.items() if key != 'next'})}"
@@ -129,7 +129,7 @@ def _result(found: dict[str, Any]) -> CallToolResult:
 def _failed(error: OverhandError) -> CallToolResult:
     """A refusal is a result that says so: code, message and what to do instead."""
     text = f"{error.message} {error.hint}".strip()
-    told = {"next": error.hint, **error.as_json()}  # some clients hold refusals to the tool's schema too
+    told = {"next": error.hint, **error.as_json()}  # some clients validate refusals against the tool's schema too
     return CallToolResult(
         content=[TextContent(type="text", text=f"{text}\n\n{shown(told)}")], structured_content=told, is_error=True
     )

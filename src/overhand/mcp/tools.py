@@ -1,6 +1,6 @@
-"""The tools: which verb each one calls, which of its arguments it offers, and what comes back.
+"""The tools: which verb each one calls, which of its arguments it offers, and what it returns.
 
-What a person decides is not here, so it cannot be called: trust, approval, checks, settings.
+Decisions that are a person's (trust, approval, checks, settings) are not here, so no tool can make them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Tool:
         self.name, self.about, self.verb, self.needs, self.reads = name, about, verb or name, needs, reads
         self.takes = {**_offered(self.verb, takes), **(more or {})}
         self.gives = gives or {}
-        self.plain = plain  # its result is text in a form that the client prescribes
+        self.plain = plain  # its result is text in a format that the client prescribes
 
     @property
     def input(self) -> Schema:

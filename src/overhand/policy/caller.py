@@ -164,9 +164,9 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
     )
 
 
-def require_person(who: Caller, what: str) -> None:
+def require_person(client: Caller, what: str) -> None:
     """Some things only a person may do."""
-    if not who.is_person:
+    if not client.is_person:
         raise NotAllowed(
-            f"{what} is for a person; this was called from inside run {who.run}.", "Ask the person who started it."
+            f"{what} is for a person; this was called from inside run {client.run}.", "Ask the person who started it."
         )

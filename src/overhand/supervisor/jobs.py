@@ -1,4 +1,4 @@
-"""What takes long, beside the supervisor's loop: at most one job per task, in a few threads."""
+"""Slow work outside the supervisor's loop: at most one job per task, in a few threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         """Something that calls functions, such as a ThreadPoolExecutor."""
 
         def submit(self, fn: Callable[[], None], /) -> object:
-            """Call it, some time."""
+            """Call it at some later time."""
 
 
 class Jobs:
@@ -37,7 +37,7 @@ class Jobs:
         return not (self._busy or self._done or self._retries)
 
     def run(self, task_id: str, work: Callable[[], T], then: Callable[[T], None] | None = None) -> bool:
-        """Do something for a task, and `then` take its result; False if another job of this task is under way."""
+        """Run `work` for a task and pass its result to `then`; False if another job of this task is under way."""
         if task_id in self._busy:
             return False
         self._busy.add(task_id)
@@ -45,7 +45,7 @@ class Jobs:
         return True
 
     def beside(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> None:
-        """Do something that belongs to no task."""
+        """Run `work` that belongs to no task."""
         self._submit("", work, then)
 
     def _submit(self, task_id: str, work: Callable[[], T], then: Callable[[T], None] | None) -> None:
@@ -63,7 +63,7 @@ class Jobs:
         self._pool.submit(whole)
 
     def finished(self) -> list[tuple[str, BaseException | None]]:
-        """Take the jobs that are done: what follows from them is done here, and each task is named with its error."""
+        """Take the finished jobs, call their `then` on this thread, and return each task with its error, if any."""
         found = []
         while self._done:
             task_id, error, follow = self._done.popleft()
@@ -79,11 +79,11 @@ class Jobs:
         self._retries[task_id] = at
 
     def forget(self, task_id: str) -> None:
-        """Nothing is to be tried again for this task."""
+        """Cancel this task's retry."""
         self._retries.pop(task_id, None)
 
     def due(self, now: float) -> list[str]:
-        """Tasks whose time has come; each is named once."""
+        """Tasks to retry now; each is returned once."""
         found = [task_id for task_id, at in self._retries.items() if at <= now]
         for task_id in found:
             del self._retries[task_id]

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from overhand.supervisor.messages import Mailbox
     from overhand.words import Cause
 
-# Seconds after the start at which the sessions of a run are noted: what hides does so early. Then ever more rarely.
+# Seconds after the start at which a run's sessions are recorded: processes detach early. Later ever less often.
 _NOTE_AT = (0.1, 0.5, 2.0)
 _NOTE_EVERY = 60.0
 _AGAIN = 5.0  # seconds after which a stop that did not work is tried again
-_ATTEND_EVERY = 5.0  # seconds between looks at a run that waits, should nothing wake us
-_HEAR_AGAIN = 1.0  # the same, of one whose stream is read
-_HEAR_EVERY = 0.05  # seconds between looks at a stream in which CONTROL lines are read
+_ATTEND_EVERY = 5.0  # seconds between checks of a waiting run, if nothing wakes us
+_HEAR_AGAIN = 1.0  # the same for a run whose stream is read
+_HEAR_EVERY = 0.05  # seconds between reads of a stream with CONTROL lines
 _SIZE_EVERY = 3.0
-_SETTLED = 30.0  # seconds after which a blocked run is no longer searched for new members
-_HARDLY = 2.0  # ticks of a hundredth of a second in a second: 2 % of a core
+_SETTLED = 30.0  # seconds after which a blocked run is no longer scanned for new members
+_HARDLY = 2.0  # CPU ticks (1/100 s) per second: 2 % of a core
 
 
 class Metering(Protocol):
@@ -56,7 +56,7 @@ class Metering(Protocol):
 
 @dataclass(slots=True)
 class Watch:
-    """A live run, in as few bytes as can be: there may be hundreds."""
+    """A live run, in as few bytes as possible: there may be hundreds."""
 
     run: str
     place: str
@@ -65,20 +65,20 @@ class Watch:
     note_at: float
     sign: float  # when it last showed a sign of life
     ours: bool = True  # in our pid namespace
-    limited: bool = True  # a budget may be used up although it reports nothing
+    limited: bool = True  # a budget may run out although it reports nothing
     pidfd: int | None = None
     orphan: bool = False  # its shim is gone
     size: int = -1
-    sized: float = 0.0  # when the size was looked at
-    touch: tuple[int, ...] = ()  # when something was last made in its folders
-    stirred: bool = True  # something may have been made there since
-    folders: tuple[int, ...] = ()  # what wakes us for it
+    sized: float = 0.0  # when the size was last checked
+    touch: tuple[int, ...] = ()  # when something was last created in its folders
+    stirred: bool = True  # something may have been created there since
+    folders: tuple[int, ...] = ()  # the inotify watches that wake us for it
     waiting: float | None = None  # since when it is known to be blocked
-    park_at: float = float("inf")  # when it is ended for want of an answer
-    attended: float = 0.0  # when it was last looked at whether it waits
+    park_at: float = float("inf")  # when it is parked for lack of an answer
+    attended: float = 0.0  # when we last checked whether it waits
     logged: int = -1  # how long its task's log was then
     hearing: Hearing | None = None  # its stream, where CONTROL lines are read
-    asked: bool = False  # an open question lies in a file: its silence is measured
+    asked: bool = False  # it has an open question in a file: its silence is measured
     quiet: tuple[int, int, float] = (-1, -1, 0.0)  # size, ticks, since when
     ticks: int = -1
     stalled: bool = False
@@ -102,14 +102,14 @@ class Watch:
 
     @property
     def due(self) -> float:
-        """When it must be looked at; while it is blocked its clock stands still."""
+        """When it must be checked next; its clock stops while it is blocked."""
         if self.deadline is None or self.waiting is not None:
             return min(self.park_at, self.note_at)
         return min(self.deadline, self.note_at)
 
 
 class LiveRuns:
-    """Every live run that is ours to watch, by task; it wakes the loop and starts what a run calls for."""
+    """Every live run that this supervisor watches, by task; wakes the loop and starts the jobs a run needs."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class LiveRuns:
         meter: Metering,
         say: Callable[[str], None],
     ) -> None:
-        """`is_working_for` says whether a task that a run delegated is doing something, so that it waits for that."""
+        """`is_working_for` says whether a task that a run delegated is at work, so that the run waits for it."""
         self._store, self._poll, self._jobs, self._mail, self._actor = store, poll, jobs, mail, actor
         self._config = config
         self._config_for, self._is_working_for, self._meter, self._say = config_for, is_working_for, meter, say
@@ -139,7 +139,7 @@ class LiveRuns:
     # adopting a run, and letting it go
 
     def adopt(self, task: Task) -> None:
-        """Watch the task's current run if it is alive, however it was started; else say that it is over."""
+        """Watch the task's current run if it is alive, however it was started; else report that it is over."""
         current = task.current_run
         if current is None:
             return
@@ -147,7 +147,7 @@ class LiveRuns:
         if detached.exit_code(place) is not None or not detached.lives(place):
             self._over(task.id)
             return
-        # before anything else: what a killed shim left is known only to us, and a stop of the run must find it
+        # first of all: only we know what a killed shim left behind, and stopping the run must find it
         config = self._config_for(task)
         watch = self._keep(task, current, place, config)
         grace = config.stop_grace
@@ -157,7 +157,7 @@ class LiveRuns:
         if task.escalation(current.id):
             self._stop(task.id, "exit", grace)
             return
-        if watch.pidfd is None and detached.exit_code(place) is not None:  # it ended before we could listen
+        if watch.pidfd is None and detached.exit_code(place) is not None:  # it ended before we watched it
             self._over(task.id)
             return
         if current.state == "starting" and watch.pidfd is not None:  # its starter was killed before it recorded that
@@ -232,7 +232,7 @@ class LiveRuns:
         return watch is not None and watch.waiting is not None
 
     def stir_parent(self, task: Task) -> None:
-        """The run that delegated this task may be blocked by it now, or no longer be: look at it soon."""
+        """Check the run that delegated this task soon: the task may have blocked or unblocked it."""
         parent = self._live.get(task.parent.task) if task.parent else None
         if parent is not None:
             parent.stirred = True
@@ -262,7 +262,7 @@ class LiveRuns:
             if self._count(task_id, watch):
                 continue
             if not self._jobs.is_busy(task_id) and _has_talk(watch):
-                watch.stirred = False  # whether it ended is told by its shim, or seen at the next look
+                watch.stirred = False  # its end is reported by its shim, or seen at the next check
                 self._attend(task_id, watch, now)
 
     def _stirred(self) -> list[str]:
@@ -276,30 +276,30 @@ class LiveRuns:
         return found
 
     def _listen(self, task_id: str, watch: Watch) -> None:
-        """Be woken when something appears in the run's folder, among its questions, or among what waits."""
+        """Wake up when something appears in the run's folder, among its questions, or among its waiting processes."""
         numbers = tuple(number for path in (watch.place, *watch.talk) if (number := self._news.add(path)) is not None)
         if watch.hearing is not None and (stream := self._news.add(watch.hearing.path, MODIFY)) is not None:
             numbers = (*numbers, stream)
         self._by_folder.update(dict.fromkeys(numbers, task_id))
-        watch.stirred |= not set(numbers).issubset(watch.folders)  # what came before we listened is found by a look
+        watch.stirred |= not set(numbers).issubset(watch.folders)  # check for what came before the watch
         watch.folders = numbers
         self._listen_to_reports(task_id, watch)
 
     def _listen_to_reports(self, task_id: str, watch: Watch) -> None:
-        """Be woken by its reports as soon as the file is there, for it may be filled long after it was made."""
+        """Wake up on its reports once the file exists, since it may be filled long after it was created."""
         number = self._news.add(f"{watch.place}/{spending.REPORTS}", MODIFY)
         if number is not None and number not in watch.folders:
             self._by_folder[number] = task_id
             watch.folders = (*watch.folders, number)
 
     def _watch_shim(self, task_id: str, watch: Watch, recorded: int | None = None) -> None:
-        """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular look."""
+        """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular check."""
         if watch.pidfd is not None or watch.orphan or not watch.ours or not hasattr(os, "pidfd_open"):
             return
-        # a program that is just being replaced by the next has no command line for a moment
+        # a process has no command line for a moment during exec
         shim = recorded if detached.is_child(recorded) else detached.shim_pid(watch.place, recorded)
         if recorded is not None and processes.start_time(shim or recorded) is None:
-            self._orphaned(watch)  # it was killed before we could watch it: what it left must be known at once
+            self._orphaned(watch)  # it was killed before we watched it: record what it left behind at once
             return
         if shim is None:
             return
@@ -311,7 +311,7 @@ class LiveRuns:
         self._by_pidfd[watch.pidfd] = task_id
 
     def shim_ended(self, pidfd: int) -> str:
-        """Mostly the run has ended; what outlives its shim comes to us, its subreaper, and is remembered as its own."""
+        """Usually the run has ended; what outlives the shim becomes our child and is recorded as the run's."""
         task_id = self._by_pidfd[pidfd]
         watch = self._live[task_id]
         self._close(watch)
@@ -325,7 +325,7 @@ class LiveRuns:
             watch.members.take_orphans(os.getpid(), others, detached.is_child)
 
     def _close(self, watch: Watch) -> None:
-        """A descriptor of an ended process would wake us for ever."""
+        """Close the pidfd: that of an ended process would wake us forever."""
         if watch.pidfd is not None:
             self._poll.unregister(watch.pidfd)
             del self._by_pidfd[watch.pidfd]
@@ -335,7 +335,7 @@ class LiveRuns:
     # time
 
     def tick(self, now: float) -> None:
-        """Deadlines, parking and notes whose time has come."""
+        """Handle the deadlines, parkings and notes that are due."""
         for task_id, watch in list(self._live.items()):
             late = watch.deadline is not None and watch.waiting is None and now >= watch.deadline
             if late and watch.ours and not self._jobs.is_busy(task_id):
@@ -348,7 +348,7 @@ class LiveRuns:
                 self._note(task_id, watch, now)
 
     def examine(self, now: float) -> None:
-        """About every second, each run: has it ended, does it flood? Mostly one look at its folder."""
+        """Check each run about once a second: has it ended, does it flood? Usually one stat of its folder."""
         for task_id, watch in list(self._live.items()):
             if not self._jobs.is_busy(task_id):
                 self._examine(task_id, watch, now)
@@ -375,16 +375,16 @@ class LiveRuns:
             watch.size, watch.sign = size, now
 
     def _count(self, task_id: str, watch: Watch) -> bool:
-        """Have the meter count what it reported; whether that is being done now."""
+        """Have the meter count what the run reported; returns whether that is under way."""
         if not self._meter.is_due(task_id, watch.place, limited=watch.limited):
             return False
-        watch.stirred = True  # whatever else is to be done for it, it is looked at once more
+        watch.stirred = True  # check it once more afterwards, whatever else it needs
         return self._meter.count(task_id, self._config_of(watch).stop_grace)
 
     def _attend(self, task_id: str, watch: Watch, now: float) -> None:
-        """It may have asked something, or be blocked, or no longer be."""
+        """Check for new questions, and whether the run is blocked."""
         if watch.hearing is not None and now - watch.attended < _HEAR_EVERY:
-            watch.stirred = True  # it prints a lot: with the next look
+            watch.stirred = True  # it prints a lot: continue at the next check
             return
         watch.attended = now
         quiet = watch.asked and _is_quiet(watch, now, blocked.QUIET)
@@ -397,15 +397,15 @@ class LiveRuns:
             return blocked.update_blocked(actor, task_id, quiet=quiet, child_waits=child_waits)
 
         def then(unfinished: bool) -> None:
-            if unfinished:  # a file was half-written: soon again
+            if unfinished:  # a file was half-written: check again soon
                 watch.attended, watch.stirred = 0.0, True
 
         self._jobs.run(task_id, work, then)
 
     def _park(self, task_id: str, watch: Watch, now: float) -> None:
-        """No answer came: the run ends, the question stays open, and its answer will start the next run."""
+        """End a run that got no answer; the question stays open, and its answer will start the next run."""
         if watch.asked and not _is_quiet(watch, now, 0.0):
-            self._attend(task_id, watch, now)  # it has gone on to work since the last look
+            self._attend(task_id, watch, now)  # it has resumed work since the last check
             return
         actor, grace = self._actor(task_id), self._config_of(watch).stop_grace
 
@@ -416,11 +416,11 @@ class LiveRuns:
         self._jobs.run(task_id, work)
 
     def _note(self, task_id: str, watch: Watch, now: float) -> None:
-        """Remember the sessions of its members; a run without any sign of life for long is reported, once."""
+        """Record the sessions of its members; a run without a sign of life for long is reported, once."""
         stall = self._config_of(watch).stall
         if watch.waiting is not None and now - watch.began > _SETTLED:
-            watch.sign = now  # why it is silent is known
-            watch.note_at = (now // _SETTLED + 2) * _SETTLED  # all of them at the same time: each would wake us
+            watch.sign = now  # the reason for its silence is known
+            watch.note_at = (now // _SETTLED + 2) * _SETTLED  # aligned, so that all blocked runs wake us at once
             return
         silent = _silence(watch, now, stall)
         if stall and silent > stall and not watch.stalled:
@@ -437,13 +437,13 @@ class LiveRuns:
             self._say(f"{task_id}: {text} ({error})")
 
     def _stop_flood(self, actor: Actor, task_id: str, most: int) -> None:
-        """In a job: an agent that prints without end is stopped; what it printed stays."""
+        """In a job: stop an agent that prints without end; its output is kept."""
         self._notice(actor, task_id, f"It printed more than {most} bytes and was stopped.")
         run.stop(actor, task_id, "error", 0.0)
 
 
 def _is_due(watch: Watch, now: float) -> bool:
-    """Whether a run that waits must be looked at, although nothing woke us; there may be hundreds that wait on."""
+    """Whether a waiting run must be checked although nothing woke us; there may be hundreds that keep waiting."""
     if watch.hearing is not None:
         may_wait = watch.asked or watch.waiting is not None or watch.hearing.listener.waiting
         return may_wait and now - watch.attended >= _HEAR_AGAIN
@@ -456,13 +456,13 @@ def _is_due(watch: Watch, now: float) -> bool:
 
 
 def _has_news(watch: Watch) -> bool:
-    """Whether its task's log has grown since the last look, perhaps by a process that was killed right after."""
+    """Whether its task's log has grown since the last check, perhaps by a process that was killed right after."""
     before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{log.LOG}")
     return watch.logged != before
 
 
 def _is_touched(watch: Watch) -> bool:
-    """Whether something was made in the run's folders since the last look."""
+    """Whether something was created in the run's folders since the last check."""
     if watch.folders:
         watch.stirred, stirred = False, watch.stirred
         return stirred
@@ -477,10 +477,10 @@ def _has_talk(watch: Watch) -> bool:
 
 
 def _silence(watch: Watch, now: float, stall: float) -> float:
-    """Remember the sessions of its members; returns for how long it has shown no sign of life."""
+    """Record the sessions of its members; returns for how long the run has shown no sign of life."""
     age = now - watch.began
     step = min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY) / 8
-    later = (now // step + 8) * step  # hundreds of runs are noted in a few lots: each lot wakes us once
+    later = (now // step + 8) * step  # hundreds of runs are recorded in a few batches, each of which wakes us once
     watch.note_at = next((watch.began + at for at in _NOTE_AT if at > age), later)
     shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
     if shim is not None:
@@ -491,7 +491,7 @@ def _silence(watch: Watch, now: float, stall: float) -> float:
 
 
 def _is_quiet(watch: Watch, now: float, after: float) -> bool:
-    """Whether it has printed nothing for so long, and hardly used the processor."""
+    """Whether it has printed nothing for that long and hardly used the CPU."""
     size = watch.printed
     shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
     ticks = watch.members.note(shim) if shim is not None else 0

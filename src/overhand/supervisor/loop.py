@@ -103,10 +103,10 @@ class Loop:
         self._notifications.close(10.0)
 
     def _take_stock(self) -> None:
-        """What was at work or unfinished when the last supervisor ended."""
+        """Pick up what was running or unfinished when the last supervisor ended."""
         tasks = self._store.tasks()
         for task in tasks:
-            # a crash kept its result from its parent, or its tag from showing it
+            # a crash prevented the report to its parent, or the update of its tag
             if control.owes_report(self._store, task) or sync.owes(task):
                 self.handle(task.id)
         spending.mend(self._actor(""), tasks)
@@ -116,7 +116,7 @@ class Loop:
     def _turn(self) -> None:
         """Wait for something to happen, and deal with everything that has."""
         ready = [fd for fd, _ in self._poll.poll(self._patience() * 1000)]
-        # shims first: what a killed one left must be known before a `stop` looks for it
+        # shims first: what a killed one left must be recorded before a `stop` scans for it
         for fd in sorted(ready, key=lambda fd: not self._runs.is_shim(fd)):
             if fd == self._server.listener.fileno():
                 self._receive()
@@ -137,11 +137,11 @@ class Loop:
     # what comes in
 
     def _receive(self) -> None:
-        """Tasks that a verb hands over, to be run in that verb's environment; or a verb turned the daemon's switch."""
+        """Take tasks that a verb hands over, to run in that verb's environment, or a change of the daemon's switch."""
         for task_ids, env in self._server.receive(self._answer):
             self._load_config()
             self._tags.turn()
-            if env is not None and env != self._env:  # mostly the same one: kept once
+            if env is not None and env != self._env:  # usually the same one: stored once
                 self._env = env
             for task_id in task_ids:
                 if env is not None:
@@ -155,7 +155,7 @@ class Loop:
         return dumps(found).encode("utf-8", "surrogateescape")
 
     def _finish_jobs(self) -> None:
-        """Look at each task again whose job is done."""
+        """Handle each task whose job is done."""
         for task_id, error in self._jobs.finished():
             if error is not None:
                 self._failed(task_id, error)
@@ -163,7 +163,7 @@ class Loop:
                 self.handle(task_id)
 
     def _failed(self, task_id: str, error: BaseException) -> None:
-        """A job failed: write it down, try again later."""
+        """Log a failed job and retry later."""
         say(f"{task_id}: {error}" if task_id else str(error))
         if not isinstance(error, OverhandError):
             say("".join(traceback.format_exception(error)))
@@ -174,7 +174,7 @@ class Loop:
         self._jobs.retry(task_id, time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0))
 
     def _deliver(self) -> None:
-        """Every message to the object it concerns."""
+        """Deliver every message to the object it concerns."""
         for message in self._mail.take():
             match message:
                 case Changed(task_id, env_of):
@@ -190,7 +190,7 @@ class Loop:
         """Read the task's log and do the next thing it calls for."""
         self._idle_since = time.monotonic()
         if self._jobs.is_busy(task_id):
-            return  # it is looked at again when its job is done
+            return  # it is handled again when its job is done
         try:
             task = self._store.task(task_id)
         except OverhandError:
@@ -215,7 +215,7 @@ class Loop:
                     self._jobs.run(task_id, partial(sync.show, self._store, actor.by, task_id))
             case "judge":
                 self._runs.drop(task_id)
-                self._queue.hold(task)  # until it is judged: what it delegated goes with it and doesn't take its place
+                self._queue.hold(task)  # until it is judged: tasks it delegated stop with it and don't take its slot
                 self._close(task_id)
             case "leave":
                 self._forget(task_id)
@@ -279,7 +279,7 @@ class Loop:
                     self._jobs.run(task.id, partial(quota.hand_over, actor, task.id, task.agent, other))
 
     def _started(self, task: Task, is_ours: bool) -> None:
-        """A run was started, unless another process was first; the settings may ask for a window for it."""
+        """Watch the started run, unless another process was first, and open a window for it if the settings say so."""
         if not is_ours:
             return
         self._tags.note("started", task=task.id)
@@ -289,7 +289,7 @@ class Loop:
     # what the objects ask
 
     def _actor(self, task_id: str) -> Actor:
-        """Who acts in a job of this task."""
+        """The actor for a job of this task."""
         env = self._envs.get(task_id, self._env)
         return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}))
 
@@ -307,7 +307,7 @@ class Loop:
         return any(not self._runs.is_blocked(task.id) for task in delegated) or self._plans.works_for(run_id)
 
     def _load_config(self) -> None:
-        """Settings as they are now; those of a project that is not trusted do not count."""
+        """Load the current settings; an untrusted project's own don't count."""
         try:
             self._config = trust.settings(self._store.root)
         except OverhandError as error:
@@ -319,7 +319,7 @@ class Loop:
     # time
 
     def _patience(self) -> float:
-        """Seconds until something must be looked at."""
+        """Seconds until something is due."""
         if not self._mail.is_empty:
             return 0.0
         now = time.monotonic()
@@ -335,7 +335,7 @@ class Loop:
         return max(0.05, min(_LOOK_EVERY * 10, self._config.idle - (now - self._idle_since)))
 
     def _tick(self) -> None:
-        """Deadlines and timers when they are due; sizes and leftovers about every second."""
+        """Handle due deadlines and timers; check sizes and leftovers about once a second."""
         now = time.monotonic()
         self._runs.tick(now)
         self._plans.tick()
@@ -350,7 +350,7 @@ class Loop:
         self._runs.examine(now)
 
     def _is_idle(self) -> bool:
-        """Nothing runs, nothing can start, and it has been so for a while."""
+        """Whether nothing has run and nothing could start for a while."""
         held = self._meter.held and not self._queue.is_empty
         objects = (self._runs, self._jobs, self._queue, self._plans)
         if held or self._tags.on or not self._mail.is_empty or not all(one.is_idle for one in objects):
@@ -366,14 +366,14 @@ def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> Clo
     task = finish.finish(actor, task_id, told=on_verdict)
     if finish.unjudged(task):
         raise Busy(f"Task {task_id} is being judged by another process.")
-    changed += run.stop_children(actor, task)  # its last words may have called for a person
+    changed += run.stop_children(actor, task)  # its last output may have asked for a person
     if parent := control.report_to_parent(actor, task):
         changed.append(parent)
     return Closed(task, changed)
 
 
 def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
-    """In a job: a window for a run of an item; whatever becomes of it, the run goes on."""
+    """In a job: open a window for a run of an item; the run doesn't depend on it."""
     from overhand.supervisor.tmux import watch_in_tmux
 
     try:

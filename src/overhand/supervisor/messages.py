@@ -1,4 +1,4 @@
-"""What the supervisor's objects tell each other: small frozen values in a mailbox, delivered by the loop."""
+"""Messages between the supervisor's objects: small frozen values in a mailbox, delivered by the loop."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.supervisor.messages import Mailbox
 
 HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
-_DAY_EVERY = 1.0  # seconds between two counts of what the day has used, while that holds the queue back
+_DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the queue back
 
 
 @dataclass(slots=True)
@@ -34,10 +34,10 @@ class _Reports:
     """What was counted of one run."""
 
     place: str
-    counted: int = -1  # bytes of its reports; at first nothing is known: another supervisor may have counted before
-    asked: int = 0  # how often a budget that it draws on was used by others
-    answered: int = 0  # up to which of these it was counted
-    noted: float = 0.0  # when it was last recorded what it has used
+    counted: int = -1  # bytes of its reports; unknown at first: another supervisor may have counted before
+    asked: int = 0  # how often other tasks used a budget that it draws on
+    answered: int = 0  # the value of `asked` at its last count
+    noted: float = 0.0  # when its usage was last recorded
 
 
 class Meter:
@@ -52,7 +52,7 @@ class Meter:
     # one run
 
     def is_due(self, task_id: str, place: str, *, limited: bool) -> bool:
-        """Whether this run has reported something new, or a budget that it draws on was used by others."""
+        """Whether this run has reported something new, or another task used a budget that it draws on."""
         known = self._runs.get(task_id)
         if known is None or known.place != place:
             known = self._runs[task_id] = _Reports(place)
@@ -82,14 +82,14 @@ class Meter:
         return self._jobs.run(task_id, work, then)
 
     def recount(self, task_ids: Iterable[str]) -> None:
-        """A budget that these tasks draw on has changed: count those that run once more."""
+        """Count those of these tasks that run once more: a budget that they draw on has changed."""
         for task_id in task_ids:
             if (known := self._runs.get(task_id)) is not None:
                 known.asked += 1
                 self._mail.post(Changed(task_id))
 
     def ended(self, task: Task) -> None:
-        """A run used more in the end than it had reported: count the tasks whose budget it draws on again."""
+        """Recount the tasks whose budget an ended run draws on: it may have used more than it had reported."""
         if task.parent:
             self.recount(above.id for above in spending.capped_above(self._store, task))
 
@@ -101,7 +101,7 @@ class Meter:
 
     @property
     def held(self) -> bool:
-        """Whether the day's budget held something back when it was last looked at."""
+        """Whether the day's budget held something back at the last check."""
         return self._held
 
     def is_held(self, config: Config) -> bool:
@@ -115,7 +115,7 @@ class Meter:
         return held
 
     def _today(self) -> Amount:
-        """What was used today: as it is now before something starts; while nothing may, about every second."""
+        """Today's usage: counted before every start, and about once a second while nothing may start."""
         now = time.monotonic()
         if not self._held or now - self._day[0] >= _DAY_EVERY:
             self._day = now, spending.spent_today(self._store)
@@ -123,7 +123,7 @@ class Meter:
 
 
 def _hold_back(store: Store, why: str | None) -> None:
-    """Write down for `list` why queued tasks don't start, or that they do."""
+    """Record for `list` why queued tasks don't start, or that they do."""
     path = f"{store.own}/{HELD}"
     if why is not None:
         write_file(path, f"{machine.now()[:10]} {why}\n")

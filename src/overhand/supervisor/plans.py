@@ -1,4 +1,4 @@
-"""The supervisor's plans: a plan's run lives as long as it is not judged, and any supervisor can execute it.
+"""The supervisor's plans: a plan's run lives until it is judged, and any supervisor can execute it.
 
 A plan takes no slot. What it does is a job of its own task.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from overhand.supervisor.messages import Mailbox
 
 _TRIES = 5  # of opening a plan, before it is given up
-_AGAIN = 5.0  # seconds until a plan that another process executes is looked at again
+_AGAIN = 5.0  # seconds until a plan that another process executes is checked again
 
 
 class Plans:
@@ -44,7 +44,7 @@ class Plans:
     # one plan
 
     def look(self, plan: Task) -> None:
-        """A plan that is not judged: open it, or carry out what is new in its own log."""
+        """Open a plan that is not judged yet, or process what is new in its log."""
         current = plan.current_run
         if current is None:
             return
@@ -84,25 +84,25 @@ class Plans:
             if executor is None and isinstance(error, Busy):
                 return None
             if executor is None and isinstance(error, Refused) and not isinstance(error, StorageFailed):
-                # what was accepted is not there any more: no process can go on with it
+                # the accepted plan is gone: no process can continue it
                 self._give_up(task_id, run_id, f"{error.message} {error.hint}".strip())
                 return None
             raise
         return executor
 
     def _worked(self, task_id: str, executor: Carrying | None) -> None:
-        if executor is None:  # another process executes it, or it was given up: that is seen then
+        if executor is None:  # another process executes it, or it was given up, which the next check shows
             self._jobs.retry(task_id, time.monotonic() + _AGAIN)
             return
         self._tries.pop(task_id, None)
         if task_id not in self._open:
             self._open[task_id] = executor
-            executor.heard.extend(executor.live_tasks)  # they may have changed before they could be told apart
+            executor.heard.extend(executor.live_tasks)  # they may have changed before the plan was open
         if executor.over:
             self.drop(task_id)
 
     def failed(self, task_id: str, error: BaseException) -> None:
-        """A job failed. What is on disk counts; a plan that cannot be opened again and again comes to an end."""
+        """Handle a failed job: reopen the plan from disk, or give up one that repeatedly can't be opened."""
         self.drop(task_id)
         try:
             task = self._store.task(task_id)
@@ -122,11 +122,11 @@ class Plans:
             self._mail.post(Changed(changed))
 
     def _call(self, plan_id: str, task_id: str) -> None:
-        """In a job: a node's task is new, or was asked to stop; it runs in the environment of its plan."""
+        """Announce a node's task that is new or was asked to stop; it runs in the environment of its plan."""
         self._mail.post(Changed(task_id, env_of=plan_id))
 
     def drop(self, task_id: str) -> None:
-        """Execute a plan no longer; what is on disk says how it stands."""
+        """Stop executing a plan; its state is on disk."""
         executor = self._open.pop(task_id, None)
         if executor is not None:
             executor.close()
@@ -134,7 +134,7 @@ class Plans:
     # the tasks of its nodes
 
     def child_changed(self, child: Task) -> None:
-        """A node's task was read: if that is news to its plan, the plan's job looks at it."""
+        """Start the plan's job if the node's task that was just read has changed."""
         executor = self._plan_of(child)
         if executor is None:
             return
@@ -144,14 +144,14 @@ class Plans:
             self._tell(executor, child.id)
 
     def child_paused(self, child: Task) -> None:
-        """A node's task is queued behind its provider's limit: until it begins, another node may take its place."""
+        """Let another node take the place of a task that waits for its provider's limit."""
         executor = self._plan_of(child)
         if executor is not None and child.id not in executor.held:
             executor.held.add(child.id)
             self.child_changed(child)
 
     def child_gone(self, task_id: str) -> None:
-        """A task was removed; if it was a node's, its plan looks at that."""
+        """Start the plan's job if the removed task was a node's."""
         for executor in list(self._open.values()):
             if task_id in executor.tasks.values():
                 self._tell(executor, task_id)
@@ -164,20 +164,20 @@ class Plans:
         return self._open.get(child.parent.task) if child.node and child.parent else None
 
     def works_for(self, run_id: str) -> bool:
-        """Whether a plan that this run delegated is doing something, so that the run does not wait for a person."""
+        """Whether a plan that this run delegated is at work, so that the run doesn't wait for a person."""
         return any(executor.works for executor in self._open.values() if executor.delegated_by == run_id)
 
     # time
 
     def tick(self) -> None:
-        """Timers whose time has come."""
+        """Handle the timers that are due."""
         now = time.time()
         for task_id, executor in list(self._open.items()):
             if executor.next_timer <= now and not self._jobs.is_busy(task_id):
                 self._execute(task_id, executor.run_id)
 
     def examine(self) -> None:
-        """A process that wrote something into a plan's log may have died before it told us."""
+        """Check the plans' logs: a process may have written to one and died before it notified us."""
         for task_id, executor in list(self._open.items()):
             if self._store.log_size(task_id) != executor.seen:
                 self._mail.post(Changed(task_id))

@@ -52,7 +52,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The task waits for another one, or for a time; nothing is to be done."""
+    """The task waits for another one, or for a time; there is nothing to do."""
 
 
 Decision = Start | Begin | Block | Pause
@@ -170,7 +170,7 @@ class Queue:
 
 
 def fits(task: Task, holding: Mapping[str, Task], config: Config) -> bool:
-    """Whether one more run of this agent and kind may start now; one that is P0 keeps all others from starting."""
+    """Whether one more run of this agent and kind may start now; a P0 run keeps all others from starting."""
     urgent = task.priority == "P0"
     others = holding.values()
     if not urgent and any(other.priority == "P0" for other in others):
@@ -189,7 +189,7 @@ def fits(task: Task, holding: Mapping[str, Task], config: Config) -> bool:
 
 
 def waits_for(store: Store, task: Task) -> str | None:
-    """`--after`: None once that task is judged completed; why this one never can start, or "" while it may yet."""
+    """`--after`: None once that task is judged completed; why this one can never start, or "" while it still may."""
     if not task.after:
         return None
     try:
@@ -202,7 +202,7 @@ def waits_for(store: Store, task: Task) -> str | None:
 
 
 def waits_for_child(store: Store, task: Task) -> bool:
-    """Whether the run is blocked, or one of its processes waits for a task it delegated: it holds no slot then."""
+    """Whether the run is blocked, or one of its processes waits for a delegated task: then it holds no slot."""
     current = task.current_run
     if current is None or current.waiting is not None:
         return current is not None

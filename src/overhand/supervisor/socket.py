@@ -25,7 +25,7 @@ class Server:
     def __init__(self, address: str, path: str) -> None:
         self.path = path
         if os.path.lexists(path):
-            os.unlink(path)  # a dead supervisor's; we hold the lock
+            os.unlink(path)  # left by a dead supervisor: we hold the lock
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(address)
         os.chmod(path, 0o600)
@@ -44,9 +44,9 @@ class Server:
         self.listener.close()
 
     def receive(self, answer: Answering) -> Iterator[tuple[list[str], dict[str, str] | None]]:
-        """Every message that is waiting: task ids, and the environment they are to run in, if that is said.
+        """Every waiting message: task ids, and the environment to run them in, if given.
 
-        What is a question is answered here.
+        Questions are answered here.
         """
         while True:
             try:
@@ -72,10 +72,10 @@ class Server:
         try:
             os.write(self._waker, b"\n")
         except BlockingIOError:
-            return  # the pipe is full of such bytes
+            return  # the pipe is full of wake-up bytes already
 
     def drain(self) -> None:
-        """The loop is awake: take what woke it out of the pipe."""
+        """Empty the pipe after the loop has woken up."""
         try:
             while os.read(self.woken, 4096):
                 pass
@@ -88,7 +88,7 @@ class Server:
             return False
         os.unlink(self.path)
         if select.select([self.listener], [], [], 0)[0]:
-            self.listener.close()  # its message is not acknowledged: the client starts a supervisor itself
+            self.listener.close()  # a late client gets no acknowledgement and starts a supervisor itself
         return True
 
 
@@ -114,7 +114,7 @@ def _handed(message: dict[str, Any]) -> tuple[list[str], dict[str, str] | None]:
 
 
 def _reply(peer: socket.socket, told: bytes | None) -> None:
-    """`yes`, the protocol's number, the answer and a NUL, so that half an answer is none; or `no`."""
+    """Send `yes`, the protocol's number, the answer and a NUL, so that half an answer is detected; or `no`."""
     try:
         peer.sendall(b"no %d\n" % PROTOCOL if told is None else b"yes %d\n%b\0" % (PROTOCOL, told))
     except OSError:
@@ -125,4 +125,4 @@ def _acknowledge(peer: socket.socket) -> None:
     try:
         peer.sendall(b"ok %d\n" % PROTOCOL)
     except OSError:
-        return  # the task is on disk and in our tables: the client need not know
+        return  # the task is on disk and in our tables: a lost acknowledgement does no harm

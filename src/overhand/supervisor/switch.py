@@ -1,4 +1,4 @@
-"""The switch that makes a supervisor watch tags: a small file beside its lock, there for as long as it is to."""
+"""The switch that makes a supervisor watch tags: a small file beside its lock that exists while it is on."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
 
 NAME = "daemon"
-_LOG_SIZE = 1_000_000  # bytes; as much again is kept of what was before
+_LOG_SIZE = 1_000_000  # bytes; one older file of this size is kept
 
 
 def place(store: Store) -> str:
-    """The file."""
+    """The path of the switch file."""
     return f"{store.own}/{NAME}"
 
 
 def turn_on(store: Store, pid: int | None = None) -> None:
-    """Tags are watched from now on; with a pid, for as long as that process lives."""
+    """Switch tag watching on; with a pid, for as long as that process lives."""
     store.ensure()
     holder = {"pid": pid, "started": processes.start_time(pid), "pidns": machine.pid_namespace()} if pid else {}
     write_file(place(store), json.dumps({"since": machine.now(), **holder}) + "\n")
 
 
 def turn_off(store: Store) -> bool:
-    """Whether it was on."""
+    """Switch tag watching off; returns whether it was on."""
     try:
         os.unlink(place(store))
     except FileNotFoundError:
@@ -39,11 +39,11 @@ def turn_off(store: Store) -> bool:
 
 
 def state(store: Store) -> dict[str, Any] | None:
-    """What the switch says; None if it is off, or whoever held it is gone."""
+    """The content of the switch; None if it is off or its process is gone."""
     try:
         found = json.loads(read_file(place(store)) or b"null")
     except (ValueError, OverhandError):
-        return {}  # somebody wanted it on
+        return {}  # unreadable, but it was switched on
     if not isinstance(found, dict):
         return None
     pid = found.get("pid")
@@ -61,7 +61,7 @@ def log_place(store: Store) -> str:
 
 
 def note(store: Store, what: str, **more: object) -> None:
-    """One line in it; a full disk must not end anything."""
+    """Append one line to the daemon's log; a full disk must not stop the daemon."""
     path = log_place(store)
     line = json.dumps({"t": machine.now(), "what": what, **more}, ensure_ascii=False) + "\n"
     try:

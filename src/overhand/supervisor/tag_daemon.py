@@ -1,7 +1,7 @@
 """The supervisor with tags switched on: it watches Markdown files and hands what they ask for to the queue.
 
-Nothing is remembered that could be lost: which item is where stands in files and logs, and a new daemon looks at all of
-them. A file is looked at when it has been left alone for a few seconds, in a thread, one look at a time.
+The daemon keeps no state that could be lost: files and logs say which item is where, and a new daemon reads all of
+them. A file is read once it has been unchanged for a few seconds, in a thread, one batch at a time.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_AGAIN = 2.0  # seconds after which a file that was busy is looked at again
-_LOOK_EVERY = 5.0  # seconds between looks at the switch, and at the tree where it cannot be watched
-_DEAF = 0.05  # seconds between two looks at what changed
+_AGAIN = 2.0  # seconds after which a busy file is read again
+_LOOK_EVERY = 5.0  # seconds between checks of the switch, and scans of a tree that can't be watched
+_DEAF = 0.05  # seconds between two reads of the kernel's events
 _BY = {"kind": "overhand", "via": "daemon"}
 
 
 @dataclass(slots=True)
 class Touched:
-    """A file that changed and is to be looked at."""
+    """A changed file that is to be read."""
 
-    first: float  # when it was first seen to change since the last look; seconds since 1970
+    first: float  # when it first changed since the last read; seconds since 1970
     last: float
     due: float  # on the monotonic clock
-    tasks: set[str]  # whose tags stood in it
+    tasks: set[str]  # tasks with tags in it
 
 
 class Note(NamedTuple):
@@ -57,15 +57,15 @@ class Note(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What came of looking at files."""
+    """The outcome of reading files."""
 
-    again: dict[str, Touched]  # those that were busy
-    tasks: list[str]  # whose record or tag changed
+    again: dict[str, Touched]  # busy files
+    tasks: list[str]  # tasks whose record or tag changed
     notes: list[Note]
 
 
 class TagDaemon:
-    """What the daemon knows; all of it can be found again."""
+    """The daemon's state; all of it can be rebuilt from files."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TagDaemon:
         reload: Callable[[], None],
         say: Callable[[str], None],
     ) -> None:
-        """`reload` has the settings read again, which come back by `settings`."""
+        """`reload` has the settings read again, and they arrive through `settings`."""
         self._store, self._poll, self._jobs, self._mail = store, poll, jobs, mail
         self._config, self._reload, self._say = config, reload, say
         self._since = ""  # empty: tags are not watched
@@ -86,9 +86,9 @@ class TagDaemon:
         self._touched: dict[str, Touched] = {}
         self._scanned_at = ""
         self._scanning = self._looking = False
-        self._before: dict[str, tuple[Hit, ...]] = {}  # where nothing tells us what changed
-        self._known = 0.0  # everything that was there then is recorded, or waits
-        self._marks: list[object] = []  # of the settings as they were read
+        self._before: dict[str, tuple[Hit, ...]] = {}  # only used without inotify
+        self._known = 0.0  # all changes before this time are recorded or pending
+        self._marks: list[object] = []  # of the settings files as they were last read
         self._checked = 0.0
         self._deaf_until = 0.0
 
@@ -103,7 +103,7 @@ class TagDaemon:
 
     @property
     def fd(self) -> int:
-        """What wakes the loop when a file changes."""
+        """The descriptor that wakes the loop when a file changes."""
         return self._index.tree.news.fd if self._index is not None else -2
 
     def note(self, what: str, **more: object) -> None:
@@ -112,7 +112,7 @@ class TagDaemon:
             switch.note(self._store, what, **more)
 
     def verdict_note(self) -> Callable[[Task], None]:
-        """What a job calls with a judged task: it writes what came of the run, and what follows, into the log."""
+        """The function that a job calls with a judged task: it logs the run's result and what follows."""
         if not self.on:
             return lambda _task: None
         store = self._store
@@ -156,7 +156,7 @@ class TagDaemon:
     # watching
 
     def scan(self, why: str = "") -> None:
-        """Read the whole tree, in a thread; the index so far is no longer true. Without a reason, only news count."""
+        """Scan the whole tree in a thread, because the index is out of date; without a reason, only changes count."""
         if self._scanning:
             return
         self._scanning = True
@@ -176,7 +176,7 @@ class TagDaemon:
             return
         self._index = index
         self._listen()
-        self._reread(index)  # what changed before it was watched was not noticed
+        self._reread(index)  # changes before the watch was set were not noticed
         self._scanned_at = machine.now()
         tree = index.tree
         if why:
@@ -186,17 +186,17 @@ class TagDaemon:
             paths = {*index.worth_a_look(), *older, *self._noted(index), *waiting, ""}
         else:
             paths = {p for p in {*index.hits, *self._before} if index.hits.get(p) != self._before.get(p)}
-        for path in paths:  # "": tasks whose tag may stand nowhere
+        for path in paths:  # "": tasks whose tag may not be in any file
             had = {hit.task for hit in self._before.get(path, ()) if hit.task}
             self._touch(path, self._known, _quiet_for(f"{index.root}/{path}", time.time()), had)
 
     def _noted(self, index: Index) -> list[str]:
-        """Files with items that count as approved by the settings."""
+        """Files with items that the settings approve automatically."""
         wanted = self._config.auto_approved
         return [path for path, hits in index.hits.items() if wanted and any(hit.name in wanted for hit in hits)]
 
     def stirred(self) -> None:
-        """Something changed somewhere."""
+        """Record what changed since the last call."""
         if self._index is None:
             return
         touched, beside = self._index.drain()
@@ -210,17 +210,17 @@ class TagDaemon:
             self.scan("more changed than could be followed, or other files count now")
 
     def _reread(self, index: Index) -> None:
-        """Settings that have changed since they were read."""
+        """Reload the settings if they have changed."""
         if (marks := _marks(self._store)) == self._marks:
             return
         self._marks = marks
         self._reload()
         self.note("settings", why="a settings file was changed, or trusted")
-        for path in self._noted(index):  # what waited may count as approved now
+        for path in self._noted(index):  # waiting items may be approved now
             self._touch(path, self._known, _quiet_for(f"{index.root}/{path}", time.time()))
 
     def heard(self) -> None:
-        """The kernel has news. Then we don't listen for a moment: a build that writes a lot must not keep us busy."""
+        """Read the kernel's events, then pause for a moment: a build that writes a lot must not keep us busy."""
         self._poll.unregister(self.fd)
         self._deaf_until = time.monotonic() + _DEAF
         self.stirred()
@@ -231,7 +231,7 @@ class TagDaemon:
             self._poll.register(self.fd, select.POLLIN)
 
     def _touch(self, path: str, at: float, quiet: float, had: Iterable[str] = ()) -> None:
-        """This file changed at that time, and has been quiet for so long."""
+        """Record that this file changed at that time and has been unchanged for `quiet` seconds."""
         due = time.monotonic() + max(0.0, self._config.debounce - quiet)
         known = self._touched.get(path)
         if known is None:
@@ -243,7 +243,7 @@ class TagDaemon:
     # looking
 
     def tick(self, *, is_queued: bool) -> None:
-        """What is due, and the switch; `is_queued` says whether a task may start now."""
+        """Process what is due and check the switch; `is_queued` says whether a task may start now."""
         now = time.monotonic()
         if self._deaf_until and now >= self._deaf_until:
             self._listen()
@@ -254,9 +254,9 @@ class TagDaemon:
             elif self.on and self._index is not None and not self._index.tree.is_whole and not self._looking:
                 self.scan()
         if self._index is not None and (self._index.dirty or is_queued):
-            self.stirred()  # what starts now has written nothing of what is there already
+            self.stirred()  # a run that starts now must not be credited with earlier changes
         if self.on and not self._looking and self._ripe(now):
-            self.stirred()  # what changed again is not ripe, and what we look at may start a run
+            self.stirred()  # files that changed again are not due, and reading one may start a run
             if ripe := self._ripe(now):
                 self._look(ripe)
 
@@ -265,7 +265,7 @@ class TagDaemon:
 
     @property
     def due(self) -> float:
-        """When something is to be done, on the monotonic clock."""
+        """When the next step is due, on the monotonic clock."""
         if not self.on:
             return float("inf")
         if self._index is not None and self._index.dirty:
@@ -296,7 +296,7 @@ class TagDaemon:
             self._mail.post(Changed(task_id))
 
     def _in_thread(self, do: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do something that takes long beside the loop; where it fails it is tried again."""
+        """Run slow work outside the loop; retry it if it fails."""
 
         def work() -> T | Exception:
             try:
@@ -317,7 +317,7 @@ class TagDaemon:
     # being asked
 
     def status(self, queued: list[str], running: list[str]) -> dict[str, Any]:
-        """The daemon as it is now, with what the supervisor has queued and running."""
+        """The daemon's current state, with the supervisor's queued and running tasks."""
         index = self._index
         return {
             "pid": os.getpid(),
@@ -334,11 +334,11 @@ class TagDaemon:
 
 
 def _read_all(store: Store, *, whole: bool) -> tuple[Index, list[str]]:
-    """The index; and, unless only news count, files in which an older text may have come back meanwhile."""
+    """The index; and, unless only changes count, files whose text may have been reverted meanwhile."""
     from overhand.items import item
     from overhand.items.index import Index  # a supervisor that watches no tags starts without it
 
-    index = Index(store.root, (f"{store.root}/.overhand", configs.user_folder()))  # besides: settings, and trust
+    index = Index(store.root, (f"{store.root}/.overhand", configs.user_folder()))  # also watch settings and trust
     index.begin()
     past = item.Past(store)
     return index, [path for path in index.unrecorded() if past.names(path)] if whole else []
@@ -349,7 +349,7 @@ def _marks(store: Store) -> list[object]:
 
 
 def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
-    """In a thread: take in each file; those that were busy are looked at again."""
+    """In a thread: process each file; busy files are read again later."""
     from overhand.items import item, typed
 
     found = Looked({}, [], [])
@@ -380,7 +380,7 @@ def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
 
 
 def _bring(store: Store, tasks: Iterable[str]) -> list[str]:
-    """Bring the tags of these tasks in line with the record, wherever they stand now."""
+    """Bring the tags of these tasks in line with the record, wherever the tags are now."""
     brought = []
     for task_id in tasks:
         try:
@@ -394,7 +394,7 @@ def _bring(store: Store, tasks: Iterable[str]) -> list[str]:
 
 
 def _quiet_for(path: str, now: float) -> float:
-    """How long ago the file was last changed; one that is gone, a moment ago."""
+    """How long ago the file was last changed; 0 for a missing file."""
     try:
         return max(0.0, now - os.stat(path).st_ctime)
     except OSError:

@@ -1,4 +1,4 @@
-"""Watching a run in a tmux window. It is for looking only: whoever closes the window changes nothing."""
+"""A tmux window to watch a run in. It only shows output: closing it doesn't affect the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def watch_in_tmux(root: str, task: Task, env: Mapping[str, str] | None = None) -
     look = [sys.executable, "-P", "-m", "overhand", "log", "--follow", "--out", "--project", root, watched]
     made = _open(outside, name, root, look)
     for _ in range(_AGAIN):
-        if made.returncode:  # somebody else was quicker, or the session ended with its last window
+        if made.returncode:  # another process was first, or the session ended with its last window
             made = _open(outside, name, root, look)
     if made.returncode:
         said = made.stderr.decode("utf-8", "replace").strip()
@@ -48,7 +48,7 @@ def watch_in_tmux(root: str, task: Task, env: Mapping[str, str] | None = None) -
 
 
 def _open(env: Mapping[str, str], name: str, root: str, look: list[str]) -> subprocess.CompletedProcess[bytes]:
-    """In the session that is there, or in a new one."""
+    """Open a window in the existing session, or in a new one."""
     if _tmux(env, "has-session", "-t", f"={SESSION}").returncode == 0:
         return _tmux(env, "new-window", "-d", "-t", f"={SESSION}:", "-n", name, "-c", root, "--", *look)
     return _tmux(env, "new-session", "-d", "-s", SESSION, "-n", name, "-c", root, "--", *look)

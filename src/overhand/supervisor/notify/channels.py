@@ -1,4 +1,4 @@
-"""Ways to tell a note: for each that the settings name, the program to run and what it is given."""
+"""Notification channels: for each one in the settings, the program to run and its input."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Delivery:
     stdin: bytes
     env: dict[str, str]
     cwd: str
-    posts: bool = False  # it is our own program, whose last words may be repeated
+    posts: bool = False  # it is our own program, whose output may be quoted
 
 
 def deliveries(
@@ -48,7 +48,7 @@ def deliveries(
     note = _safe(note, env, named)
     clean = {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
     home = clean.get("HOME", "")
-    cwd = home if os.path.isdir(home) else "/"  # never the project: what lies there may be nobody's trusted program
+    cwd = home if os.path.isdir(home) else "/"  # never the project: a program there may not be trusted
     found, problems = [], []
     if argv := _desktop(note, wanted.desktop, clean):
         found.append(Delivery("desktop", f"desktop {argv[0]}", argv, b"", clean, cwd))
@@ -72,11 +72,11 @@ def deliveries(
 
 
 def _safe(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
-    """The note as it may leave: without secrets and control characters, and not too long."""
+    """The note without secrets and control characters, and cut to length."""
     both = {**os.environ, **env}
 
     def safe(text: str, longest: int) -> str:
-        if text.endswith("…"):  # it was cut: its last word may be the beginning of a secret
+        if text.endswith("…"):  # it was cut: its last word may be the start of a secret
             text = text[:-1].rpartition(" ")[0] + " …"
         text = mask(text.encode("utf-8", "replace").decode(), both, named)
         text = "".join(c if c.isprintable() else " " for c in text)
@@ -86,7 +86,7 @@ def _safe(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
 
 
 def _as_json(note: Note) -> dict[str, object]:
-    """What a command and a webhook are given."""
+    """The JSON for a command or a webhook."""
     keys = ("kind", "task_id", "handle", "title", "agent", "headline", "text", "command", "project")
     return {"schema": "overhand.notify/1", **{key: getattr(note, key) for key in keys}}
 
@@ -121,7 +121,7 @@ def _webhook(note: Note) -> tuple[dict[str, str], str]:
 
 
 def _slack(note: Note) -> tuple[dict[str, str], str]:
-    """Escaped: a question must not be able to call a whole channel."""
+    """The message for Slack, escaped: a question must not be able to ping a whole channel."""
     text = f"*{_escaped(_subject(note))}*\n{_escaped(_body(note))}"
     return {"Content-Type": "application/json"}, jsonline.dumps({"text": text})
 
@@ -153,5 +153,5 @@ def _desktop(note: Note, wanted: bool | str, env: Mapping[str, str]) -> tuple[st
     if mac:
         return (program, *(word for line in _OSASCRIPT for word in ("-e", line)), _subject(note), _body(note))
     urgency = "critical" if note.kind in NEEDS else "normal"
-    body = _escaped(_body(note)).replace("\\", "\\\\")  # it reads markup and backslashes
+    body = _escaped(_body(note)).replace("\\", "\\\\")  # notify-send interprets markup and backslashes
     return (program, "--app-name=Overhand", f"--urgency={urgency}", "--", _subject(note), body)

@@ -1,6 +1,6 @@
-"""What a person wants to hear of: from two states of a task, without I/O, to a note or none.
+"""What is worth notifying a person of: from two states of a task, without I/O, to a note or none.
 
-A note has Overhand's own words, the title and the question. What an agent printed or wrote is not in it.
+A note holds Overhand's own text, the title and the question, but nothing else that an agent printed or wrote.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from overhand.words import STATUSES
 if TYPE_CHECKING:
     from overhand.record.task import Question, Task
 
-NEEDS = ("question", "parked", "blocked")  # somebody has to do something before the task can go on
+NEEDS = ("question", "parked", "blocked")  # a person must act before the task can continue
 _OF_STATUS = {
     "completed": "ready",
     "needs-input": "parked",
@@ -39,13 +39,13 @@ class Note:
     text: str
     command: str
     project: str
-    key: str  # the same thing has the same key: it is told once
+    key: str  # equal notes have equal keys, and are sent once
 
 
 def note_of(before: Task | None, after: Task, root: str) -> Note | None:
     """What is new and worth a person's attention; of several things, the one that matters most.
 
-    `before` is None where nobody looked at the task earlier: then only what waits for somebody is told.
+    `before` is None if the task was not seen before: then only what waits for a person is worth a note.
     """
     for look in (_judged, _asked, _noticed, _spent):
         if found := look(before, after):

@@ -75,7 +75,7 @@ class Notifications:
         self._seen.pop(task_id, None)
 
     def send(self, note: Note) -> None:
-        """Put a note into the queue, unless the same one was sent before or isn't wanted; returns at once."""
+        """Queue a note, unless the same one was sent before or isn't wanted; returns at once."""
         mark = hashlib.sha256(note.key.encode("utf-8", "replace")).hexdigest()[:20]
         if self._closed or note.kind not in self._wanted.on or mark in self._sent:
             return
@@ -153,13 +153,13 @@ class Notifications:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if delivery.posts else subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                process_group=0,  # ended with all it started; not a session, for the supervisor buries those
+                process_group=0,  # killed with all it started; not a session, because the supervisor reaps those
             )
         except OSError as error:
             return f"cannot be started: {error.strerror}"
         with self._lock:
             self._running.append(process)
-        if self._given_up.is_set():  # `close` may have looked a moment too early
+        if self._given_up.is_set():  # `close` may have checked a moment too early
             _kill(process)
         if process.stdin:
             try:
@@ -206,7 +206,7 @@ class Notifications:
 
 
 def _read_memory(path: str | None) -> set[str]:
-    """The marks of what was sent before; a file that has grown too long is begun again, with its newer half."""
+    """The marks of what was sent before; a file that has grown too long is cut to its newer half."""
     if path is None or not (raw := read_file(path)):
         return set()
     marks = raw.decode("ascii", "replace").split()
@@ -223,4 +223,4 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(1.0)
         except (ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
-            return  # gone, or in the kernel's hands
+            return  # gone, or stuck in the kernel

@@ -31,7 +31,7 @@ def post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> i
         opener.add_handler(handler)
     wanted = request.Request(parts._replace(netloc=host, fragment="").geturl(), body, dict(headers), method="POST")  # noqa: S310
     wanted.add_header("User-Agent", "overhand")
-    if login:  # `https://user:password@host/…`, as the header that says the same
+    if login:  # `https://user:password@host/…` becomes an Authorization header
         pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
         wanted.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
     with opener.open(wanted, timeout=seconds) as answer:
@@ -39,7 +39,7 @@ def post(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> i
 
 
 def is_address(url: str) -> bool:
-    """Whether this can be posted to: http or https, a host, and nothing that does not belong into an address."""
+    """Whether this is a URL to post to: http or https, a host, and no characters that don't belong in a URL."""
     from urllib.parse import urlsplit
 
     try:
@@ -51,9 +51,9 @@ def is_address(url: str) -> bool:
 
 
 def main() -> int:
-    """Do what standard input asks for; a server that fails is asked once more."""
+    """Post what standard input describes; a failed attempt is retried once."""
     wanted: dict[str, Any] = jsonline.loads(sys.stdin.buffer.read().decode("utf-8"))
-    signal.setitimer(signal.ITIMER_REAL, float(wanted["seconds"]) + 1)  # whoever waits for us may be gone by then
+    signal.setitimer(signal.ITIMER_REAL, float(wanted["seconds"]) + 1)  # the parent may be gone by then
     problem, again = _attempt(wanted)
     if again:
         time.sleep(float(wanted["pause"]))
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _attempt(wanted: dict[str, Any]) -> tuple[str, bool]:
-    """Post it; what went wrong, and whether the failure may be gone the next time."""
+    """Post once; returns what went wrong, and whether a retry may help."""
     import http.client
 
     try:
@@ -75,7 +75,7 @@ def _attempt(wanted: dict[str, Any]) -> tuple[str, bool]:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             return "no answer in time", False
-        # in the system's own words, none of which is the address
+        # the system's own message, which never contains the URL
         return getattr(reason, "strerror", None) or type(reason).__name__, True
     if 200 <= status < 300:
         return "", False
