@@ -44,7 +44,8 @@ def test_the_order_is_weight_route_time_path() -> None:
         task("f", "P2", None, queued_at="1"),
         task("g", "P2", 5.0, queued_at="0"),
     ]
-    assert [state.id for state in sorted(reversed(wanted), key=lambda one: one.queue_place)] == list("abcdefg")
+    backwards = wanted[::-1]
+    assert [state.id for state in sorted(backwards, key=lambda one: one.queue_place)] == list("abcdefg")
 
 
 def test_the_position_that_is_shown_is_that_of_the_queue() -> None:

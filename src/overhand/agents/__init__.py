@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """What other packages use, imported when it is asked for."""
+    """Import the names that other packages use on first access."""
     if name in __all__:
         from overhand.agents import driver
 

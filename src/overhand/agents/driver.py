@@ -1,7 +1,7 @@
-"""What an agent is, and what a driver is: the one place that everything else asks about a driver.
+"""Agents and drivers: the one place where the rest of the code looks up a driver.
 
-Each module or package in `agents/drivers` is a driver of that name, and says all there is to know about it in one
-value, `DRIVER`. The folder is the list: nothing else names a driver, and none is imported before it is needed.
+Each module or package in `agents/drivers` is a driver of that name, described completely by one value, `DRIVER`. The
+folder is the list: nothing else names a driver, and none is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Agent:
 
     name: str
     driver: str
-    source: str = ""  # the file, relative to the project where it lies there
+    source: str = ""  # the file, relative to the project if it is inside
     trusted_with: tuple[str, ...] = ()  # project files whose content must be trusted before it runs
     description: str = ""
     body: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)  # the `overhand:` part
     capabilities: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()  # sections of the HANDOFF that must be there
-    gives: tuple[str, ...] = ()  # sections of the OUTPUT that must be there
+    needs: tuple[str, ...] = ()  # required sections of the HANDOFF
+    gives: tuple[str, ...] = ()  # required sections of the OUTPUT
     digest: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -70,12 +70,12 @@ class Agent:
 
     @property
     def compacts(self) -> bool:
-        """Whether it makes room in its context window itself."""
+        """Whether it compacts its context window itself."""
         return bool(self.options.get("compacts", self.real))
 
     @property
     def control(self) -> bool:
-        """Whether CONTROL lines in what it says are heard."""
+        """Whether CONTROL lines in its output are obeyed."""
         return bool(self.options.get("control", self.real))
 
     @property
@@ -107,7 +107,7 @@ class Job:
     run: str = ""
     level: str = "work"
     model: str = ""
-    session: str = ""  # the native session to go on with
+    session: str = ""  # the native session to continue
     mcp: tuple[str, ...] = ()  # the command of our own MCP server, for this run
     allow: tuple[str, ...] = ()  # patterns, in the agent's own words
     deny: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file in a folder that a variable names, or else in its default."""
+    """A file in a folder that a variable names, or in its default folder."""
 
     variable: str
     default: str
@@ -130,18 +130,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What tells from outside that a program is logged in, and how to log in. Nothing in these files is ever read."""
+    """Signs that a program is logged in, and how to log in. The files are only checked for existence, never read."""
 
     variables: tuple[str, ...]
     files: tuple[Place, ...]
-    settings: tuple[Place, ...]  # where they are, the program may have a key that cannot be seen from here
+    settings: tuple[Place, ...]  # if these exist, the program may have a key that we can't see
     command: str
-    provider: str = ""  # names whose key it takes; without it and without settings no key is of use
-    unread: str = ""  # a key that people expect it to take, and it does not
+    provider: str = ""  # the variable that names the provider whose key it uses; without it only settings may have one
+    unread: str = ""  # an API key that people expect it to use, but it doesn't
     keychain: bool = False  # on macOS its key may be there
 
     def state(self) -> tuple[bool | None, str]:
-        """Whether the program seems to be logged in (None: it cannot be told from outside), and what that rests on."""
+        """Whether the program seems to be logged in (None: unknown), and the evidence."""
         if variable := next((v for v in self.variables if os.environ.get(v)), None):
             return True, f"{variable} is set"
         if path := next((p.path for p in self.files if os.path.isfile(p.path)), None):
@@ -198,7 +198,7 @@ def is_plain_name(text: str) -> bool:
 
 
 def session_name(run_id: str) -> str:
-    """A session id of our own making, always the same for a run: a UUID, as some agents want it."""
+    """Our own session id for a run, always the same: a UUID, as some agents require."""
     import uuid
 
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"overhand:{run_id}"))
@@ -211,13 +211,13 @@ def tokens_of_session(_used: Used, _before: Used) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """Everything that Overhand knows about one way to run an agent; what is left out holds for any command."""
+    """Everything that Overhand knows about one way to run an agent; the defaults fit any command."""
 
-    rank: int  # its place in lists; of the programs that are installed, the first that is logged in is taken
+    rank: int  # its place in lists; the first installed program that is logged in is the default
     launch: Callable[[Agent, Job], Launch]  # raises ToolMissing, BadInput
     title: str = ""  # as people call it
     problems: Callable[[Agent], list[str]] = lambda _agent: []  # what is wrong in the agent's `overhand:` part
-    commands: tuple[str, ...] = ()  # keys of that part which must be there: each a command, as a list of words
+    commands: tuple[str, ...] = ()  # required keys of that part: each a command, as a list of words
     example: str = ""  # lines of that part, beside `driver`, for `agents --example`
 
     # a coding agent: what its program prints, and what it is called
@@ -226,25 +226,25 @@ class Driver:
     install: str = ""  # what to type where it is missing
     login: Login | None = None
     quiet: Mapping[str, str] = field(default_factory=dict)  # variables with which `--version` does nothing else
-    hinted: bool = False  # its models have the names at which plans hint
+    hinted: bool = False  # its models have the names that plans use as hints
 
     # its sessions
-    open_session: tuple[str, ...] = ()  # words before a session's id that open it on a terminal
+    open_session: tuple[str, ...] = ()  # arguments before a session's id that open it on a terminal
     is_session: Callable[[str], bool] = is_uuid
     own_session: Callable[[str, Heard], str] = lambda _run, _heard: ""  # of a run whose stream names none
     session_totals: Callable[[Used, Used], tuple[str, ...]] = lambda _used, _before: ()  # what counts the whole session
 
     # what it may do
     project_files: tuple[str, ...] = ()  # files and folders of a project from which it runs hooks, servers, plugins
-    personal_files: tuple[str, ...] = ()  # of these, the person's own unless the repository brought them
+    personal_files: tuple[str, ...] = ()  # those of them that are the person's own unless the repository tracks them
     runs_any: bool = False  # what it starts may be the program of any driver, with that one's project files
-    asks: bool = False  # what its level withholds becomes a question; it can be held to `allow` and `deny`
+    asks: bool = False  # what its level withholds becomes a question; `allow` and `deny` can be enforced
     permit: Permit | None = None  # answers the prompts that its program sends to our MCP server
-    unheld: str = ""  # why it cannot be held to level read
+    unheld: str = ""  # why level `read` can't be enforced
 
     # our side
     client: McpClient | None = None
-    reads_ipc: bool = False  # it looks at its ipc folder while it runs
+    reads_ipc: bool = False  # it reads its ipc folder while it runs
     open_job: Callable[[str], str | None] | None = None  # the handle of a task's job elsewhere that is not over
 
 
@@ -262,7 +262,7 @@ def driver_names() -> list[str]:
 
 
 def lookup(name: str) -> Driver | None:
-    """The driver of this name, if there is one: a run's may be of another version, and a plan's is none of ours."""
+    """The driver of this name, or None: a run may be of another version, and a plan has no driver here."""
     module: Any = sys.modules.get(f"{drivers.__name__}.{name}")
     if module is None and name in driver_names():
         module = import_module(f"{drivers.__name__}.{name}")
@@ -287,10 +287,10 @@ def all_drivers() -> dict[str, Driver]:
 
 
 def installable() -> dict[str, Driver]:
-    """The drivers of programs: each is an agent of its own name as soon as it is installed."""
+    """The drivers of programs: an installed one is an agent of the driver's name."""
     return {name: driver for name, driver in all_drivers().items() if driver.program}
 
 
 def translator(name: str) -> Translate | None:
-    """What reads the JSON lines of a driver's program; None where it prints plain text, or is not known here."""
+    """The parser for the JSON lines of a driver's program; None if it prints plain text or the driver is unknown."""
     return found.translate if (found := lookup(name)) else None

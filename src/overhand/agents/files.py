@@ -21,9 +21,9 @@ from overhand.words import LEVELS, duration, is_limit_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-FOLDERS = (".overhand/agents", ".claude/agents")  # agent files as Claude Code has them are agents here, too
+FOLDERS = (".overhand/agents", ".claude/agents")  # Claude Code's agent files are agents here, too
 PLAN_FOLDER = ".overhand/plans"
-PLANS = (".yaml", ".yml", ".json")  # how the files of plans end
+PLANS = (".yaml", ".yml", ".json")  # suffixes of plan files
 # words of `cdp` requirements, and the sections they mean
 INPUT_WORDS = {
     "task": "task", "task description": "task", "description": "task", "context": "context",
@@ -39,7 +39,7 @@ OUTPUT_WORDS = {
 
 
 def folders(root: str) -> list[str]:
-    """Where agent files are looked for, the first wins."""
+    """The folders with agent files; the first wins."""
     return [*(f"{root}/{name}" for name in FOLDERS), os.path.join(user_folder(), "agents")]
 
 
@@ -88,7 +88,7 @@ def find(root: str, name: str, config: Config) -> Agent:
         if problem := _unheld(name, options):
             raise BadInput(f"[drivers.{name}]: {problem}", "Take them out, or write an agent file for another driver.")
         about = f"{name}, as it is installed here"
-        told = (*configs.present(root), *program_files(root, driver))  # its options come from the settings
+        told = (*configs.present(root), *program_files(root, driver))  # the settings define its options
         return Agent(name, name, options=options, description=about, trusted_with=told)
     if driver:
         raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
@@ -98,7 +98,7 @@ def find(root: str, name: str, config: Config) -> Agent:
 
 
 def example_hint(root: str, name: str) -> str:
-    """How to make one."""
+    """How to create an agent of this name."""
     return f"Write .overhand/agents/{name}.md; `overhand agents {name} --example` shows one." if root else ""
 
 
@@ -108,7 +108,7 @@ def default(root: str, config: Config) -> str:
 
 
 def choose(root: str, config: Config) -> tuple[str, str]:
-    """The configured agent, the only one there is, or a program that is installed; and why, where nobody said so."""
+    """The configured agent, the only one there is, or an installed program; and why, unless it is configured."""
     if config.default_agent:
         return config.default_agent, ""
     known = sorted(names(root))
@@ -130,7 +130,7 @@ def choose(root: str, config: Config) -> tuple[str, str]:
 
 
 def load(root: str, name: str, path: str, config: Config) -> Agent:
-    """Read one agent file; every problem at once."""
+    """Read one agent file; raises with all problems at once."""
     source = os.path.relpath(path, root) if path.startswith(root + os.sep) else path
     raw = read_file(path)
     if raw is None:
@@ -204,7 +204,7 @@ def _settings_problems(agent: Agent, driver: Driver | None) -> Iterator[tuple[st
 
 
 def _unheld(name: str, options: Mapping[str, Any]) -> str:
-    """Patterns that nobody would see to: better none than ones that are not kept."""
+    """The problem with patterns that the driver can't enforce: none are better than unenforced ones."""
     given = [key for key in ("allow", "deny") if options.get(key)]
     driver = lookup(name)
     if not given or driver is None or driver.asks:
@@ -214,7 +214,7 @@ def _unheld(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _requirements(found: agentfile.AgentFile, problems: list[Problem]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sections that `cdp` asks for; a word that means none is passed over."""
+    """The sections that `cdp` requires; unknown words are skipped."""
     cdp = found.fields.get("cdp")
     cdp = cdp if isinstance(cdp, dict) else {}
     sections: list[tuple[str, ...]] = []

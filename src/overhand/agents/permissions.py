@@ -1,7 +1,7 @@
 """What a run may do without asking, and what becomes a question.
 
 A level allows kinds of tools; `allow` and `deny` patterns of an agent file add to it and take from it; everything else
-is withheld and asked as a question with closed options. An answer belongs to exactly the request it was given for (the
+is withheld and becomes a question with fixed options. An answer belongs to exactly the request it was given for (the
 question begins with its digest), so the next run of the task finds it; «always for this task» is an answer like any
 other and holds for every later run. Patterns guard against mistakes, not against malice: a shell can do anything.
 """
@@ -43,7 +43,7 @@ _LONG = 70  # characters of a pattern that is offered: options in the log are sh
 
 
 def said(level: str, *, asks: bool) -> str:
-    """What a person is told at the start."""
+    """The level's description that a person sees at the start."""
     more = "what else it wants becomes a question" if asks else "what else it wants is denied where its program can"
     return f"{LEVELS[level]}{'' if level == 'full' else f'; {more}'}; a worktree is not a sandbox"
 
@@ -82,11 +82,11 @@ class Policy:
     ) -> None:
         self.level, self.allow, self.deny = level, tuple(allow), tuple(deny)
         self.project, self.place = os.path.realpath(project), os.path.realpath(place)
-        self.beyond = beyond  # a sandbox gives what the level allows: whatever is asked for lies outside it
+        self.beyond = beyond  # a sandbox permits what the level allows, so every request lies outside it
 
 
 def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:
-    """A tool call, of the kind that its driver knows it to be; paths are absolute and without links."""
+    """A tool call as a request of the kind that its driver names; paths are absolute and without links."""
     from overhand.system.jsonline import dumps
 
     given: dict[str, Any] = raw if isinstance(raw, dict) else {}
@@ -97,8 +97,8 @@ def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] =
     if not kind:
         kind = "execute" if command and not paths else "other"
     elif kind in LOOKING and command and not any(key in given for key in _PATHS):
-        kind = "execute"  # a shell, whatever it is said to look at
-    command = command or tool if kind == "execute" else ""  # some say it in the title only
+        kind = "execute"  # a shell, whatever paths it names
+    command = command or tool if kind == "execute" else ""  # some agents put it in the title only
     name = tool.split(" ", maxsplit=1)[0] if kind == "execute" else tool
     return Request(kind, name, command, tuple(paths), dumps(given))
 
@@ -150,7 +150,7 @@ def matches(pattern: str, asked: Request, *, denies: bool = False) -> bool:
 
 
 def glob(pattern: str, text: str) -> bool:
-    """Only `*` means something."""
+    """Match a pattern in which only `*` is special."""
     first, *rest = pattern.split("*")
     if not rest:
         return pattern == text
@@ -167,12 +167,12 @@ def glob(pattern: str, text: str) -> bool:
 
 
 def is_plain(command: str) -> bool:
-    """Whether it is one command and nothing in it means more than it says."""
+    """Whether it is a single command without special shell syntax."""
     return command.isprintable() and not any(one in command for one in _JOINS)
 
 
 def _parts(command: str) -> list[str]:
-    """Roughly, the single commands of a line; also those that a shell is given, and without what stands before them."""
+    """Roughly, the single commands of a line, including those passed to a shell, without prefixes such as variables."""
     for one in (";", "&", "|", "(", ")", "`", "{", "}"):
         command = command.replace(one, "\n")
     found = []
@@ -191,7 +191,7 @@ def _parts(command: str) -> list[str]:
 
 
 def widest(asked: Request) -> str:
-    """The pattern that «always» offers; where none would be safe, exactly this."""
+    """The pattern that «always» offers; exactly this request if no pattern would be safe."""
     words = asked.command.split()
     if asked.kind == "execute":
         first = asked.command.partition(" ")[0]
@@ -207,7 +207,7 @@ def widest(asked: Request) -> str:
 
 
 def digest(asked: Request) -> str:
-    """The name of exactly this request."""
+    """A digest that identifies exactly this request."""
     from hashlib import sha256
 
     whole = "\0".join((asked.kind, asked.name, asked.command, *asked.paths, asked.detail))
@@ -215,7 +215,7 @@ def digest(asked: Request) -> str:
 
 
 def wording(asked: Request, policy: Policy) -> str:
-    """The question; its first words name the request, so that they survive where a long one is cut off."""
+    """The question's text; it begins with the request's digest, which survives if a long text is cut."""
     what = "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in asked.what[:2001])
     shown = what if len(what) <= 2000 else what[:2000] + "…"
     return f"{_opening(asked)} level {policy.level} withholds it): {shown}"
@@ -226,7 +226,7 @@ def _opening(asked: Request) -> str:
 
 
 def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Policy, via: str) -> Question | str:
-    """`allow` or `deny`, by the record where level and patterns do not say; else the question that now waits."""
+    """`allow` or `deny`, by level, patterns and record; else the question that now waits."""
     found = rule(asked, policy)
     if found != "ask":
         return found
@@ -243,7 +243,7 @@ def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Polic
 
 
 def remembered(task: Task, run_id: str, asked: Request) -> str:
-    """What an earlier answer says about this: an «always» of any run, or this run's own rejection of the same."""
+    """What an earlier answer decides: an «always» of any run, or a rejection of the same request in this run."""
     opening = _opening(asked)
     for question in task.questions:
         if question.via != "permission" or question.is_open:
@@ -259,7 +259,7 @@ def remembered(task: Task, run_id: str, asked: Request) -> str:
 
 
 def is_used_up(task: Task, asked: Request) -> bool:
-    """Whether «once» was said while the run that asked was there to act on it: the next run must ask for itself."""
+    """Whether «once» was answered while the asking run could still act on it: the next run must ask again."""
 
     opening = _opening(asked)
     for question in reversed(task.questions):

@@ -1,4 +1,4 @@
-"""Agent programs on this machine: where they are, in which version, and what a run of one needs of ours."""
+"""Agent programs on this machine: where they are, their versions, and what Overhand adds to a run of one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from overhand.agents.driver import Agent, Job
 
-# what our own MCP server needs of a run's environment, where an agent does not hand on all of it
+# what our MCP server needs of a run's environment, for agents that don't pass on all of it
 SERVER_VARIABLES = (
     *("OVERHAND_PROJECT", "OVERHAND_TASK", "OVERHAND_RUN", "OVERHAND_DEPTH", "OVERHAND_MCP_BLOCK"),
     *("HOME", "PATH", "PYTHONPATH", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
 )
 
-HOOK_SECONDS = 20  # for our stop hook; after that the agent stops all the same
-_PATIENCE = 5.0  # seconds that all programs together may take to say their version
+HOOK_SECONDS = 20  # for our stop hook; after that the agent stops anyway
+_PATIENCE = 5.0  # seconds for all programs together to print their versions
 
 
 def find(name: str) -> str | None:
@@ -31,7 +31,7 @@ def find(name: str) -> str | None:
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *beside):
         path = os.path.join(folder, name)
         if not os.path.isabs(folder):
-            continue  # a place in whatever project one is in is nobody's installation
+            continue  # a relative PATH entry depends on the current folder: not an installation
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
@@ -51,7 +51,7 @@ def require(agent: Agent) -> str:
 
 
 def check(agent: Agent, project: str) -> None:
-    """Raise ToolMissing where a program is missing: better before a task is accepted than after."""
+    """Raise ToolMissing if a program is missing: better before a task is accepted than after."""
     from overhand.agents.driver import Job
 
     driver = find_driver(agent.driver)
@@ -64,7 +64,7 @@ def check(agent: Agent, project: str) -> None:
 def stop_hook(agent: Agent, job: Job) -> str:
     """The command that an agent's program is to run before it stops; `hooks: false` in the agent's file leaves it out.
 
-    It is run by a shell in the project's folder: nothing there may be taken for a module of ours.
+    A shell runs it in the project's folder, from which no module may be imported as ours.
     """
     if not agent.options.get("hooks", True):
         return ""
@@ -88,7 +88,7 @@ def opened(agent: Agent, session: str) -> list[str]:
 
 
 def asks(agent: Agent) -> bool:
-    """Whether what its level withholds becomes a question; some programs ask through our own MCP server only."""
+    """Whether what its level withholds becomes a question; some programs ask only through our MCP server."""
     driver = find_driver(agent.driver)
     return driver.asks and (driver.permit is None or bool(own_server(agent)))
 
@@ -107,8 +107,8 @@ def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
 
 
 def choose() -> tuple[str, str] | None:
-    """The first program that is installed and seems logged in, else the first whose login cannot be told, else the
-    first; and why it was taken."""
+    """The first installed program that seems logged in, else the first whose login is unknown, else the first;
+    and the reason."""
     logins = {name: driver.login for name, driver in installable().items() if find(driver.program)}
     found = [(name, login, *login.state()) for name, login in logins.items() if login]
     for wanted, why in ((True, "it is installed, and"), (None, "it is installed;"), (False, "it is installed, but")):
@@ -119,7 +119,7 @@ def choose() -> tuple[str, str] | None:
 
 
 def versions(names: Iterable[str], tell: Callable[[str], None] | None = None) -> dict[str, str | None]:
-    """The version of each program that is there; one that does not answer in time has none, and is asked again."""
+    """The version of each installed program; one that doesn't answer in time has none and is asked again next time."""
     paths = {name: path for name in names if (path := find(find_driver(name).program))}
     known = _remembered()
     keys = {name: _key(path) for name, path in paths.items()}
@@ -143,7 +143,7 @@ def _key(path: str) -> str:
 
 
 def _ask(paths: Mapping[str, str]) -> dict[str, str | None]:
-    """All at the same time, each in a session of its own, ended when the time is over."""
+    """Run all `--version`s in parallel, each in its own session, and kill those that time out."""
     import signal
     import subprocess
     import time
@@ -206,7 +206,7 @@ def _remembered() -> dict[str, str]:
 
 
 def _remember(known: dict[str, str]) -> None:
-    """Only a cache: where it cannot be written, the programs are asked again."""
+    """Write the cache; if that fails, the programs are asked again."""
     import json
 
     from overhand.errors import OverhandError

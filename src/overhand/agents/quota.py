@@ -1,6 +1,6 @@
-"""A provider's limit: who is paused until when, and who takes over meanwhile.
+"""A provider's limit: which program is paused until when, and which agent takes over meanwhile.
 
-What counts is the program of the driver, for its account is what is limited. A pause is a small file in the
+Pauses are per program, because the limit is its account's. A pause is a small file in the
 supervisor's folder, so that a new supervisor knows of it; the run that met the limit has it in its task's log.
 """
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import Run, Task
 
-LIMIT = "limit"  # the status of a run that met it: no attempt is spent, the task is queued again
-_FIRST, _MOST = 60.0, 1800.0  # seconds to wait where nobody says how long; doubled each time
-_LONGEST = 40 * 86400.0  # what is later than that is no time
+LIMIT = "limit"  # the status of a run that hit it: the task is queued again without using up an attempt
+_FIRST, _MOST = 60.0, 1800.0  # seconds to wait if the program doesn't say how long; doubled each time
+_LONGEST = 40 * 86400.0  # a later time is not plausible
 _FILE = "paused-"
 
 
@@ -92,7 +92,7 @@ def _at(clock: re.Match[str], now: float) -> float | None:
     if clock["half"]:
         hour = hour % 12 + (12 if clock["half"] == "pm" else 0)
     elif clock["minute"] is None:
-        return None  # a bare number is no time
+        return None  # a bare number is not a time
     here = datetime.fromtimestamp(now, _zone(clock["zone"]))
     try:
         meant = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
@@ -112,12 +112,12 @@ def _zone(name: str | None) -> tzinfo | None:
 
     try:
         return ZoneInfo({"utc": "UTC", "gmt": "UTC"}.get(name or "", _zone_name(name or ""))) if name else None
-    except (KeyError, ValueError, OSError):  # a zone that is not known here
+    except (KeyError, ValueError, OSError):  # an unknown time zone
         return None
 
 
 def _zone_name(low: str) -> str:
-    """`europe/berlin` as the zone is called."""
+    """The proper spelling of a zone such as `europe/berlin`."""
     return "/".join("_".join(part.capitalize() for part in word.split("_")) for word in low.split("/"))
 
 
@@ -145,7 +145,7 @@ def pauses(store: Store) -> dict[str, Pause]:
 
 
 def pause(store: Store, driver: str, until: float, why: str) -> Pause:
-    """Pause a program; where it is paused for longer already, that stands."""
+    """Pause a program; a longer pause stays in force."""
     known = pause_of(store, driver)
     if known is not None and known.until >= until:
         return known
@@ -172,13 +172,13 @@ def driver_of(root: str, task: Task, config: Config) -> str:
     try:
         return files.find(root, task.agent, config).driver
     except OverhandError:
-        return ""  # what is wrong with it is told when it starts
+        return ""  # the start reports what is wrong with it
 
 
 def met(store: Store, task: Task, ended: Run, heard: Heard) -> Accepted:
-    """A run met the limit: its program is paused; the event says so and queues the task again.
+    """Pause the program of a run that hit the limit; the returned event says so and queues the task again.
 
-    Its times count from the run's end, so that a second look after a crash finds the same.
+    Its times count from the run's end, so that a repeated call after a crash gives the same result.
     """
     now = machine.epoch(ended.ended)
     before = sum(run.status == LIMIT for run in task.runs)
@@ -191,12 +191,12 @@ def met(store: Store, task: Task, ended: Run, heard: Heard) -> Accepted:
 
 
 def _other(agent: Agent, config: Config) -> str:
-    """Whom `on_limit` names, of the agent or of all."""
+    """The agent that `on_limit` names, in the agent's file or the settings."""
     return str(agent.options.get("on_limit") or config.on_limit).partition("switch:")[2]
 
 
 def no_stand_in(root: str, agent: Agent, config: Config) -> str:
-    """What is wrong with the one who is to take over, told before it matters."""
+    """What is wrong with the stand-in agent, reported before it is needed."""
     other = _other(agent, config)
     if not other or other == agent.name:
         return ""
@@ -208,7 +208,7 @@ def no_stand_in(root: str, agent: Agent, config: Config) -> str:
 
 
 def _able(root: str, name: str, config: Config) -> Agent:
-    """The agent of this name, if its program is there."""
+    """The agent of this name; raises if its program is missing."""
     found = files.find(root, name, config)
     if find_driver(found.driver).program:
         programs.require(found)
@@ -216,7 +216,7 @@ def _able(root: str, name: str, config: Config) -> Agent:
 
 
 def stand_in(store: Store, task: Task, config: Config) -> str | None:
-    """Who takes over while the task's own agent is paused; nobody, unless `on_limit` names somebody who is free."""
+    """The agent that takes over while the task's own is paused; None unless `on_limit` names one that isn't paused."""
     try:
         other = _other(files.find(store.root, task.agent, config), config)
         if not other or other == task.agent:
@@ -227,7 +227,7 @@ def stand_in(store: Store, task: Task, config: Config) -> str | None:
 
 
 def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
-    """A queued task whose agent is paused goes to another one."""
+    """Give a queued task whose agent is paused to another one."""
     with work.store.lock(task_id, work.by) as locked:
         task = locked.task
         if task.queued and task.agent == agent and not task.stop:

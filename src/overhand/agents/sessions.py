@@ -1,4 +1,4 @@
-"""Native sessions of agents: which one a run had, and which one the next run goes on with."""
+"""Native sessions of agents: which one a run had, and which one the next run continues."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from overhand.record.task import Run, Task
 
 _MOST = 512 * 1024 * 1024
-_FEW = 64 * 1024  # bytes in which a complaint is looked for
+_FEW = 64 * 1024  # bytes to search for an error message
 
 
 def heard(place: str, driver: str) -> Heard | None:
-    """What a run's stream adds up to; None for a driver that has none."""
+    """The summary of a run's stream; None for a driver without one."""
     translate = translator(driver)
     if translate is None:
         return None
     raw = read_file(f"{place}/stdout", limit=_MOST)
     if raw is None:
-        return None  # a person had it on a terminal
+        return None  # it was an interactive session
     found = stream.hear(raw, translate)
     if found.end == "none" and not found.why:
         _explain(found, raw, place)
@@ -36,7 +36,7 @@ def heard(place: str, driver: str) -> Heard | None:
 
 
 def _explain(found: Heard, raw: bytes, place: str) -> None:
-    """What a program that broke off printed about it, outside of its stream."""
+    """Add what a program that aborted printed outside its stream."""
     said = raw if len(raw) <= _FEW else raw[-_FEW:].partition(b"\n")[2]
     found.why = mask(stream.complaint(read_file(f"{place}/stderr", limit=_FEW) or b"") or stream.complaint(said))
     if found.why and stream.failure(None, found.why) == "auth":
@@ -46,7 +46,7 @@ def _explain(found: Heard, raw: bytes, place: str) -> None:
 
 
 def lately(place: str, driver: str, *folders: str) -> str:
-    """What a coding agent said or did last, in one line; nothing where its program has no stream, or said nothing."""
+    """What a coding agent said or did last, in one line; empty without a stream or output."""
     translate = translator(driver)
     raw = _end_of(f"{place}/stdout") if translate else b""
     last = stream.Heard()
@@ -63,7 +63,7 @@ def lately(place: str, driver: str, *folders: str) -> str:
 
 
 def _end_of(path: str) -> bytes:
-    """The last whole lines of a file that grows."""
+    """The last complete lines of a growing file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -77,7 +77,7 @@ def _end_of(path: str) -> bytes:
 
 
 def native(store: Store, task: Task, run: Run) -> str:
-    """The session a run had: what its stream says, else what we told it."""
+    """A run's session: the one its stream names, else the one we gave it."""
     place = store.run_folder(task.id, run.id)
     said = heard(place, run.driver)
     if said is None:

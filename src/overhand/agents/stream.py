@@ -1,9 +1,9 @@
-"""What a real agent's JSON lines say, in one vocabulary; each driver translates its own.
+"""The JSON lines of real agents in one vocabulary; each driver translates its own.
 
 Drivers are event streams: `session` (its native id), `said` (its own text), `did` (a tool it used), `used` (tokens and
-money of this run so far), `limited` (its account's limit, and when that is over), `denied` (something it wanted and was
-not allowed), `noted` (what a person who watches wants to know), `ended` (how its last turn ended), `turned` (it ended,
-and well unless something said otherwise).
+money of this run so far), `limited` (its account's limit, and when that ends), `denied` (a request that was not
+allowed), `noted` (a note for a person who watches), `ended` (how its last turn ended), `turned` (a turn ended,
+successfully unless another event says otherwise).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class Heard:
-    """What a whole stream adds up to."""
+    """The summary of a whole stream."""
 
     session: str = ""
     text: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Heard:
     end: str = "none"
     why: str = ""
     retry_at: float | None = None
-    _open: bool = False  # the last text may go on
+    _open: bool = False  # the last text may continue
 
     def take(self, event: Event) -> None:
         """Add one event."""
@@ -74,17 +74,17 @@ class Heard:
         elif event.kind == "limited":
             self.retry_at = event.data.get("retry_at")
         elif event.kind == "turned" and self.end == "none":
-            self.end = "clean"  # nothing spoke against it
+            self.end = "clean"  # no event says otherwise
         self._open = event.kind == "said"
 
     @property
     def last_words(self) -> str:
-        """What it said last: a return may stand there."""
+        """The agent's last text, which may contain a return."""
         return self.text[-1] if self.text else ""
 
 
 def objects(raw: bytes) -> Iterable[dict[str, Any]]:
-    """The JSON objects of complete lines; what is no JSON is passed over, as agents print other things too."""
+    """The JSON objects of complete lines; other lines are skipped, as agents print more than JSON."""
     for line in raw.split(b"\n"):
         at = line.find(b"{")
         if at < 0:
@@ -98,7 +98,7 @@ def objects(raw: bytes) -> Iterable[dict[str, Any]]:
 
 
 def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> Heard:
-    """A whole stream."""
+    """Summarize a whole stream."""
     heard = Heard()
     for found in objects(raw):
         for event in translate(found):
@@ -106,7 +106,7 @@ def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> 
     return heard
 
 
-_TELLING = (  # of a tool's arguments, in the words of all agents: the first that is there says most
+_TELLING = (  # the most telling arguments of a tool, in the words of all agents: the first present one is shown
     *("command", "cmd", "file_path", "absolute_path", "path", "pattern", "query", "url", "title", "description"),
     *("question", "prompt"),
 )
@@ -114,7 +114,7 @@ _SHELL = re.compile(r"^/?(?:usr/)?(?:bin/)?(?:ba|z)?sh -l?c ")
 
 
 def brief(arguments: Mapping[str, Any], *folders: str) -> str:
-    """What a tool was used for, in one line; paths in these folders are shown as they are called there."""
+    """What a tool was used for, in one line; paths in these folders are shown relative to them."""
     told = next((arguments[key] for key in _TELLING if arguments.get(key)), None)
     if told is None:
         told = json.dumps(dict(arguments), ensure_ascii=False, default=str) if arguments else ""
@@ -126,7 +126,7 @@ def brief(arguments: Mapping[str, Any], *folders: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """A command without the shell around it."""
+    """A command without its shell wrapper."""
     if not (found := _SHELL.match(line)):
         return line
     rest = line[found.end() :]
@@ -139,7 +139,7 @@ _CALLED = re.compile(r"\berror\b", re.IGNORECASE)
 
 
 def complaint(raw: bytes) -> str:
-    """What a program printed about its end in plain words: its last line with an error in it, else its last line."""
+    """A program's plain-text error message: its last line with an error in it, else its last line."""
     plain = _COLOURS.sub("", raw.decode("utf-8", "replace")).splitlines()
     lines = [" ".join(line.split()) for line in plain if line.strip() and not line.lstrip().startswith(("{", "at "))]
     errors = [line for line in lines if _CALLED.search(line)]
@@ -151,11 +151,11 @@ _STRANGERS = (
     *("unauthorized", "unauthenticated", "invalid api key", "not logged in"),
     *("set an auth method", "no auth type", "no provider configured"),
 )
-_UNPAID = ("credit balance", "insufficient_quota", "billing details")  # no waiting helps
+_UNPAID = ("credit balance", "insufficient_quota", "billing details")  # waiting doesn't help
 
 
 def failure(status: int | None, text: str) -> str:
-    """Which kind of failure an error of the model's service is."""
+    """Classify an error of the model's service."""
     low = text.lower()
     if any(word in low for word in _UNPAID):
         return "api-error"

@@ -1,1 +1,1 @@
-"""Whether data is what was promised: types, comparison, expressions. Pure."""
+"""Checks that data is what was promised: types, comparison, expressions. Pure."""

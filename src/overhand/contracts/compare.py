@@ -26,9 +26,9 @@ def compare(
     code: str = "",
     known: Collection[tuple[str, str]] = (),
 ) -> list[Problem]:
-    """Everything in the data that the schema does not allow; what is wrong in many places the same way is told once.
+    """Everything in the data that the schema does not allow; the same fault in many places is reported once.
 
-    `under` is where the data stand, `begin` begins each message, `known` are places and fields told elsewhere.
+    `under` is the data's path, `begin` starts each message, `known` are places and fields reported elsewhere.
     """
     if not schema:
         return []
@@ -59,7 +59,7 @@ def compare(
 
 
 def places(found: Sequence[str], count: int) -> str:
-    """Places as words: the first few of so many, and how many more."""
+    """Places as text: the first few of `count`, and how many more."""
     names = ", ".join(one or "the data" for one in found[:_SHOWN])
     return f"{names} and {count - _SHOWN} more" if count > _SHOWN else names
 
@@ -74,7 +74,7 @@ def place(path: Iterable[Any], under: str = "") -> str:
 
 
 def _said(error: Any, data: object, path: Sequence[Any]) -> str:
-    """What is wrong, in words that are equal for equal faults."""
+    """The message for an error, equal for equal faults."""
     say = _WORDS.get(error.kind.name)
     if say is None:
         return shorten(one_line(str(error.message)), 200) + "."
@@ -134,7 +134,7 @@ _WORDS: Mapping[str, Callable[[Any, Any], str]] = {
 
 
 def canonical(value: object) -> str:
-    """The value as canonical JSON; raises ValueError for what JSON does not have, such as NaN."""
+    """The value as canonical JSON; raises ValueError for values that JSON lacks, such as NaN."""
     try:
         return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except RecursionError:

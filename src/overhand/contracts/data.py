@@ -1,4 +1,4 @@
-"""Data held against the contract of a plan's node: types, limits, edges to other nodes, and expressions."""
+"""Data checked against the contract of a plan's node: types, limits, edges to other nodes, and expressions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _not_json(data: object) -> str:
 
 
 def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tuple[str, str]], list[Problem]]:
-    """What edges lack, with both their ends, and the places and fields that these problems name."""
+    """The fields that edges lack, as problems that name both ends, and the places and fields in them."""
     told: set[tuple[str, str]] = set()
     problems: list[Problem] = []
     for row in rows:
@@ -116,7 +116,7 @@ def _by_expression(text: str, data: object, inputs: object) -> list[Problem]:
 
 
 def pick(data: Any, field: str) -> Any:
-    """What stands in `data` under a dotted field; LookupError names the first part that is not there."""
+    """The value in `data` under a dotted field; LookupError names the first missing part."""
     at = data
     for step in field.split(".") if field else ():
         if isinstance(at, Mapping) and step in at:

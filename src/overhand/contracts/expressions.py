@@ -56,7 +56,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression that was read; `paths` are the fields it asks for, such as ("data", "issues", 0)."""
+    """A parsed expression; `paths` are the fields it uses, such as ("data", "issues", 0)."""
 
     text: str
     root: tuple[Any, ...]
@@ -74,7 +74,7 @@ def parse(text: str) -> Expression:
 
     tokens = _tokens(text)
     _check(tokens)
-    start = tokens[0].at  # Python would take blanks there for an indentation
+    start = tokens[0].at  # Python would read leading blanks as indentation
     try:
         root = ast.parse(_masked(tokens)[start:], mode="eval").body
     except SyntaxError as error:
@@ -86,7 +86,7 @@ def parse(text: str) -> Expression:
 
 
 def evaluate(parsed: Expression, data: object, inputs: object) -> bool:
-    """Whether it holds; raises ValueError for a missing field or things that cannot be compared."""
+    """Whether it holds; raises ValueError for a missing field or values that cannot be compared."""
     return bool(_value(parsed.root, {"data": data, "inputs": inputs}))
 
 
@@ -123,7 +123,7 @@ def _check(tokens: Sequence[_Token]) -> None:
     """
     before = _Token("sign", "", 0)
     depth = 0
-    outside: list[tuple[str, int]] = []  # the brackets that are open, and the depth around them
+    outside: list[tuple[str, int]] = []  # the open brackets, and the depth around them
     for this, after in pairwise(tokens):
         word = this.word
         unknown = this.kind == "name" and word not in _WORDS
@@ -195,7 +195,7 @@ def _unquoted(word: str) -> str:
 
 
 def _tree(node: Any, values: Mapping[int, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What Python made of the mask, with the values in their places again; only these nodes can come out of it."""
+    """Python's syntax tree of the mask, with the values put back; only these nodes can occur in it."""
     match type(node).__name__:
         case "Constant":
             return values[node.col_offset]

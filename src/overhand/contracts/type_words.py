@@ -1,4 +1,4 @@
-"""Type words as people write them (“array of {severity, file}”) as JSON Schema; what is not known allows anything."""
+"""Type words as people write them (“array of {severity, file}”) as JSON Schema; unknown words allow anything."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ITEMS = re.compile(r"(.*?\bof )(?=(?:exactly |any )?one of\b|either\b)", re.IGN
 _GROUP = re.compile(r"(.*\bof )\(([^()]*)\)$", re.IGNORECASE | re.DOTALL)
 _ONE_OF = re.compile(r"(?:strings?|str|integers?|int|numbers?)[,:]? +(?=(?:exactly )?one of\b)", re.IGNORECASE)
 _FIELDS = re.compile(r"\b(?:fields?|keys?|properties|attributes)\b:? +(.+)$", re.IGNORECASE | re.DOTALL)
-"""“with fields a, b”: everything behind the word is names."""
+"""“with fields a, b”: everything after the word is names."""
 
 _LINKS = """
 of with containing that where which whose for from in per by to describing listing holding keyed including between
@@ -90,7 +90,7 @@ def _read(text: str, depth: int) -> Schema:
 
 
 def _items(head: str, items: Schema) -> Schema:
-    """“array of” with items that were read already."""
+    """“array of” with an items schema that was parsed already."""
     found = _head(head.strip().removesuffix("of")) or {}
     if found.get("type") != "array":
         return found
@@ -242,7 +242,7 @@ _ADJECTIVES = frozenset(
 
 
 def _qualified(found: Schema, words: Iterable[str]) -> Schema:
-    """Positive, non-negative and non-empty are kept to."""
+    """The schema with the limits that positive, non-negative and non-empty mean."""
     said = set(words)
     kind = found["type"]
     if said & {"non-empty", "nonempty"}:

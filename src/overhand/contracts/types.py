@@ -36,7 +36,7 @@ def optional(spec: object) -> bool:
 
 
 def mismatch(produced: object, wanted: object) -> str:
-    """Why what is produced does not fit what is wanted, "" where it does; unknown words fit everything."""
+    """Why the produced type does not fit the wanted one, "" if it does; unknown words fit everything."""
     return _compare(schema_of(produced), schema_of(wanted), "")
 
 
@@ -119,7 +119,7 @@ _KEYWORDS = frozenset(_MARKS) | frozenset(_ANNOTATIONS.split())
 
 
 def _completed(spec: Mapping[str, Any]) -> Schema:
-    """The schema as given, with type words read where a schema has to stand, and marks of ours left out."""
+    """The schema as given, with type words parsed wherever a schema is expected, and our own marks left out."""
     shown: Schema = {}
     for key, value in spec.items():
         if key in ("optional", "note") or (key == "required" and not isinstance(value, list)):
@@ -136,7 +136,7 @@ def _completed(spec: Mapping[str, Any]) -> Schema:
 
 
 def _inner(value: object) -> object:
-    """A schema inside of a schema: words are read, everything else is left as it is."""
+    """A schema inside a schema: type words are parsed, everything else is left as it is."""
     if isinstance(value, str):
         return _of_words(value)
     return _completed(value) if isinstance(value, Mapping) else value
@@ -199,7 +199,7 @@ def _compare(produced: Schema, wanted: Schema, where: str) -> str:
 
 
 def _compare_fields(produced: Schema, wanted: Schema, where: str) -> str:
-    """A list of an object's fields is complete: one that is wanted and not among them is missing."""
+    """Compare the fields of objects; a list of fields is complete, so a wanted one that is not in it is missing."""
     has, needs = produced.get("properties"), wanted.get("properties")
     if not isinstance(has, Mapping) or not has:
         return ""

@@ -1,4 +1,4 @@
-"""Who acts, where, and under which settings: the first argument of everything that acts."""
+"""The actor: which store, settings, name and environment an action uses. The first argument of every action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Actor:
     config: Config
     by: By
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    sync_results: bool = True  # False in a batch, which brings its results to the disk together
+    sync_results: bool = True  # False in a batch, which syncs its results to disk together
     spare: frozenset[int] = frozenset()  # processes that are never members of a run: the supervisor
 
     def config_of(self, task: Task) -> Config:

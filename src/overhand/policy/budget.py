@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 WARN, CHECKPOINT, STOP = 70, 85, 95  # per cent of a cap
 LEVELS = (WARN, CHECKPOINT, STOP)
-SHARE = 0.25  # of what is left, for a child without a budget of its own: three at once leave some for a fourth
+SHARE = 0.25  # of the rest, for a child without its own budget: three at once leave some for a fourth
 NEEDED = "write it as 200k tokens, $5, or both: 200k tokens, $5"
-MOST_TOKENS, MOST_USD = 10**12, 10.0**7  # beyond, nobody has looked at what was written
+MOST_TOKENS, MOST_USD = 10**12, 10.0**7  # a larger number must be a mistake
 
 _TIMES = {"": 1, "k": 10**3, "m": 10**6}
 _TOKENS = ("tokens", "token", "tok")
@@ -28,7 +28,7 @@ _SMALL = 1e-9  # money is added up as floats
 
 
 def amount(tokens: int = 0, usd: float = 0.0) -> Amount:
-    """So many tokens and so much money."""
+    """An amount of tokens and money."""
     return Amount(tokens=tokens, usd=usd)
 
 
@@ -58,7 +58,7 @@ def _apart(text: str) -> list[str]:
 
 
 def _one(part: str) -> tuple[int, float]:
-    """Tokens or money; the other one is 0."""
+    """Tokens or money from one part; the other is 0."""
     money = next((word for word in _MONEY if part.startswith(word) or part.endswith(word)), "")
     bare = part.removeprefix(money) if part.startswith(money) else part.removesuffix(money)
     if not money:
@@ -87,7 +87,7 @@ def _number(text: str, part: str) -> float:
 
 
 def say(cap: Amount) -> str:
-    """A budget as people write it; exact, so that it can be read again."""
+    """A budget as people write it; exact, so that it can be parsed again."""
     parts = []
     if cap.tokens:
         parts.append(f"{_exact(cap.tokens)} tokens")
@@ -105,7 +105,7 @@ def _exact(tokens: int) -> str:
 
 
 def say_tokens(tokens: int) -> str:
-    """About so many: three digits say enough."""
+    """A number of tokens, rounded to three digits."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if tokens >= 10 * size or (tokens >= size and unit != "k"):
             return f"{tokens / size:.3g}{unit}" if tokens < 1000 * size else f"{tokens // size}{unit}"
@@ -113,7 +113,7 @@ def say_tokens(tokens: int) -> str:
 
 
 def say_usd(usd: float) -> str:
-    """Money; what is less than a cent is not nothing."""
+    """An amount of money; less than a cent is not shown as zero."""
     return f"${usd:.2f}" if usd >= 0.995 or usd == 0 else f"${usd:.4f}"
 
 
@@ -121,12 +121,12 @@ def say_usd(usd: float) -> str:
 
 
 def add(*amounts: Amount) -> Amount:
-    """All of them together."""
+    """The sum of all amounts."""
     return amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
 
 
 def tighter(one: Amount, other: Amount) -> Amount:
-    """Both caps at once: in each measure the smaller of those that are there."""
+    """Both caps combined: the smaller one in each measure, where there is one."""
     return amount(
         min(filter(None, (one.tokens, other.tokens)), default=0),
         min(filter(None, (one.usd, other.usd)), default=0.0),
@@ -150,7 +150,7 @@ def level(spent: Amount, cap: Amount) -> int:
 
 
 def context_level(usage: Usage) -> int:
-    """The same of the latest turn and the model's window; 0 where nobody said how large that is."""
+    """The same for the latest turn and the model's context window; 0 if its size is unknown."""
     return _level(usage.context, usage.window)
 
 
@@ -159,14 +159,14 @@ def _level(spent: float, cap: float) -> int:
 
 
 def share(cap: Amount, committed: Amount, asked: Amount, part: float = SHARE) -> Amount:
-    """What a child is given: what it asks for, or a part of what is left; never more than is left."""
+    """A child's budget: what it asks for, or a part of the rest; never more than the rest."""
     left = cap - committed
     tokens = asked.tokens or max(1, int(left.tokens * part))
     return within(amount(min(tokens, left.tokens), min(asked.usd or left.usd * part, left.usd)), cap)
 
 
 def explicit(task: Task) -> Amount:
-    """The task's own cap; a text from before budgets were read is none."""
+    """The task's own cap; a value that can't be parsed, from an older version, is none."""
     try:
         return parse(task.budget) if task.budget else amount()
     except ValueError:
@@ -189,7 +189,7 @@ def total(states: Iterable[Task]) -> Amount:
 
 
 def holds(task: Task) -> dict[str, Amount]:
-    """What each child has of this task's budget: what it holds while it may run, what it used once it has ended."""
+    """Each child's share of this task's budget: what it holds while it may run, what it used once it has ended."""
     return {**task.settled, **task.reserved}
 
 
@@ -197,7 +197,7 @@ def holds(task: Task) -> dict[str, Amount]:
 
 
 def tally(raw: bytes, *, last: bool = False) -> Usage | None:
-    """The sum of all reported turns, None without any; what cannot be read is passed over, a torn end too."""
+    """The sum of all reported turns, None without any; unreadable lines and an incomplete last one are skipped."""
     whole, _, rest = raw.rpartition(b"\n")
     turns = [turn for line in (*whole.split(b"\n"), *([rest] if last else [])) if (turn := _turn(line))]
     if not turns:
@@ -214,7 +214,7 @@ def tally(raw: bytes, *, last: bool = False) -> Usage | None:
 
 
 def _turn(line: bytes) -> dict[str, Any] | None:
-    """A line that reports something."""
+    """The turn that a line reports, if any."""
     if not line.strip():
         return None
     try:
@@ -230,21 +230,21 @@ def _count(turn: Mapping[str, Any], key: str) -> int:
 
 
 def _positive(value: object) -> float:
-    """A number that can be added; anything else counts as nothing, and what cannot be true as very much."""
+    """A number to add up; anything else counts as 0, and an impossible one as very large."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
         return 0.0
     return float(min(value, MOST_TOKENS))
 
 
 def estimate(given: int, printed: int) -> Usage:
-    """Of an agent that reported nothing: a token is about four bytes of what it was told and what it printed."""
+    """The estimated usage of an agent that reported none: a token is about four bytes of prompt and output."""
     return Usage(
         input=given // 4, output=printed // 4, usd=0.0, turns=0, context=0, window=0,
         estimated=True,
     )  # fmt: skip
 
 
-_NOTHING: dict[str, Any] = {  # of most functions: nobody counts, and nothing limits them
+_NOTHING: dict[str, Any] = {  # for most functions: nothing is counted and nothing is limited
     "input": 0, "output": 0, **vars(amount()), "turns": 0, "estimated": False, "budget": None, "used_of_budget": None,
 }  # fmt: skip
 
@@ -274,7 +274,7 @@ OF_NODES = ("input", "output", "tokens", "usd", "turns", "estimated")
 
 
 def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a plan has used: it does nothing itself, so that is what its nodes have."""
+    """A plan's usage: the sum of its nodes', as it uses nothing itself."""
     found = list(nodes)
     sums = {name: sum((one.get(name, 0) for one in found), usage[name]) for name in OF_NODES[:-1]}
     about = usage["estimated"] or any(one.get("estimated") for one in found)
@@ -282,6 +282,6 @@ def with_nodes(usage: dict[str, Any], nodes: Iterable[Mapping[str, Any]]) -> dic
 
 
 def figures(task: Task) -> dict[str, Any]:
-    """What its runs have used, without what is nothing."""
+    """The usage of its runs, without zeros."""
     usage = usage_of(task)
     return {name: usage[name] for name in OF_NODES if usage[name]}

@@ -1,4 +1,4 @@
-"""Who calls: a person, or a recorded run. Found by the kernel's word first, never by what an agent says alone."""
+"""The caller of a verb: a person, or a recorded run. The kernel's evidence comes before what an agent claims."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Caller:
         self.task, self.run, self.depth, self.path = task, run, depth, path
         self.left = left  # seconds until the calling run's deadline
         self.live, self.can_delegate = live, can_delegate
-        self.level = level  # what it may do itself, and so the most that it can hand on
+        self.level = level  # what it may do itself, and so the most that it can grant
 
     @property
     def is_person(self) -> bool:
-        """Whether no recorded run stands behind this call."""
+        """Whether the call comes from no recorded run."""
         return self.run is None
 
     def by(self, via: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Caller:
 
 
 def user() -> str:
-    """Who is at the keyboard."""
+    """The name of the user that runs this process."""
     named = next((os.environ[name] for name in ("LOGNAME", "USER") if os.environ.get(name)), None)
     if named is not None:
         return named
@@ -69,11 +69,11 @@ def user() -> str:
     return _users[uid]
 
 
-_users: dict[int, str] = {}  # what they are called is asked once
+_users: dict[int, str] = {}  # names by uid, looked up once
 
 
 def caller(store: Store) -> Caller:
-    """Who calls: found by context, by descent from a run's shim, or by the marker in an ancestor's environment."""
+    """Find the caller: by context, by descent from a run's shim, or by the marker in an ancestor's environment."""
     for task_id, run_id in _signs(store):
         try:
             task = store.task(task_id)
@@ -86,7 +86,7 @@ def caller(store: Store) -> Caller:
 
 
 def _signs(store: Store) -> list[tuple[str, str]]:
-    """Everything that says which run we are in, the kernel's word before the environment's."""
+    """All evidence for the run we are in, the kernel's before the environment's."""
     here = inside_run.get()
     if here is not None:
         return [here[1:]] if here[0] == store.root else []
@@ -102,7 +102,7 @@ _process_signs: dict[tuple[int, str], list[tuple[str, str]]] = {}
 def _signs_of_process(store: Store) -> list[tuple[str, str]]:
     chain = processes.ancestors(os.getpid())
     supervisor = lock.holder(f"{store.own}/lock")
-    if supervisor in chain:  # what is above it is whoever happened to start it
+    if supervisor in chain:  # its ancestors only happened to start it
         chain = chain[: chain.index(supervisor)]
     found = [sign for pid in chain if (sign := run_of_place(store, processes.shim_place(pid)))]
     found += _by_record(store, chain) if not found else []
@@ -129,7 +129,7 @@ def run_of_place(store: Store, place: str | None) -> tuple[str, str] | None:
 
 
 def _by_record(store: Store, chain: list[int]) -> list[tuple[str, str]]:
-    """An orphan of a killed shim keeps its session; below an in-process function stands its process."""
+    """Runs found by record: an orphan of a killed shim by its session, an in-process function by its process."""
     own = os.getsid(0)
     found = []
     for task in store.at_work():
@@ -165,7 +165,7 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
 
 
 def require_person(client: Caller, what: str) -> None:
-    """Some things only a person may do."""
+    """Refuse if the caller is not a person."""
     if not client.is_person:
         raise NotAllowed(
             f"{what} is for a person; this was called from inside run {client.run}.", "Ask the person who started it."

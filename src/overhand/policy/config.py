@@ -39,14 +39,14 @@ from overhand.words import LEVELS, duration
 __all__ = ["SETTINGS", "Budgets", "Config", "Kind", "Notify", "load", "of_task"]
 
 FILES = (".overhand/config.toml", ".overhand/local.toml")
-OWN = ("approve_without_terminal",)  # what only the user's own file may say, never a project or a task
+OWN = ("approve_without_terminal",)  # settings that only the user's own file may have, never a project or a task
 APPROVALS = ("typed", "record")
-AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # what a task remembers beside its own settings
+AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # recorded with a task beside its own settings
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a kind of task brings along."""
+    """The defaults of a kind of task."""
 
     timeout: float
     max_timeout: float
@@ -56,7 +56,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Whom to tell, and of what."""
+    """Which channels to notify, and of what."""
 
     desktop: bool | str = "auto"
     command: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What may be used."""
+    """How much tasks may use."""
 
     task: str = ""
     day: Amount = field(default_factory=budgets.amount)
@@ -125,7 +125,7 @@ class Config:
 
     @property
     def auto_approved(self) -> tuple[str, ...]:
-        """Tags of items for which nobody is asked."""
+        """Tags of items that need no person's approval."""
         return tuple(f"#needs-{kind}" for kind, route in self.routes.items() if route.auto_approve)
 
 
@@ -136,12 +136,12 @@ def user_folder() -> str:
 
 
 def present(root: str) -> list[str]:
-    """The project's own settings files that are there."""
+    """The project's existing settings files."""
     return [name for name in FILES if os.path.lexists(f"{root}/{name}")]
 
 
 def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
-    """What changes when one of the settings files (or one of these) is written again."""
+    """Marks that change when one of the settings files (or of `more`) is written."""
     found: list[tuple[int, int, int] | None] = []
     for path in (os.path.join(user_folder(), "config.toml"), *(f"{root}/{name}" for name in FILES), *more):
         try:
@@ -153,7 +153,7 @@ def marks(root: str, *more: str) -> list[tuple[int, int, int] | None]:
 
 
 def load(root: str, settings: dict[str, Any] | None = None, *, project: bool = True) -> Config:
-    """Read every level and report all problems at once; `project` is false where its own files do not count."""
+    """Read every level and report all problems at once; `project=False` ignores the project's own files."""
     merged: dict[str, Any] = {}
     problems: list[str] = []
     own = os.path.join(user_folder(), "config.toml")
@@ -175,7 +175,7 @@ def load(root: str, settings: dict[str, Any] | None = None, *, project: bool = T
 
 
 def _keep_own(found: dict[str, Any], where: str, own: str, problems: list[str]) -> None:
-    """What a project may not decide for its user."""
+    """Reject settings that a project may not decide for its user."""
     for name in OWN:
         if name in found:
             problems.append(f"{where}: {name} counts in {own} only.")

@@ -18,7 +18,7 @@ def place() -> str:
 
 
 def remember(root: str) -> None:
-    """Note a project, once; that it cannot be noted is no reason to fail."""
+    """Add a project to the list, once; failing to write it is not an error."""
     if "\n" in root or root in _listed():
         return
     try:
@@ -33,7 +33,7 @@ def remember(root: str) -> None:
 
 
 def known() -> list[str]:
-    """Those that are there; one that was removed is forgotten."""
+    """The projects that still exist."""
     listed = _listed()
     there = [root for root in listed if os.path.isdir(root)]
     gone = {root for root in listed if root not in there and os.path.isdir(os.path.dirname(root))}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
 MODES = ("agent", "interactive", "external")
-LAST = 10.0  # a kind that only the config knows, without a priority
+LAST = 10.0  # for a kind that only the settings define, without a priority
 
 # kind: default time, longest time (seconds), permission level
 _HOUR = 3600.0
@@ -52,7 +52,7 @@ class Route:
 _FIRST = {
     "brainstorm": 1.0,  # exploring unblocks decisions
     "research": 2.0,  # takes long, so it is queued early
-    "fix": 3.0,  # bugs block everybody
+    "fix": 3.0,  # bugs block everyone
     "implementation": 4.0,
     "loop": 4.5,
     "chores": 5.0,
@@ -61,7 +61,7 @@ _FIRST = {
 
 
 def read_routes(tables: Mapping[str, dict[str, Any]], problems: list[str]) -> dict[str, Route]:
-    """The table of routes: the seven kinds that are always there, and what `[routes.KIND]` says."""
+    """The table of routes: the seven built-in kinds, changed and extended by `[routes.KIND]`."""
     found = {kind: Route(kind, priority) for kind, priority in _FIRST.items()}
     takers = {"agent": _an_agent, "mode": a_word_of(MODES), "priority": a_number, "auto_approve": a_switch}
     for kind, table in tables.items():
@@ -100,7 +100,7 @@ def route_of(routes: Mapping[str, Route], kind: str) -> Route:
 
 
 def check_mode(route: Route, agent: str, driver: str, *, elsewhere: bool) -> None:
-    """A kind whose work is done elsewhere needs an agent whose driver starts it there."""
+    """Refuse an agent whose driver doesn't fit the route's mode: external work needs a driver that starts it there."""
     if route.mode == "external" and not elsewhere:
         raise Refused(
             f"The kind {route.kind} is done elsewhere (mode external), but {agent} runs here, on the driver {driver}.",
@@ -109,5 +109,5 @@ def check_mode(route: Route, agent: str, driver: str, *, elsewhere: bool) -> Non
 
 
 def agent_of(route: Route, known: Container[str]) -> str:
-    """Who takes it: named by the route, else the agent named like the kind; empty means the default agent."""
+    """The agent named by the route, else the one named like the kind; empty means the default agent."""
     return route.agent or (route.kind if route.kind in known else "")

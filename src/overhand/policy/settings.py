@@ -1,4 +1,4 @@
-"""The settings there are, and what their values may be; `config` reads the files."""
+"""All settings and their allowed values; `config` reads the files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 
 
 def take(values: dict[str, Any], table: dict[str, Any], name: str, read: Any, problems: list[str], full: str) -> None:
-    """Read one value, or say why it cannot be."""
+    """Read one value, or add a problem."""
     if name in table:
         try:
             values[name] = read(table[name])
@@ -149,19 +149,19 @@ def tables_in(merged: dict[str, Any], name: str, problems: list[str]) -> dict[st
 
 
 def a_budget(value: Any) -> str:
-    """A budget, as we write it."""
+    """A budget in its normal form."""
     return budgets.say(an_amount(value))
 
 
 def an_amount(value: Any) -> Amount:
-    """What a budget comes to."""
+    """A budget as an amount."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"a budget was needed; {budgets.NEEDED}")
     return budgets.parse(value) if value not in ("", 0) else budgets.amount()
 
 
 def a_part(value: Any) -> float:
-    """A part of 1."""
+    """A fraction between 0 and 1."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
         raise ValueError("a part of 1 was needed, such as 0.25")
     return float(value)
@@ -193,14 +193,14 @@ def an_address(value: Any) -> str:
 
 
 def a_choice_of_notes(value: Any) -> tuple[str, ...]:
-    """What is told."""
+    """Which events to notify of."""
     if not isinstance(value, list) or any(word not in NOTE_KINDS for word in value):
         raise ValueError(f"a list of {', '.join(NOTE_KINDS)} was needed")
     return tuple(value)
 
 
 def tell_unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str, problems: list[str]) -> None:
-    """Keys that nobody knows, with what was probably meant."""
+    """Report unknown keys, with the one that was probably meant."""
     for key in table:
         if key not in known:
             near = get_close_matches(key, known, 1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def present(root: str, names: Iterable[str], personal: Container[str] = ()) -> list[str]:
-    """Of these files and folders of a project the files that are there; a personal one only if git tracks it."""
+    """The existing files among these files and folders of a project; a personal one only if git tracks it."""
     found: list[str] = []
     for name in names:
         path = f"{root}/{name}"
@@ -32,7 +32,7 @@ def present(root: str, names: Iterable[str], personal: Container[str] = ()) -> l
 
 
 def _below(folder: str) -> list[str]:
-    """Files in a folder of plugins; not what a package manager put there."""
+    """Files in a plugin folder, without those that a package manager installed."""
     found = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != "node_modules")
@@ -48,7 +48,7 @@ def _is_untracked(root: str, name: str) -> bool:
 
 
 def place() -> str:
-    """The file in the user's folder that says what is trusted."""
+    """The file in the user's folder that lists what is trusted."""
     return os.path.join(config.user_folder(), "trust.json")
 
 
@@ -68,7 +68,7 @@ def _digest(root: str, name: str) -> str | None:
 
 
 def untrusted(root: str, names: Iterable[str]) -> list[str]:
-    """Of these files the ones whose content nobody has trusted."""
+    """Those of these files whose content is not trusted."""
     wanted = list(names)
     if not wanted:
         return []
@@ -77,7 +77,7 @@ def untrusted(root: str, names: Iterable[str]) -> list[str]:
 
 
 def vouches(root: str, name: str, raw: bytes) -> bool:
-    """Whether somebody trusted this file with exactly these bytes, as they were just read."""
+    """Whether the user trusts this file with exactly these bytes, as just read."""
     return _known(root).get(name) == hashlib.sha256(raw).hexdigest()
 
 
@@ -92,12 +92,12 @@ def _own_folder() -> lock.Lock:
 
 
 def marks(root: str, names: Iterable[str]) -> dict[str, str]:
-    """The content of these files as a person sees it now; what is a link or no regular file has none."""
+    """The digests of these files as a person sees them now; links and other non-regular files have none."""
     return {name: mark for name in names if (mark := _digest(root, name))}
 
 
 def remember(root: str, marks: Mapping[str, str]) -> None:
-    """These files, with exactly this content, are trusted."""
+    """Trust these files with exactly this content."""
     with _own_folder():
         raw = read_file(place())
         everything: dict[str, Any] = json.loads(raw) if raw else {"version": 1, "projects": {}}
@@ -106,7 +106,7 @@ def remember(root: str, marks: Mapping[str, str]) -> None:
 
 
 def seal(facts: Mapping[str, Any]) -> str:
-    """Vouch for what a new task may run: a clone or a pull cannot bring a task along, for the key is the user's own."""
+    """Sign what a new task may run with the user's own key, so that a clone or a pull can't bring a valid task."""
     wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
     text = _WRITTEN(wanted).encode("utf-8", "replace")
     return hmac.digest(_key(), text, "sha256").hex()[:32]
@@ -122,12 +122,12 @@ def sealed(task: Task) -> bool:
 
 
 def foreign(task: Task) -> str:
-    """What to say of a task that was not."""
+    """The message about a task without a valid seal."""
     return f"Task {task.id} was not made here by you: it came with the files."
 
 
 def require_seal(task: Task) -> None:
-    """Refuse to run what a task brought along."""
+    """Refuse to run a task without a valid seal."""
     if not sealed(task):
         again = f"overhand delegate --handoff .agent-workspaces/{task.id}/HANDOFF.md"
         raise NotTrusted(f"{foreign(task)} Nothing was run.", f"Read it; if it is what you want: {again}")
@@ -147,11 +147,11 @@ def _key() -> bytes:
     return raw
 
 
-_keys: dict[str, bytes] = {}  # it never changes once it is made
+_keys: dict[str, bytes] = {}  # a key never changes
 
 
 def require(root: str, names: Iterable[str]) -> None:
-    """Refuse, naming what would be trusted."""
+    """Refuse if any of these files is not trusted, and name them."""
     missing = untrusted(root, names)
     if missing:
         raise NotTrusted(
@@ -162,5 +162,5 @@ def require(root: str, names: Iterable[str]) -> None:
 
 
 def settings(root: str) -> config.Config:
-    """The settings in force; those of a project that nobody trusts do not count."""
+    """The settings in force; an untrusted project's own don't count."""
     return config.load(root, project=not untrusted(root, config.present(root)))

@@ -1,6 +1,6 @@
-"""A process that kills itself at its Nth moment: every write that a successor can see has one before and one behind it.
+"""A process that kills itself at its Nth kill point: there is one before and one after every visible write.
 
-What is wrapped is wrapped in that process only, which does one thing and dies.
+Functions are wrapped only in that process, which does one thing and dies.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 class Countdown:
-    """So many moments are left."""
+    """The number of kill points that are left."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def point(self) -> None:
-        """One more moment at which the process may die."""
+        """Pass a kill point, at which the process may die."""
         if self.left == 0:
             self.die()
         self.left -= 1
 
     def die(self) -> None:
-        """As nobody can prevent it."""
+        """Die by SIGKILL, which nothing can catch."""
         os.kill(os.getpid(), signal.SIGKILL)
 
     def between(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call, with a moment before and behind it."""
+        """The same call, with a kill point before and after it."""
 
         def wrapped(*args: Any, **options: Any) -> Any:
             self.point()
@@ -42,7 +42,7 @@ class Countdown:
         return wrapped
 
     def everywhere(self, call: Callable[..., Any]) -> None:
-        """The same for every module of ours that has this function by its name."""
+        """Wrap this function in every module of ours that imports it by name."""
         wrapped, name = self.between(call), call.__name__
         for module in [one for key, one in sys.modules.items() if key.startswith("overhand.")]:
             if vars(module).get(name) is call:

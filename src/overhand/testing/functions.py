@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Call(Protocol):
-    """What these agents use of the call that a function agent is given."""
+    """The part of a function agent's call that these agents use."""
 
     @property
     def title(self) -> str: ...

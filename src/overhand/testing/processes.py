@@ -25,7 +25,7 @@ def of_project(project: Path) -> dict[int, float]:
 
 
 def end_all(project: Path) -> None:
-    """Kill them until two scans in a row find nobody: one may start another while it is being killed."""
+    """Kill them until two scans in a row find none: one may start another while it is being killed."""
     deadline = time.monotonic() + PATIENCE
     quiet = 0
     while quiet < 2:
@@ -39,7 +39,7 @@ def end_all(project: Path) -> None:
 
 
 def supervisors(project: Path) -> set[int]:
-    """The holder of the lock, and those that are just starting: they have no lock yet, and would take it next."""
+    """The lock holder, and supervisors that are just starting and would take the lock next."""
     words = "overhand.supervisor", os.path.realpath(project)
     starting = {pid for pid in members.table() if all(processes.command_line_has(pid, word) for word in words)}
     return starting | _lock_holder(project)
@@ -60,7 +60,7 @@ def _lock_holder(project: Path) -> set[int]:
 
 
 def _strays(project: Path) -> set[int]:
-    """What scripted agents left behind; their sleep tells them from a process that got the number later."""
+    """What scripted agents left behind; their odd sleep distinguishes them from processes that reuse a pid."""
     noted = {
         int(word)
         for path in project.glob(".agent-workspaces/*/pids")

@@ -1,4 +1,4 @@
-"""A project for a test: a folder with scripted agents, the `overhand` command in it, and a clean end."""
+"""A project for a test: a folder with scripted agents, the `overhand` command in it, and cleanup."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ class ProjectDir:
     def cleanup(self) -> None:
         """End every process that the project started, and wait until they are gone."""
         if processes.of_project(self.path):
-            self.trust = False  # ending needs no trust, and what is on disk now may not deserve it
+            self.trust = False  # stopping needs no trust, and what is on disk now may not deserve it
             try:
                 self.run("stop", "--all", "--now", timeout=30)
             except subprocess.TimeoutExpired:
-                pass  # what it could not end is ended below
+                pass  # what it could not stop is killed below
         processes.end_all(self.path)
         shutil.rmtree(self.config_home, ignore_errors=True)
 

@@ -34,7 +34,7 @@ def output_md(
 
 
 def clumsy_md(files: Sequence[str]) -> str:
-    """A good result, badly written down: no title, other case and order, CRLF, a section nobody asked for."""
+    """A good result, badly formatted: no title, other case and order, CRLF, an unexpected section."""
     named = "".join(f"* `{path}`\n" for path in files)
     text = (
         f"## files modified\n{named}\n## MY FEELINGS\nThis went well.\n\n"

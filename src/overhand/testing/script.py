@@ -24,7 +24,7 @@ class Script:
         getattr(self, "do_" + name.replace("-", "_"))(rest)
 
     def place(self, name: str) -> str:
-        """The path in this variable; a clear end if the agent was started without it."""
+        """The path in this variable; exits with a message if the agent was started without it."""
         if name not in self.given:
             sys.exit(f"overhand.testing.agent: {name} is not set; a run sets it, or set it yourself.")
         return self.given[name]

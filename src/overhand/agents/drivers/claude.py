@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task")
 _EDIT = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 _TOOLS = {"execute": ("Bash",), "edit": _EDIT, "read": ("Read",), "search": ("Grep", "Glob"), "fetch": ("WebFetch",)}
-# the same from its side: of which kind each of its tools is
+# the reverse: the kind of each of its tools
 _KINDS = {**_TOOLS, "read": ("Read", "LS"), "fetch": ("WebFetch", "WebSearch"), "think": ("Task", "TodoWrite")}
 
 
@@ -49,7 +49,7 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 
 def _beside_the_persons_own(agent: Agent, job: Job) -> list[str]:
-    """Our stop hook; and none of the repository's MCP servers, which a headless run would start without asking."""
+    """Settings with our stop hook and without the repository's MCP servers, which a headless run starts unasked."""
     settings: dict[str, Any] = {}
     if hook := stop_hook(agent, job):
         settings["hooks"] = {"Stop": [{"hooks": [{"type": "command", "command": hook, "timeout": HOOK_SECONDS}]}]}
@@ -75,11 +75,11 @@ def _servers_of(folder: str) -> list[str] | None:
 
 
 def _permissions(job: Job) -> list[str]:
-    """A level as mode and lists; the run's own folder is always writable, and the rest is asked of `permit`.
+    """A level as mode and lists; the run's own folder is always writable, and `permit` decides the rest.
 
-    Where something is denied as much as possible is asked there: its patterns see more than these lists do.
+    With `deny` patterns as much as possible goes to `permit`, whose patterns see more than these lists do.
     """
-    if job.level == "full" and not job.deny and os.geteuid() != 0:  # to root it refuses that
+    if job.level == "full" and not job.deny and os.geteuid() != 0:  # it refuses that as root
         return ["--permission-mode", "bypassPermissions"]
     folder = f"/{job.place}/**"  # two slashes: from the root of the file system
     words = ["mcp__overhand", "Bash(overhand *)", f"Edit({folder})", f"Write({folder})"]
@@ -93,7 +93,7 @@ def _permissions(job: Job) -> list[str]:
 
 
 def _rules(patterns: tuple[str, ...]) -> Iterator[str]:
-    """Patterns as its own rules; what is written in its words stays as it is."""
+    """Patterns as Claude Code's rules; those already in its form stay as they are."""
     for pattern in patterns:
         kind, _, what = (part.strip() for part in pattern.partition(":"))
         if kind not in _TOOLS:
@@ -133,7 +133,7 @@ def _spoken(message: Any) -> Iterator[Event]:
 
 
 def _result(line: dict[str, Any]) -> Iterator[Event]:
-    """The last line: usage is only here, and an error may call itself a success."""
+    """Translate the last line: only it has the usage, and an error may claim to be a success."""
     for denial in line.get("permission_denials") or ():
         yield Event("denied", _denied(denial))
     usage = line.get("usage") or {}
@@ -153,13 +153,13 @@ def _result(line: dict[str, Any]) -> Iterator[Event]:
 
 
 def _tokens(used: Any) -> int:
-    """What a model was asked and said, as far as it is behind the sum of money: that may be of the whole session."""
+    """Input and output tokens behind the reported cost, which may be that of the whole session."""
     kinds = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     return sum(used.get(kind) or 0 for kind in kinds) if isinstance(used, dict) else 0
 
 
 def _errors(line: dict[str, Any]) -> str:
-    """What went wrong before anything was asked: a session that is not there, a login that is missing."""
+    """Errors from before the first request: a missing session, a missing login."""
     error = line.get("error")
     told = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
     return "; ".join(str(one) for one in told)
@@ -185,7 +185,7 @@ def _how(line: dict[str, Any], text: str) -> str:
         return "aborted"
     if subtype == "error_during_execution":
         found = failure(None, text)
-        return found if found != "api-error" else "none"  # it never came to ask the model
+        return found if found != "api-error" else "none"  # it never called the model
     if line.get("stop_reason") == "refusal":
         return "refused"
     if line.get("is_error") or reason == "api_error":
@@ -198,17 +198,17 @@ def _how(line: dict[str, Any], text: str) -> str:
 
 
 def _own_session(run_id: str, heard: Heard) -> str:
-    """It was given this name; it has such a session once it has come as far as to say how it ended."""
+    """The session id that we gave it; the session exists once the run has reported how it ended."""
     return session_name(run_id) if heard.end != "none" else ""
 
 
 def _session_totals(used: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[str, ...]:
-    """It goes on with its sum of money only if no other session came between, and what it has counted tells."""
+    """It continues the cost of a session only if no other session came between, which its token counts show."""
     return ("usd",) if used["counted"] >= before["counted"] + used["input"] + used["output"] else ()
 
 
 def _permit(store: Store, task: str, run: str, tool: str, given: dict[str, Any], gone: int) -> dict[str, Any]:
-    """The answer of its permission prompt tool, which it asks about what its lists do not settle."""
+    """Answer its permission prompt tool, which it calls for what its lists don't decide."""
     kind = next((kind for kind, tools in _KINDS.items() if tool in tools), None)
     asked = permissions.request(kind, tool, given, cwd=store.root)
     found, why = permissions.decide(store, task, run, asked, gone=gone)

@@ -29,10 +29,10 @@ def launch(agent: Agent, job: Job) -> Launch:
         settings += [
             f"mcp_servers.overhand.command={_toml(job.mcp[0])}",
             f"mcp_servers.overhand.args={_toml(list(job.mcp[1:]))}",
-            f"mcp_servers.overhand.env_vars={_toml(SERVER_VARIABLES)}",  # it hands on next to nothing by itself
+            f"mcp_servers.overhand.env_vars={_toml(SERVER_VARIABLES)}",  # it passes on next to nothing by itself
             'mcp_servers.overhand.default_tools_approval_mode="approve"',
             "mcp_servers.overhand.tool_timeout_sec=86400",
-            "mcp_servers.overhand.required=true",  # else it begins without our tools if they take a second to come
+            "mcp_servers.overhand.required=true",  # else it starts without our tools if they take a second to load
             "mcp_servers.overhand.startup_timeout_sec=120",
         ]
     if hook := stop_hook(agent, job):
@@ -47,10 +47,10 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 
 def _sandbox(job: Job) -> list[str]:
-    """What its sandbox lets it write: the task's own folder, and at level work the project with its git folder.
+    """What its sandbox may write: the task's own folder, and at level work the project with its git folder.
 
-    Its usual modes would do less and more: `workspace-write` leaves the project writable to whoever may only read it,
-    and keeps git's folder from whoever works there.
+    Its built-in modes don't fit: `workspace-write` lets a run of level read write the project, and denies a run of
+    level work the git folder.
     """
     writable = [job.workspace]
     if job.level == "work":
@@ -66,15 +66,15 @@ def _sandbox(job: Job) -> list[str]:
 
 
 def _toml(value: object) -> str:
-    """A text or a list of texts; TOML has no pairs of escapes for what is beyond 16 bits."""
+    """A string or list of strings as TOML, which has no surrogate pairs for characters beyond 16 bits."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _stop_hook(command: str) -> list[str]:
-    """Our hook, and that this very one is trusted; its own switch would trust whatever the repository brings too.
+    """Our hook, with trust for exactly this one; Codex's own switch would trust the repository's hooks too.
 
-    Codex knows a hook by where it is configured and by a hash of what it says. Should it ever count that otherwise, our
-    hook is passed over, and a return that does not hold is sent back after the run instead.
+    Codex identifies a hook by where it is configured and by a hash of its content. If its hashing changes, our hook is
+    skipped, and an invalid return is sent back after the run instead.
     """
     hook = {"async": False, "command": command, "timeout": HOOK_SECONDS, "type": "command"}
     known = json.dumps(
@@ -130,7 +130,7 @@ def _settings_file(root: str | None) -> str:
 
 
 def _entry(command: Sequence[str]) -> dict[str, Any]:
-    """It hands on next to nothing of its environment; what a person trusts is kept in the configuration folder."""
+    """Codex passes on next to nothing of its environment; our server needs the configuration folder, for trust."""
     return {"command": command[0], "args": list(command[1:]), "env_vars": ["XDG_CONFIG_HOME"]}
 
 

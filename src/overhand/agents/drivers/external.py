@@ -1,9 +1,9 @@
-"""Driver `external`: a job somewhere else, started by one command, asked after by another, fetched by a third.
+"""Driver `external`: a job on another system, with one command each to start it, poll it and collect its result.
 
-`start` prints the job's handle, one line, and is called at most once per job: it is noted before the call, its output
-goes straight into a file, and the handle gets its own file before anything else happens. Whoever comes later (after a
-kill, a reboot, a `resume`) goes on with `poll` and `collect`. If it cannot be known whether `start` reached the other
-side, nobody starts it again: a person is told.
+`start` prints the job's handle, one line, and is called at most once per job: the call is recorded beforehand, its
+output goes straight into a file, and the handle gets its own file before anything else happens. A later process (after
+a kill, a reboot, a `resume`) continues with `poll` and `collect`. If it is unknown whether `start` reached the other
+system, it is not called again, and the run reports that to a person.
 
 The job's folder is `job/` in the folder of the run that started it:
 `starting` (its number in the task), `said` (what start printed), `handle`, `over` (done or failed), `closed` (why).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COMMANDS = ("start", "poll", "collect")
 STATES = ("running", "done", "failed")
 _EVERY = 30.0
-_SLOW = 300.0  # seconds between polls that do not work, at most
+_SLOW = 300.0  # seconds between failing polls, at most
 _TELL = 60.0  # seconds between signs of life
 
 
@@ -45,7 +45,7 @@ def problems(agent: Agent) -> list[str]:
 
 
 def launch(agent: Agent, job: Job) -> Launch:
-    """A small process of ours that starts the job, or goes on with the one that was started, and waits for it."""
+    """A small process of ours that starts the job, or continues with the one that was started, and waits for it."""
     values = {name: str(getattr(job, name)) for name in PLACEHOLDERS}
     words: dict[str, Any] = {"every": duration(agent.options.get("every", _EVERY)), "workspace": job.workspace}
     for name in (*COMMANDS, "stop"):
@@ -79,12 +79,12 @@ def open_job(workspace: str) -> str | None:
 
 
 def handle_of(folder: str) -> str | None:
-    """The job's handle: noted, or printed by `start` before whoever called that was killed."""
+    """The job's handle: recorded, or printed by `start` before its caller was killed."""
     noted = read_file(f"{folder}/handle")
     if noted is not None and noted.strip():
         return noted.decode("utf-8", "replace").strip()
     said = read_file(f"{folder}/said") or b""
-    lines = [line for line in said.split(b"\n")[:-1] if line.strip()]  # a line without its end may be half of one
+    lines = [line for line in said.split(b"\n")[:-1] if line.strip()]  # a line without a newline may be incomplete
     return lines[0].decode("utf-8", "replace").strip() if len(lines) == 1 else None
 
 
@@ -92,11 +92,11 @@ def handle_of(folder: str) -> str | None:
 
 
 class Stopped(Exception):
-    """Somebody ends this run."""
+    """This run is being stopped."""
 
 
 def main() -> int:
-    """Start or go on, wait, fetch; the exit status is that of `collect`."""
+    """Start or continue, wait, collect; the exit status is that of `collect`."""
     words = json.loads(read_file(os.environ["OVERHAND_JOB"]) or b"{}")
     signal.signal(signal.SIGTERM, _stop)
     place = os.path.dirname(os.environ["OVERHAND_JOB"])
@@ -120,7 +120,7 @@ def main() -> int:
             _note(folder, "closed", "collected")
         return code or int(state == "failed")
     except Stopped:
-        # only if we were asked to: who shuts the machine down does not mean the job
+        # only on request: a shutdown of this machine must not cancel the job
         asked = os.path.exists(f"{place}/stopped")
         if asked and handle and words["stop"] and _call(words["stop"], handle, "running", quiet=True) == 0:
             _note(folder, "closed", "stopped")
@@ -133,20 +133,20 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _note(folder: str, name: str, text: str) -> None:
-    """A file that is whole from the moment it has its name."""
+    """Write a file atomically."""
     if not os.path.exists(f"{folder}/{name}"):
         write_file(f"{folder}/{name}", f"{text}\n")
 
 
 def _start(argv: Sequence[str], folder: str, number: int) -> str | None:
-    """Start the job, once, and note its handle before anything else."""
+    """Start the job, once, and record its handle before anything else."""
     os.makedirs(folder, exist_ok=True)
     write_file(f"{folder}/starting.new", f"{number}\n")
     if not second_name(f"{folder}/starting.new", f"{folder}/starting"):
         raise FileExistsError(f"{folder}/starting")
     append = os.open(f"{folder}/said", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        # it inherits the run's lock: as long as it is at work, nobody takes this run for dead
+        # it inherits the run's lock, so that the run counts as alive while it works
         code = subprocess.run(argv, stdout=append, check=False, close_fds=False).returncode
     finally:
         os.close(append)
@@ -161,7 +161,7 @@ def _start(argv: Sequence[str], folder: str, number: int) -> str | None:
 
 
 def _unknown(folder: str) -> int:
-    """Nobody knows whether the job was started."""
+    """Report that it is unknown whether the job was started."""
     from overhand.documents.output import Output, render
 
     place = os.path.relpath(folder, os.environ.get("OVERHAND_PROJECT", "/"))
@@ -174,7 +174,7 @@ def _unknown(folder: str) -> int:
 
 
 def _wait(words: dict[str, Any], folder: str, handle: str) -> str:
-    """Ask until the job is over: `done` or `failed`."""
+    """Poll until the job is over: `done` or `failed`."""
     over = (read_file(f"{folder}/over") or b"").decode().strip()
     pause, failing, told, shown = words["every"], 0, 0.0, ""
     while over not in STATES[1:]:
@@ -192,7 +192,7 @@ def _wait(words: dict[str, Any], folder: str, handle: str) -> str:
 
 
 def _ask(argv: Sequence[str], handle: str) -> str | None:
-    """The first word of what `poll` says in its last line; None if it does not work."""
+    """The first word of the last line that `poll` prints; None if it fails."""
     try:
         done = subprocess.run(
             _filled(argv, handle, "running"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False

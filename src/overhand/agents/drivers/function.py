@@ -35,23 +35,23 @@ RETURN_KEYS = ("status", "summary", "artifacts", "metadata", "errors", "next_ste
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What a function asks, and how long it is ready to wait."""
+    """What a function asks, and how long it waits."""
 
     question: str
     options: tuple[str, ...] = ()
     closed: bool = False
     step: str = ""
     timeout: float | None = None
-    given_up: threading.Event | None = None  # set when whoever awaits the answer no longer does
+    given_up: threading.Event | None = None  # set when the caller stops waiting for the answer
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody wants the answer any more."""
+        """Whether the caller has stopped waiting."""
         return self.given_up is not None and self.given_up.is_set()
 
 
 def unanswered(seq: int) -> Unanswered:
-    """What a function is told when nobody answered in time."""
+    """The error that a function gets when no answer came in time."""
     return Unanswered(
         f"Question {seq} was not answered in time; it stays open.",
         "Let this pass, and the task is parked; or catch it and go on without the answer.",
@@ -81,7 +81,7 @@ def by_command(call: Call, inquiry: Inquiry) -> str:
 
 
 def _overhand(root: str, words: list[str], inquiry: Inquiry) -> dict[str, Any]:
-    """Call a verb and read the object it prints; it is ended when nobody wants to know any more."""
+    """Call a verb and read the object it prints; the process is ended when the caller stops waiting."""
     import subprocess
 
     argv = [sys.executable, "-P", "-m", "overhand", "--project", root, *words]
@@ -170,7 +170,7 @@ class Call:
         inquiry = Inquiry(question, tuple(options), closed, step, timeout, given_up)
         waiter = ThreadPoolExecutor(
             1, thread_name_prefix="overhand-ask"
-        )  # a shared pool would be full of those who wait
+        )  # a shared pool would fill up with waiting calls
         try:
             return await asyncio.get_running_loop().run_in_executor(waiter, self._ask, self, inquiry)
         finally:
@@ -227,7 +227,7 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 
 def as_return(value: object) -> dict[str, Any] | None:
-    """What a function returned, as the return's JSON; raises BadInput for anything else."""
+    """A function's return value as the return's JSON; raises BadInput for an unsupported type."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -253,7 +253,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """The return as JSON; raises BadInput if it holds something JSON has no word for."""
+    """The return as JSON; raises BadInput if it holds a value that JSON can't represent."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "replace")
@@ -290,7 +290,7 @@ def call_from_environment() -> Call:
 
 
 def read_inputs(path: str) -> dict[str, Any]:
-    """What a plan's node is given; nothing where there is no file."""
+    """The inputs of a plan's node; empty if there is no file."""
     if not path:
         return {}
     with open(path, encoding="utf-8") as file:
@@ -310,7 +310,7 @@ def main(argv: list[str]) -> int:
             value = asyncio.run(_finish(value))
         returned = as_return(value)
         raw = encode(returned) if returned is not None else None
-    except Unanswered as error:  # it is parked, as if we had ended it: the answer starts the next run
+    except Unanswered as error:  # parked, as if we had ended it: the answer starts the next run
         sys.stderr.write(f"{error.message}\n")
         write_file(f"{call.place}/stopped", "answer-timeout\n")
         return 0

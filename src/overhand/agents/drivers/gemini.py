@@ -36,14 +36,14 @@ def launch(agent: Agent, job: Job) -> Launch:
     files: tuple[tuple[str, str, str], ...] = ()
     if job.level == "read":
         files = (("OVERHAND_POLICY", "policy.toml", _policy(job)),)
-    if belongs_to_root(job.place):  # else it would pass over the file, with a warning
+    if belongs_to_root(job.place):  # else it would ignore the file, with a warning
         found = defaults("AfterAgent", HOOK_SECONDS * 1000, stop_hook(agent, job), job.mcp)
         files += settings_file("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", _OTHERS, found)
     return Launch(tuple(argv), env=env, files=files)
 
 
 def _policy(job: Job) -> str:
-    """Who may only read still returns: files right in the run's folder may be written, and `overhand` may be called."""
+    """A policy for level read: only files directly in the run's folder may be written, and `overhand` may be called."""
     inside = re.escape(json.dumps(f"{job.place}/", ensure_ascii=False)[1:-1])
     pattern = f'"file_path":"{inside}[A-Za-z0-9_-]+\\.[a-z]+"'
     return f"""\
@@ -62,14 +62,14 @@ priority = 900
 
 
 def _policies(job: Job) -> list[str]:
-    """The policies of this run beside the person's own, which would be left out otherwise."""
+    """The policies of this run and the person's own, which would be ignored otherwise."""
     home = os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
     own = f"{home}/.gemini/policies"
     return ["--policy", f"{job.place}/policy.toml", *(["--policy", own] if os.path.isdir(own) else [])]
 
 
 def belongs_to_root(path: str) -> bool:
-    """Whether only root can change what lies here: Gemini takes a file of one run's settings from nowhere else."""
+    """Whether only root can change this path: Gemini accepts a settings file for one run from nowhere else."""
     while True:
         found = os.stat(path)
         if found.st_uid != 0 or found.st_mode & 0o022:
@@ -79,7 +79,7 @@ def belongs_to_root(path: str) -> bool:
 
 
 def defaults(event: str, patience: int, hook: str, mcp: tuple[str, ...]) -> dict[str, Any]:
-    """Our stop hook and our MCP server, as settings that whatever the person or an administrator says goes before."""
+    """Our stop hook and MCP server, as settings that the person's or an administrator's override."""
     found: dict[str, Any] = {}
     if hook:
         found["hooks"] = {event: [{"hooks": [{"type": "command", "command": hook, "timeout": patience}]}]}
@@ -90,7 +90,7 @@ def defaults(event: str, patience: int, hook: str, mcp: tuple[str, ...]) -> dict
 
 
 def settings_file(variable: str, others: tuple[str, ...], found: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """A file of this run alone, named by a variable; nothing where it would stand in the place of somebody's own."""
+    """A settings file for this run only, named by a variable; none if it would replace one that exists."""
     if not found or variable in os.environ or any(os.path.exists(path) for path in others):
         return ()
     return ((variable, "settings.json", json.dumps(found)),)

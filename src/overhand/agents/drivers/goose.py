@@ -12,7 +12,7 @@ from overhand.agents.stream import Event, failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# what it says itself, in the place of the model
+# Goose's own messages, printed as if by the model
 _CUT_OFF = "I've reached the maximum number of actions"
 _OWN_WORDS = ("Ran into this error", _CUT_OFF)
 
@@ -49,7 +49,7 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
 def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
     text = str(block.get("text", ""))
     if block.get("type") == "text" and message.get("role") == "assistant":
-        if message.get("id") is None and text.startswith(_OWN_WORDS):  # it exits with 0 all the same
+        if message.get("id") is None and text.startswith(_OWN_WORDS):  # it exits with 0 nevertheless
             cut_off = text.startswith(_CUT_OFF)
             yield Event("ended", text[:500], {"how": "max-turns" if cut_off else failure(None, text)})
         else:
@@ -63,7 +63,7 @@ def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
 
 
 def _session(run_id: str) -> str:
-    """The name that a run's session is given: its stream names none."""
+    """The name that we give a run's session, as its stream names none."""
     return f"overhand-{run_id}"
 
 

@@ -36,19 +36,19 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 
 def _permission(job: Job) -> dict[str, Any]:
-    """A level in its words; of its patterns the last that fits counts, and paths are relative to the repository."""
+    """A level as opencode's rules: the last matching pattern wins, and paths are relative to the repository."""
     if job.level != "read":
         return {"edit": "allow", "bash": "allow", "external_directory": "allow"}
     own = os.path.relpath(job.place, job.project)
     return {
         "edit": {"*": "deny", f"*{own}/*": "allow"},
-        "bash": "deny",  # a pattern for one command would let a redirection of its output pass
+        "bash": "deny",  # a pattern for one command would also allow redirecting its output
         "external_directory": "allow",
     }
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
-    """One line of the stream; the session is on each."""
+    """One line of the stream; every line names the session."""
     if line.get("sessionID"):
         yield Event("session", str(line["sessionID"]))
     kind, part = line.get("type"), line.get("part") or {}
@@ -77,7 +77,7 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
 
 
 def _settings_file(root: str | None) -> str:
-    """It reads both names; the one that is there is the person's."""
+    """The person's settings file; opencode reads both names."""
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     folder = root if root is not None else f"{config}/opencode"
     with_comments, plain = f"{folder}/opencode.jsonc", f"{folder}/opencode.json"

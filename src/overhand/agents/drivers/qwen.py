@@ -26,7 +26,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         argv += ["-m", job.model]
     if job.session:
         argv += ["--resume", job.session]
-    if job.level == "read":  # it still returns; a rule for one command would let a redirection of its output pass
+    if job.level == "read":  # it still returns; a rule for one command would also allow redirecting its output
         argv += ["--allowed-tools", f"write_file(/{job.place}/**)", "--allowed-tools", f"edit(/{job.place}/**)"]
     argv += [str(word) for word in agent.options.get("args", ())]
     found = gemini.defaults("Stop", HOOK_SECONDS, stop_hook(agent, job), job.mcp)

@@ -46,13 +46,13 @@ AGENTS = {
 
 @dataclass(slots=True)
 class Demo:
-    """The project and whether everything went as it should."""
+    """The project, and whether every step succeeded."""
 
     project: ProjectDir
     ok: bool = True
 
     def do(self, *words: str, code: int = 0) -> Iterator[Item]:
-        """Type a command, show what it printed."""
+        """Run a command and show what it printed."""
         yield {KIND: "command", "text": " ".join(["overhand", *map(_quoted, words)])}
         ran = self.project.run(*words)
         if ran.code != code:
@@ -255,7 +255,7 @@ def _noted(demo: Demo) -> Iterator[Item]:
     root = demo.project.path
     own = demo.project.config_home / "overhand/config.toml"
     own.parent.mkdir(exist_ok=True)
-    own.write_text("approve_without_terminal = true\n")  # nobody types here; at a terminal you need no such line
+    own.write_text("approve_without_terminal = true\n")  # the demo has no terminal; at one you don't need this
     (root / "notes.md").write_text("# Notes\n\n- The clock has stopped #needs-fix #P1\n")
     request = "requests/FIX_REQUEST_THE_CLOCK_HAS_STOPPED.md"
     yield from demo.do("daemon", "start")
@@ -310,13 +310,13 @@ overhand:
 ---
 An ordinary program: it reads the files it is given and prints what it found as JSON.
 """
-_FOUND = 8  # nine, of which two are the same
+_FOUND = 8  # nine findings, two of them equal
 
 STEPS = (_delegation, _parallel, _phantom, _adoption, _question, _parked, _resumed, _noted, _reviewed)
 
 
 def _wait_for(path: Path) -> None:
-    """Until the agent has begun."""
+    """Wait until the agent has started."""
     _wait_until(path.exists)
 
 
@@ -342,7 +342,7 @@ def as_text(item: Item) -> str:
 
 
 def closing(item: Item) -> str:
-    """What to type next, with the agent programs that are there."""
+    """What to type next, with the agent programs that are installed."""
     went = "Everything went as it should" if item["ok"] else "SOMETHING WENT WRONG (see above)"
     lines = ["", f"{went}, in {item['seconds']} seconds."]
     if item["folder"]:

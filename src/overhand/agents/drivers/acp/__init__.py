@@ -20,7 +20,7 @@ from overhand.errors import ToolMissing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RECIPES = {  # what to write as `command`, and what it is called where it is installed
+RECIPES = {  # what to write as `command`, and the program's name
     "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
     "codex-acp": "npm install -g @agentclientprotocol/codex-acp",
     "goose": 'npm install -g @aaif/goose; command: ["goose", "acp", "--with-builtin", "developer"]',
@@ -28,14 +28,14 @@ RECIPES = {  # what to write as `command`, and what it is called where it is ins
     "opencode": 'npm install -g opencode-ai; command: ["opencode", "acp"]',
     "qwen": 'npm install -g @qwen-code/qwen-code; command: ["qwen", "--acp"]',
 }
-# opencode asks only for what its settings say; this is all that a run adds to them
+# opencode asks only for what its settings list; a run adds nothing but this
 _ASKS = {"permission": {"edit": "ask", "bash": "ask", "external_directory": "allow"}}
-_AUTH = -32000  # ACP's error code: somebody must log in
+_AUTH = -32000  # ACP's error code for a missing login
 _ENTER = f"import sys; sys.path.insert(0, sys.argv.pop()); from {__name__}.client import main; sys.exit(main())"
 
 
 def problems(agent: Agent) -> list[str]:
-    """`mode` and `auth` are words of the agent's own."""
+    """Check `mode` and `auth`, whose values are the agent's own."""
     wrong = [
         f"overhand.{key} must be a word." for key in ("mode", "auth") if not isinstance(agent.options.get(key, ""), str)
     ]
@@ -43,7 +43,7 @@ def problems(agent: Agent) -> list[str]:
 
 
 def launch(agent: Agent, job: Job) -> Launch:
-    """The client, and a file that tells it everything; the prompt is on its stdin."""
+    """The client process, with a file that configures it and the prompt on stdin."""
     values = {"project": job.project, "workspace": job.workspace, "place": job.place, "inputs": job.inputs}
     argv = [fill(str(word), values) for word in agent.options["command"]]
     try:
@@ -77,16 +77,16 @@ def launch(agent: Agent, job: Job) -> Launch:
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
-    """One line of the client; which kind of failure an error is, is found here."""
+    """Translate one line of the client, and classify errors."""
     kind, text, data = str(line.get("kind", "")), str(line.get("text", "")), line.get("data")
     given = data if isinstance(data, dict) else {}
     if kind == "ended" and given.get("how") == "error":
         yield Event("ended", text[:500], {"how": "auth" if given.get("code") == _AUTH else failure(None, text)})
-    elif kind == "said" and text.startswith("Ran into this error"):  # Goose says so and ends its turn as if well
+    elif kind == "said" and text.startswith("Ran into this error"):  # Goose prints this and ends its turn as a success
         yield Event("said", text, given)
         yield Event("ended", text[:500], {"how": failure(None, text)})
     elif kind == "ended" and given.get("how") == "clean":
-        yield Event("turned")  # nothing before it may have said otherwise
+        yield Event("turned")  # a clean end, unless an earlier event says otherwise
     elif kind:
         yield Event(kind, text, given)
 

@@ -1,6 +1,6 @@
 """The client of an agent that speaks the Agent Client Protocol: one small process per run, behind the run's shim.
 
-It starts the agent, opens or goes on with a session, gives it the prompt, answers what it asks for, and prints what
+It starts the agent, opens or continues a session, sends the prompt, answers the agent's requests, and prints what
 happens as lines of `agents/stream.py`. SIGTERM ends the turn (`session/cancel`), then the agent.
 """
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 VERSION = 1
 _START = 60.0  # seconds for `initialize`
 _SESSION = 120.0  # seconds for a session: its MCP servers start meanwhile
-_LEAVE = 0.3  # seconds that an agent has to end once its input is closed
-# Modes that agents offer, by level: the first that is there is taken. One that asks will do for every level, as we
+_LEAVE = 0.3  # seconds for an agent to exit once its input is closed
+# Modes that agents offer, by level; the first available one is used. A mode that asks fits every level, since we
 # answer; in Claude Code and Qwen Code `auto` means that a model decides.
 MODES = {
     "read": ("read-only", "approve", "default"),
     "work": ("workspace-write", "approve", "default"),
     "full": ("agent-full-access", "full-access", "bypassPermissions", "yolo", "approve", "default"),
 }
-_TOLD = ("name", "title", "kind", "rawInput", "locations", "content")  # what an agent may say of a call, bit by bit
-# Tools that say no kind, by the names that agents give them.
+_TOLD = ("name", "title", "kind", "rawInput", "locations", "content")  # what an agent reports about a call, piecemeal
+# Kinds of tools that report none, by the names that agents give them.
 _NAMES = {
     "execute": ("shell", "bash", "exec", "exec_command", "shell_command", "run_shell_command", "terminal"),
     "edit": (
@@ -47,7 +47,7 @@ _NAMES = {
     "think": ("task", "todowrite", "todo", "think"),
 }
 _CALLS = 100  # calls under way that are remembered
-_SANDBOXED = ("read-only", "workspace-write")  # what is asked for in these modes lies outside the sandbox
+_SANDBOXED = ("read-only", "workspace-write")  # in these modes requests are for what lies outside the sandbox
 _STOPS = {
     "end_turn": ("clean", ""),
     "cancelled": ("aborted", "Its turn was cancelled."),
@@ -66,17 +66,17 @@ def tell(kind: str, text: str = "", **data: object) -> None:
 
 
 class Client:
-    """One run: a session, a prompt, and what the agent wants meanwhile."""
+    """One run: a session, a prompt, and the agent's requests."""
 
     def __init__(self, spec: Message) -> None:
         self.spec = spec
         self.session = ""
-        self.live = False  # what is replayed before the prompt is no news
+        self.live = False  # updates before the prompt are a replay of the old session
         self.stopping = False
         self.cost = [0.0, 0.0]  # of the whole session: before the prompt, and now
         self.speaking: object = None
         self.policy = permissions.Policy(spec["level"], spec["project"], spec["place"], spec["allow"], spec["deny"])
-        self.calls: dict[str, Message] = {}  # what was said of the calls under way
+        self.calls: dict[str, Message] = {}  # what the agent reported about the calls under way
         self.waiting: dict[int, tuple[Message, permissions.Request, permissions.Waiting]] = {}
         self.store: Store | None = None
         self.wire: Wire
@@ -84,7 +84,7 @@ class Client:
     # the conversation
 
     def run(self, prompt: str) -> None:
-        """From `initialize` to the end of the turn; raises Over where that is not reached."""
+        """Run from `initialize` to the end of the turn; raises Over if that is not reached."""
         told = {"protocolVersion": VERSION, "clientCapabilities": {"fs": {}, "terminal": False}}
         told["clientInfo"] = {"name": "overhand", "title": "Overhand", "version": self.spec["version"]}
         agent = self.wire.call("initialize", told, _START)
@@ -100,7 +100,7 @@ class Client:
         self.finish(number)
 
     def open(self, can: Message) -> Message:
-        """The session of the run before, if there was one and the agent can go on with it; else a new one."""
+        """Load the previous run's session if there is one and the agent can; else open a new one."""
         mine = [{"name": k, "value": v} for k, v in os.environ.items() if k.startswith(("OVERHAND_", "PYTHONPATH"))]
         ours = [
             {"name": "overhand", "command": one[0], "args": one[1:], "env": mine} for one in [self.spec["mcp"]] if one
@@ -122,11 +122,11 @@ class Client:
         return opened
 
     def prepare(self, opened: Message) -> None:
-        """Mode and model, where the agent has a choice of them."""
+        """Set mode and model, if the agent offers a choice."""
         modes = [str(mode.get("id")) for mode in (opened.get("modes") or {}).get("availableModes") or ()]
         option = {} if modes else _mode_option(opened)
         modes += [str(one.get("value")) for one in option.get("options") or ()]
-        asks = self.policy.deny and self.spec["level"] == "full"  # what is denied must be asked for to be seen
+        asks = self.policy.deny and self.spec["level"] == "full"  # a `deny` pattern can only be applied to requests
         wanted = (self.spec["mode"],) if self.spec.get("mode") else MODES["work" if asks else self.spec["level"]]
         chosen = next((mode for mode in wanted if mode in modes), "")
         if chosen:
@@ -141,7 +141,7 @@ class Client:
             self.wire.call("session/set_model", {"sessionId": self.session, "modelId": self.spec["model"]}, _START)
 
     def finish(self, number: int) -> None:
-        """Until the turn has ended, or is to end."""
+        """Wait until the turn has ended or must end."""
         until = None
         while not self.wire.has(number):
             if self.stopping and until is None:
@@ -161,7 +161,7 @@ class Client:
             raise Over("told")
 
     def count(self, usage: Any) -> None:
-        """Tokens of the turn; what is not output is input, cached or not."""
+        """Report the turn's tokens; all that is not output is input, cached or not."""
         used = usage if isinstance(usage, dict) else {}
         total, out = used.get("totalTokens") or 0, used.get("outputTokens") or 0
         usd = max(0.0, self.cost[1] - self.cost[0])
@@ -171,7 +171,7 @@ class Client:
     # what the agent says
 
     def hear(self, message: Message) -> None:
-        """A notification, or a request of the agent."""
+        """Handle a notification or a request of the agent."""
         given = message.get("params")
         params: Message = given if isinstance(given, dict) else {}
         if "id" not in message:
@@ -184,7 +184,7 @@ class Client:
             self.wire.send({"id": message["id"], "error": error})
 
     def update(self, update: Message) -> None:
-        """Its text, its tools, what it has used; what is replayed of an old session is none of this run's."""
+        """Report the agent's text, tools and usage; a replay of an old session doesn't belong to this run."""
         kind = update.get("sessionUpdate")
         if kind == "usage_update":
             cost = update.get("cost")
@@ -205,7 +205,7 @@ class Client:
                 tell("did", asked.kind, title=str(update.get("title"))[:300], command=asked.command[:2000])
 
     def merged(self, call: Message) -> Message:
-        """A call with everything that was said of it before: an agent need not say it again when it asks."""
+        """A call merged with what was reported about it before: an agent need not repeat that in its request."""
         name = str(call.get("toolCallId"))
         whole = {**self.calls.pop(name, {}), **{key: call[key] for key in _TOLD if call.get(key)}}
         whole["content"] = [one for one in whole.get("content") or () if isinstance(one, dict) and "path" in one]
@@ -226,7 +226,7 @@ class Client:
     # permissions
 
     def permit(self, message: Message, params: Message) -> None:
-        """Decide at once, by the record, or ask."""
+        """Answer a permission request at once, from the record, or ask a person."""
         call = params.get("toolCall")
         if not isinstance(call, dict) or not isinstance(params.get("options"), list):
             error = {"code": -32602, "message": "toolCall and options are needed."}
@@ -260,7 +260,7 @@ class Client:
             return "deny"
 
     def look(self) -> None:
-        """Whether something that it waits for has been answered, or it is to end before it has begun."""
+        """Check for answers to open questions, and for a stop that came before the start."""
         if self.stopping and not self.live:
             raise Over("aborted", "It was ended before its turn began.")
         for fd, (message, asked, waiting) in list(self.waiting.items()):
@@ -269,18 +269,18 @@ class Client:
                 self.reply(message, asked, permissions.verdict(answer))
 
     def drop(self, fd: int) -> None:
-        """This one is no longer waited for."""
+        """Stop waiting for this question."""
         self.waiting.pop(fd)[2].end()
         self.wire.bells.discard(fd)
 
     def give_up(self) -> None:
-        """The turn is to end: what was asked for is neither allowed nor denied; the questions stay open."""
+        """Cancel open requests because the turn must end: neither allowed nor denied, and their questions stay open."""
         for fd, (message, asked, _) in list(self.waiting.items()):
             self.drop(fd)
             self.reply(message, asked, "cancel")
 
     def reply(self, message: Message, asked: permissions.Request, found: str) -> None:
-        """In the agent's own options; «once» where it has that, as what holds longer is our own record."""
+        """Answer with one of the agent's options, preferably «once»: longer-lasting answers are in our own record."""
         kinds = {"allow": ("allow_once", "allow_always"), "deny": ("reject_once", "reject_always"), "cancel": ()}
         offered = [one for one in message["params"]["options"] if isinstance(one, dict)]
         chosen = next((o for kind in kinds[found] for o in offered if o.get("kind") == kind), None)
@@ -292,7 +292,7 @@ class Client:
         self.wire.send({"id": message["id"], "result": {"outcome": outcome}})
 
     def stop(self, *_: object) -> None:
-        """SIGTERM came."""
+        """Handle SIGTERM."""
         self.stopping = True
 
 
@@ -301,14 +301,14 @@ def request(kind: str | None, name: str, raw: object, places: Sequence[str] = ()
     given: Message = raw if isinstance(raw, dict) else {}
     tool = name.partition(" · ")[0].strip()
     if given.keys() == {"server", "tool", "arguments"} and tool == f"mcp.{given['server']}.{given['tool']}":
-        kind, tool = "other", tool.removeprefix("mcp.")  # a call to an MCP server, as Codex says it
+        kind, tool = "other", tool.removeprefix("mcp.")  # a call to an MCP server, as Codex names it
     elif not kind or kind == "other":
         kind = _kind(tool.lower().removeprefix("developer__"), given)
     return permissions.request(kind, tool, raw, places, cwd)
 
 
 def _kind(name: str, given: Message) -> str | None:
-    """What a tool of this name does; None where nobody knows."""
+    """The kind of a tool of this name; None if unknown."""
     if name == "text_editor" and given.get("command") == "view":
         return "read"
     runs = bool(given.get("command", given.get("cmd")))

@@ -1,4 +1,4 @@
-"""One agent at the other end of two pipes: JSON-RPC, a line per message; its process, and how it is ended.
+"""One agent at the other end of two pipes: JSON-RPC, a line per message; its process, and how to end it.
 
 Nothing heavy is imported here: this is loaded once per running agent, for as long as it runs.
 """
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
 
 _PART = 1 << 16
-_LONGEST = 64 << 20  # bytes of a line; more is no message
-_SLOW = 5.0  # seconds between looks, should no bell ring
+_LONGEST = 64 << 20  # bytes of a line; a longer one is not a message
+_SLOW = 5.0  # seconds between checks, if no bell rings
 TERM, KILL = 15, 9
 
 
@@ -33,7 +33,7 @@ class Over(Exception):
 
 
 class Wire:
-    """The agent's process, messages to and from it, and other things that may ring meanwhile."""
+    """The agent's process, messages to and from it, and other descriptors to wait for."""
 
     def __init__(
         self, heard: Callable[[Message], None], looked: Callable[[], None], ends: tuple[int, int, int]
@@ -54,7 +54,7 @@ class Wire:
         self._out += dumps({"jsonrpc": "2.0", **message}).encode("utf-8", "replace") + b"\n"
 
     def ask(self, method: str, params: Message) -> int:
-        """Send a request; its number."""
+        """Send a request and return its number."""
         self._number += 1
         self.send({"id": self._number, "method": method, "params": params})
         return self._number
@@ -93,7 +93,7 @@ class Wire:
         return rings
 
     def turn(self, seconds: float = _SLOW) -> None:
-        """Wait for something to happen, at most this long, and see to it."""
+        """Wait for an event, at most this long, and handle it."""
         if self.ended:
             raise Over("error", f"The agent ended before its turn did ({_say(self.wait(2.0))}).")
         poll = select.poll()
@@ -117,7 +117,7 @@ class Wire:
         except BlockingIOError:
             return
         except OSError:
-            self._out.clear()  # it reads no more: its end is told by the other pipe
+            self._out.clear()  # it stopped reading: the other pipe reports its end
 
     def _read(self) -> None:
         try:
@@ -149,7 +149,7 @@ class Wire:
             self._answers[message["id"]] = message
 
     def wait(self, seconds: float) -> int | None:
-        """Its wait status, once it has ended; what it still says is read and dropped, lest it hang on a full pipe."""
+        """Its wait status once it has ended; its remaining output is dropped, so that no full pipe blocks it."""
         until, pause = time.monotonic() + seconds, 0.002
         while True:
             try:
@@ -169,7 +169,7 @@ class Wire:
                 pass
 
     def end(self, patience: float) -> None:
-        """The ladder: no more input, then SIGTERM to its group, then SIGKILL."""
+        """End the agent: close its input, then SIGTERM to its group, then SIGKILL."""
         try:
             os.close(self._to)
         except OSError:
@@ -183,7 +183,7 @@ class Wire:
             if self.wait(seconds) is not None:
                 break
         try:
-            os.killpg(self.pid, KILL)  # whoever of its group is left
+            os.killpg(self.pid, KILL)  # the rest of its group
         except OSError:
             return
 
@@ -212,7 +212,7 @@ def _empty(fd: int) -> None:
     try:
         os.read(fd, 4096)
     except OSError:
-        return  # somebody else has heard it
+        return  # the child was already reaped
 
 
 def _say(status: int | None) -> str:
