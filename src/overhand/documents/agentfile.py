@@ -1,7 +1,6 @@
-"""Agent files: Markdown with YAML front matter, as Claude Code has them; ours is under `overhand:`.
+"""Agent files: Markdown with YAML front matter, as in Claude Code; our settings are under `overhand:`.
 
-Which drivers there are, and what each needs, is not known here: `agents/files.py` reads an agent file with this module
-and adds that.
+This module doesn't know the drivers and what each needs: `agents/files.py` reads an agent file with it and adds that.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ class AgentFile:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What stands under `overhand:`."""
+        """The settings under `overhand:`."""
         found = self.fields.get("overhand")
         return found if isinstance(found, dict) else {}
 
     def line(self, key: str) -> int:
-        """The line of the file on which a key stands (front matter begins on line 2)."""
+        """The line number of a key in the file (front matter begins on line 2)."""
         pattern = re.compile(rf"[\s\{{,]*['\"]?{re.escape(key)}['\"]?\s*:")
         return next((number for number, line in enumerate(self.yaml.split("\n"), 2) if pattern.match(line)), 1)
 
@@ -43,7 +42,7 @@ class AgentFile:
 def parse(text: str, name: str = "") -> tuple[AgentFile | None, list[Problem]]:
     """An agent file and everything that is wrong with it; None without readable front matter.
 
-    Where the file has its place among agents, `name` is what its own name says: the front matter may leave it out then.
+    For a file in an agents folder, `name` is the name that its file name gives; the front matter may then omit it.
     """
     text = unix(text)
     yaml, body = front_matter(text)
@@ -74,7 +73,7 @@ def parse(text: str, name: str = "") -> tuple[AgentFile | None, list[Problem]]:
 
 
 def settings_problems(settings: dict[str, Any], found: AgentFile) -> list[Problem]:
-    """What is wrong with the forms of an `overhand:` part, wherever it was written."""
+    """The format errors in the `overhand:` settings, wherever they come from."""
     check = _Check(found)
     check.settings(settings)
     return check.problems
@@ -107,18 +106,18 @@ _SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 
 
 class _Check:
-    """Gathers what is wrong with the fields, and finds their lines."""
+    """Collects the problems of fields, with their lines."""
 
     def __init__(self, found: AgentFile) -> None:
         self.line = found.line
         self.problems: list[Problem] = []
 
     def bad(self, key: str, message: str, fix: str) -> None:
-        """Note a field that is wrong."""
+        """Add a problem with a field."""
         self.problems.append(wrong("agent-field", message, self.line(key.rsplit(".", 1)[-1]), fix))
 
     def name(self, name: object, of_file: str) -> None:
-        """The name must be one that can be typed, and that of the file where agents are found by it."""
+        """Check that the name can be typed, and that it matches the file name where that identifies the agent."""
         line = self.line("name")
         if not isinstance(name, str) or not NAME.fullmatch(name):
             message = f"The name {name!r} is not of the form [a-z][a-z0-9-]*." if name else "The agent has no name."
@@ -128,18 +127,18 @@ class _Check:
             self.problems.append(wrong("agent-name", message, line, f"Write `name: {of_file}`."))
 
     def top(self, fields: dict[str, Any]) -> None:
-        """`description` is text, `capabilities` words."""
+        """Check `description` (text) and `capabilities` (words)."""
         if not isinstance(fields.get("description", ""), str):
             self.bad("description", "description must be text.", "Quote it.")
         self.words("capabilities", fields.get("capabilities"))
 
     def words(self, key: str, value: object) -> None:
-        """A list of strings, or nothing."""
+        """Check for a list of strings, or nothing."""
         if value is not None and not _is_words(value):
             self.bad(key, f"{key} must be a list of strings.", f"Write `{key.rsplit('.', 1)[-1]}: [a, b]`.")
 
     def cdp(self, cdp: object) -> None:
-        """`cdp` declares what goes in and what comes out."""
+        """Check `cdp`, which declares inputs and outputs."""
         if cdp is None:
             return
         if not isinstance(cdp, dict):
@@ -149,7 +148,7 @@ class _Check:
         self.words("cdp.output_includes", cdp.get("output_includes"))
 
     def overhand(self, ours: object) -> None:
-        """`overhand` says how the agent is run."""
+        """Check `overhand`, which says how to run the agent."""
         if ours is None:
             return
         if isinstance(ours, dict):
@@ -158,7 +157,7 @@ class _Check:
             self.bad("overhand", "overhand: must be a mapping.", "Write `overhand:` and indented `driver: …`.")
 
     def settings(self, ours: dict[str, Any]) -> None:
-        """The forms of its values."""
+        """Check the format of each setting."""
         if not isinstance(ours.get("driver", ""), str | None):
             self.bad("overhand.driver", "overhand.driver must be a name.", "Write `driver: command`.")
         for key in _COMMANDS:
@@ -168,7 +167,7 @@ class _Check:
                 self.bad(f"overhand.{key}", f"overhand.{key} must be true or false.", f"Write `{key}: true`.")
 
     def command(self, key: str, command: object) -> None:
-        """An argv, never a shell string."""
+        """Check for an argv, never a shell string."""
         if isinstance(command, str):
             words = ", ".join(f'"{word}"' for word in command.split())
             self.bad(

@@ -1,4 +1,4 @@
-"""Alerts: `ALERT_{TOPIC}.md`, something that everybody who begins to work must know for a while."""
+"""Alerts: `ALERT_{TOPIC}.md`, a temporary notice to every new task."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_WORD = re.compile(r"\W+")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What changed, whom it hurts, for how long, and what to do meanwhile."""
+    """What changed, what it affects, for how long, and what to do meanwhile."""
 
     title: str
     what: str = ""
@@ -43,14 +43,14 @@ class Alert:
     duration: str = ""
     workaround: str = ""
     raised: str = ""
-    """When and by whom."""
+    """Date and author."""
     resolved: str = ""
     tags: tuple[str, ...] = (ACTIVE,)
     extra: tuple[Section, ...] = ()
 
     @property
     def active(self) -> bool:
-        """Whether it is told to whoever begins to work."""
+        """Whether new tasks are given the alert."""
         return ACTIVE in self.tags
 
 

@@ -1,7 +1,7 @@
-"""What Overhand adds to somebody's file: `## Response`, one part per run, and `## Recovery`, one entry per step back.
+"""What Overhand adds to a person's file: `## Response`, one part per run, and `## Recovery`, one entry per step back.
 
-Both are patches of the bytes as they are (any line ends, any encoding, no final newline), so nothing else changes. One
-of them goes into an edit, with the change of a tag: each is made for a file that does not have the other one yet.
+Both are patches of the raw bytes (any line ends, any encoding, no final newline), so nothing else changes. An edit
+holds at most one of them, with the change of a tag: each is computed for a file without the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LINK = re.compile(r"\[[^\]]*\]\((?:<([^>]*)>|([^)]*))\)")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a run gave back, as it stands in the file of the request."""
+    """A run's result as written into the request's file."""
 
     run: str
     outcome: str
@@ -40,13 +40,13 @@ class Response:
 
 
 def inert(text: str) -> str:
-    """`text` with every tag that would make an item or an alert of it written as inline code: a mention."""
+    """`text` with every tag that would make it an item or an alert turned into inline code, a mere mention."""
     raw = text.encode("utf-8", "replace")
     found = _live(raw)
     if not found:
         return text
     runs = {len(run) for run in _TICKS.findall(raw)}
-    # A width that nobody else uses cannot pair with another run.
+    # A width that no other run of backticks has cannot pair with one.
     ticks = b"`" * next(width for width in range(1, len(runs) + 2) if width not in runs)
     parts, done = [], 0
     for tag in found:
@@ -61,7 +61,7 @@ def inert(text: str) -> str:
 def hushed(raw: bytes, start: int, end: int) -> bytes:
     """The bytes between the two, with a backslash before each tag there that is live in the whole file.
 
-    What stands around a text (HTML that is left open) decides whether its backticks count; a backslash always does.
+    The text around (unclosed HTML, for example) decides whether backticks count; a backslash always does.
     """
     while found := [tag for tag in _live(raw) if start <= tag.start < end]:
         parts, done = [], 0
@@ -87,7 +87,7 @@ def _live(raw: bytes) -> list[Tag]:
 def response(
     raw: bytes, run: str, outcome: str, summary: str, deliverables: Iterable[FileNote] = (), link: str = ""
 ) -> Patch | None:
-    """What a run gave back, put under `## Response` in place of what that run said before; None if it stands there."""
+    """Put a run's result under `## Response`, replacing that run's earlier one; None if it is already there."""
     quoted = "\n".join(f"> {one}" if one else ">" for one in unix(summary).split("\n"))
     files = tuple(deliverables)
     shown = f"**Deliverables:**\n\n{note_lines(files).rstrip()}" if files else "**Deliverables:** none"
@@ -132,7 +132,7 @@ def _read_response(run: str, body: str) -> Response:
 
 
 def recovery(raw: bytes, date: str, reason: str, prior_session: str, action: str) -> Patch | None:
-    """A step back, noted under `## Recovery`; None if it is noted already for that session."""
+    """Add a step back under `## Recovery`; None if there is one for that session already."""
     values = (("Date", date), ("Reason", reason), ("Prior Session", prior_session), ("Action", action))
     block = inert("".join(entry(bold_pair(name, one_line(value))) for name, value in values if value).rstrip("\n"))
     page = _Page(raw)
@@ -144,7 +144,7 @@ def recovery(raw: bytes, date: str, reason: str, prior_session: str, action: str
 
 
 def noted(raw: bytes, title: str, text: str) -> Patch:
-    """A paragraph at the end of the section of this title."""
+    """Add a paragraph at the end of the section with this title."""
     return _Page(raw).append(name_of(title), title, inert(contain(text)))
 
 
@@ -168,14 +168,14 @@ class _Page:
         return next((start for level, _, _, start in headings(self.text[:end], after) if level <= 3), end)
 
     def replace(self, start: int, end: int, block: str) -> Patch | None:
-        """`block` in the place of what stands there, without the blank lines after it."""
+        """Replace the text between the offsets with `block`, without the blank lines after it."""
         patch = self._patch(start, self._last(start, end), block)
         old = self.raw[patch[0] : patch[1]]
-        same = old.replace(b"\\#", b"#") == patch[2].replace(b"\\#", b"#")  # what was added below may have hidden a tag
+        same = old.replace(b"\\#", b"#") == patch[2].replace(b"\\#", b"#")  # an earlier addition may have escaped a tag
         return None if same else patch
 
     def append(self, name: str, title: str, block: str) -> Patch:
-        """`block` at the end of the section `name`, which is made at the end of the file if it is missing."""
+        """Add `block` at the end of the section `name`, which is created at the end of the file if it is missing."""
         there = self.named(name)
         start, end = there[-1] if there else (0, len(self.text))
         at = self._last(start, end)
@@ -189,21 +189,21 @@ class _Page:
         return self._patch(at, at, new)
 
     def _last(self, start: int, end: int) -> int:
-        """Where the last line with something on it ends, between the two."""
+        """Where the last line that is not blank ends, between the two."""
         kept = start + len(self.text[start:end].rstrip(" \t\r\n"))
         stop = self.text.find("\n", kept, end)
         stop = end if stop < 0 else stop
         return stop - 1 if stop > kept and self.text[stop - 1] == "\r" else stop
 
     def _patch(self, start: int, end: int, text: str) -> Patch:
-        """`text` in the place of what stands there, without a live tag."""
+        """Replace the text between the offsets with `text`, without a live tag."""
         new = text.replace("\n", self.eol).encode("utf-8", "replace")
         start, end = self.begin + start, self.begin + end
         return start, end, hushed(self.raw[:start] + new + self.raw[end:], start, start + len(new))
 
 
 def _left_open(text: str) -> str:
-    """What closes a fence or comment that nobody closed, so that what is added behind it can be seen."""
+    """The text that closes an open fence or comment, so that what is added after it is visible."""
     state = Scanner()
     for number, line in enumerate(text.split("\n"), 1):
         state.line(line, number)

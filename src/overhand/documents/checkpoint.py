@@ -44,7 +44,7 @@ _TEXTS = ("run_id", "workflow_state", "next_action", "resume_instructions", "com
 _LISTS = ("control_commands_issued", "delegation_chain")
 _MOST = 10**15
 _TOLERANCE = 1.0
-"""Percentages are rounded by those who write them."""
+"""In percentage points: agents round the percentages they write."""
 _KNOWN = {
     "quick handoff": "quick",
     **dict.fromkeys(("completed", "done"), "completed"),
@@ -69,7 +69,7 @@ _FIELDS = Fields(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A CONTROL line that was carried out, or was to be."""
+    """A CONTROL line that was executed, or was about to be."""
 
     command: str
     target: str = ""
@@ -79,7 +79,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """Work that was handed on."""
+    """Work that was delegated."""
 
     agent: str
     to: str
@@ -101,7 +101,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where a task stood at one moment; to resume from it never changes a file."""
+    """Where a task stood at one moment; resuming from it never changes a file."""
 
     checkpoint_id: str
     task_id: str
@@ -182,7 +182,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def _mistyped(value: Mapping[str, Any], *keys: str) -> list[Problem]:
-    """What is there under these keys and breaks their rules."""
+    """Problems with the values that are present under these keys."""
     there = [key for key in keys if value.get(key) is not None]
     return [mistyped(key, _RULES[key][0]) for key in there if not _RULES[key][1](value[key])]
 

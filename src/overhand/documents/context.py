@@ -1,4 +1,4 @@
-"""CONTEXT.md: what a run that did not finish leaves to the next one."""
+"""CONTEXT.md: what an unfinished run leaves to the next one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def render(context: Context) -> str:
 
 
 def parse(text: str) -> tuple[Context, list[Problem]]:
-    """What a file says, read tolerantly, and everything that is wrong with it."""
+    """The context in a file, read tolerantly, and everything that is wrong with it."""
     text = unix(text)
     sheet = read_sheet(text, KNOWN)
     fields: dict[str, str] = {}

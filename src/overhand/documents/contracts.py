@@ -83,7 +83,7 @@ _NOTHING = frozenset(("", "none", "none.", "n/a", "-", "—", "[]"))
 
 @dataclass(frozen=True, slots=True)
 class ContractBlock:
-    """A block's contract and what it says, keys in lower case; lines not understood are under `other`."""
+    """A block's contract and data, keys in lower case; unrecognized lines are under `other`."""
 
     name: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class ContractBlock:
 
 
 class Found(NamedTuple):
-    """Where a block stands in a text."""
+    """The position of a block in a text."""
 
     name: str
     start: int

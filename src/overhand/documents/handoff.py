@@ -1,4 +1,4 @@
-"""HANDOFF.md: what an agent is given."""
+"""HANDOFF.md: the task that an agent gets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ KNOWN = {
     "contract": "contract",
     "previous worker context": "previous",
 }
-# what a task without a deliverable is expected to bring, by kind; a sentence, so it stays unverified
+# the expected result of a task without a deliverable, by kind; prose, so it stays unverified
 EXPECTED = {
     "research": "An answer to the question, with its sources",
     "exploration": "An account of what is there, with the places where it was found",
@@ -91,7 +91,7 @@ class KeyFile:
 
 @dataclass(frozen=True, slots=True)
 class Deliverable:
-    """Something that must be there at the end; with a path it is checked, without it is prose."""
+    """Something that must exist at the end; with a path it is checked, without one it is prose."""
 
     text: str = ""
     path: str | None = None
@@ -106,7 +106,7 @@ class Step:
     marker: str
     text: str
     line: int = field(default=0, compare=False)
-    """Where it stands in the file; not part of what it says."""
+    """Its line in the file; ignored in comparisons."""
     question: str = ""
     """The name of its question (`001.question`)."""
     error: str = ""
@@ -173,7 +173,7 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def filled(handoff: Handoff, kind: str | None) -> Handoff:
-    """The same, with what its kind says where nobody said what to deliver and what to tell."""
+    """The handoff with its kind's defaults for missing deliverables and return requirements."""
     return replace(
         handoff,
         deliverables=handoff.deliverables or (Deliverable(text=EXPECTED.get(kind or "", EXPECTED["none"])),),
@@ -209,7 +209,7 @@ def parse(text: str) -> Handoff:
 
 
 def _read(text: str) -> tuple[Sheet, Handoff]:
-    """Between a delegation and its verdict the same text is read several times; a long one is not kept."""
+    """Parse with a cache for short texts: each is read several times between a delegation and its verdict."""
     return _read_short(text) if len(text) < _SHORT else _read_any(text)
 
 
@@ -230,7 +230,7 @@ def _from_sheet(sheet: Sheet) -> Handoff:
     if "task" in sheet.bodies:
         if sheet.preamble:
             extra = [Section("", sheet.preamble), *extra]
-    else:  # a file somebody wrote by hand: its title and first paragraphs are the task
+    else:  # a file written by hand: its title and first paragraphs are the task
         title = sheet.title or ""
         if name_of(title).startswith("task handoff"):
             title = title.partition(":")[2].strip()
@@ -292,7 +292,7 @@ def _step(text: str, marker: str, line: int) -> Step:
 
 
 def promises_files(handoff: Handoff) -> bool:
-    """Whether files are to be looked at in the end."""
+    """Whether it names files to check at the end."""
     return any(one.path for one in handoff.deliverables)
 
 
@@ -303,7 +303,7 @@ def wanted_contract(handoff: Handoff) -> str | None:
 
 
 def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool = False) -> list[Problem]:
-    """Everything that is wrong with a HANDOFF.md; `exists` tells whether a path is there."""
+    """Everything that is wrong with a HANDOFF.md; `exists` says whether a path exists."""
     sheet, handoff = _read(text)
     at = sheet.lines
     problems = [*sheet.problems, *_lint_task(handoff, at.get("task", 1))]

@@ -1,15 +1,15 @@
-"""What stands inside a piece of Markdown: code spans and HTML comments, inline code and the cells of a table's row.
+"""The content of a piece of Markdown: code spans and HTML comments, inline code and the cells of a table's row.
 
-Linear in its length: what was looked for in vain is not looked for again.
+Linear in its length: a failed search is not repeated.
 """
 
 from __future__ import annotations
 
 
 def inert(text: str, start: int, end: int, *, html: bool = False) -> list[tuple[int, int]]:
-    """The code spans and comments between two offsets, where what begins first hides what is in it.
+    """The code spans and comments between two offsets; the one that begins first hides what is inside it.
 
-    In HTML a comment that is not closed hides all the rest.
+    In HTML an unclosed comment hides all the rest.
     """
     spans: list[tuple[int, int]] = []
     tick, angle, slash = (text.find(mark, start, end) for mark in ("`", "<!--", "\\"))
@@ -28,7 +28,7 @@ def inert(text: str, start: int, end: int, *, html: bool = False) -> list[tuple[
         if first == angle:
             at = _comment_end(text, angle, end)
             if at < 0 and not html:
-                at, angle = first + 4, -1  # no comment is closed behind this place
+                at, angle = first + 4, -1  # no comment is closed after this offset
                 continue
             at = at if at >= 0 else end
             spans.append((first, at))
@@ -77,7 +77,7 @@ def _runs(text: str, at: int, end: int) -> dict[int, list[int]]:
 
 
 def _closer(ends: list[int] | None, after: int) -> int:
-    """The end of the next run of this length, or -1; what lies behind us is never asked for again."""
+    """The end of the next run of this length, or -1; earlier runs are dropped, as offsets only grow."""
     while ends and ends[-1] <= after:
         ends.pop()
     return ends[-1] if ends else -1
@@ -138,7 +138,7 @@ def _slashes(text: str, end: int) -> int:
 
 
 def uncell(text: str) -> str:
-    """What `cell` escaped, as it was: the backslashes before a pipe are halved."""
+    """The inverse of `cell`: the backslashes before a pipe are halved."""
     if "\\|" not in text:
         return text
     *parts, last = text.split("|")

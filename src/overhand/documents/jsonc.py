@@ -1,6 +1,6 @@
-"""JSON with comments, as coding clients keep their settings: read it; put in or take out one entry, and no other byte.
+"""JSON with comments, as in the settings of coding clients: read it; add or remove one entry and change nothing else.
 
-Comments (`//`, `/* */`) and a comma behind the last entry are allowed, as those clients allow them.
+Comments (`//`, `/* */`) and trailing commas are allowed, as those clients allow them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _Object:
 
 
 def read(text: str) -> Any:
-    """The value; nothing at all is an empty object."""
+    """The value; an empty text is an empty object."""
     return _Reader(text).whole()
 
 
 def put(text: str, path: tuple[str, ...], value: object) -> str:
-    """With this value at the path; objects on the way are made. What is on the way must be objects."""
+    """The text with this value at the path; missing objects on the way are created, existing values must be objects."""
     if not text.strip(_BLANK):
         return text + json.dumps(_nested(path, value), indent=2, ensure_ascii=False) + "\n"
     found = _object(text, ())
@@ -55,7 +55,7 @@ def put(text: str, path: tuple[str, ...], value: object) -> str:
 
 
 def drop(text: str, path: tuple[str, ...]) -> str:
-    """Without the entry at the path, its comma and the room before it."""
+    """The text without the entry at the path, its comma and the whitespace before it."""
     found = _object(text, path[:-1])
     entry = found.entries.get(path[-1])
     if entry is None:
@@ -79,7 +79,7 @@ def _nested(path: tuple[str, ...], value: object) -> object:
 
 
 def _added(text: str, found: _Object, key: str, value: object) -> str:
-    """Behind the last entry, indented as its neighbours are."""
+    """The text with an entry after the last one, indented like its neighbours."""
     if not found.entries:
         outer = _indent(text, found.start)
         inner = outer + _unit(text)
@@ -100,7 +100,7 @@ def _added(text: str, found: _Object, key: str, value: object) -> str:
 
 
 def _shown(value: object, text: str, indent: str) -> str:
-    """As JSON, indented as the file is."""
+    """The value as JSON, indented like the file."""
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return f"{_newline(text)}{indent}".join(lines)
 
@@ -110,7 +110,7 @@ def _newline(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """What one level is indented by: as the first indented line is."""
+    """The indentation of one level: that of the first indented line."""
     for line in text.splitlines():
         bare = line.lstrip(" \t")
         if bare and bare != line and bare[0] in '"}{]/':
@@ -119,7 +119,7 @@ def _unit(text: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The room at the beginning of the line that this is in."""
+    """The indentation of the line at this offset."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -133,7 +133,7 @@ def _object(text: str, path: tuple[str, ...]) -> _Object:
 
 
 def _next(text: str, at: int) -> int:
-    """The next place that is neither room nor comment."""
+    """The next offset that is neither whitespace nor comment."""
     while at < len(text):
         if text[at] in _BLANK:
             at += 1
@@ -218,7 +218,7 @@ class _Reader:
         return found, at + 1
 
     def comma(self, end: int, closing: str) -> int:
-        """The place of the next entry, or of the end."""
+        """The offset of the next entry, or of the end."""
         at = _next(self.text, end)
         if self.text[at : at + 1] == ",":
             return _next(self.text, at + 1)

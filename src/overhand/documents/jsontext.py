@@ -1,4 +1,4 @@
-"""JSON as it stands in documents: strict reading, readable writing."""
+"""JSON in documents: strict reading, readable writing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILLED = "a string that is not blank"
 
 
 def load(text: str) -> tuple[object, str]:
-    """The value and "" or None and what is wrong, in words; NaN and infinities are refused."""
+    """The value and "", or None and an error message; NaN and infinities are refused."""
     import json
 
     try:
@@ -33,12 +33,12 @@ def load(text: str) -> tuple[object, str]:
 
 
 def refuse(word: str) -> float:
-    """A number that JSON does not have, or no computer holds; for `parse_constant`."""
+    """Raise for a number that JSON doesn't have or a float can't hold; for `parse_constant`."""
     raise ValueError(f"the number {word[:20]} cannot be held")
 
 
 def finite(digits: str) -> float:
-    """For `parse_float`."""
+    """A finite float; for `parse_float`."""
     number = float(digits)
     return number if abs(number) != float("inf") else refuse(digits)
 
@@ -71,7 +71,7 @@ def missing(value: Mapping[str, Any], keys: Iterable[str]) -> list[Problem]:
 
 
 def mistyped(key: str, needed: str) -> Problem:
-    """A value of another kind than the format has."""
+    """The problem of a value with the wrong type."""
     return Problem("field-type", f"{key} must be {needed}.", fix=f"Write {key} as {needed}.")
 
 
@@ -82,7 +82,7 @@ def unknown(value: Mapping[str, Any], known: Iterable[str]) -> list[Problem]:
 
 
 def is_timestamp(value: object) -> bool:
-    """Whether this is a moment in the form all documents use: `2026-02-25T11:30:00Z`."""
+    """Whether this is a timestamp as all documents write it: `2026-02-25T11:30:00Z`."""
     return isinstance(value, str) and bool(_TIMESTAMP.fullmatch(value))
 
 

@@ -26,7 +26,7 @@ _NUMBERED = re.compile(r"^\d+[.)]\s+")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section Overhand has no name for, kept as it is; without a title, what stands before all others."""
+    """An unknown section, kept as it is; without a title, the text before all sections."""
 
     title: str
     body: str
@@ -49,7 +49,7 @@ class Sheet:
         return tidy(self.bodies.get(name, ""))
 
     def unknown(self, before: str) -> tuple[Section, ...]:
-        """The parts Overhand has no name for; `before` stands before all sections."""
+        """The unknown parts; `before` is the text before all sections."""
         return tuple([Section("", before), *self.extra] if before else self.extra)
 
 
@@ -117,7 +117,7 @@ def _visible(body: str) -> Iterator[Line]:
 
 
 def _unescape(body: str) -> str:
-    """Take one backslash off each escaped line outside fences and comments."""
+    """Remove one backslash from each escaped line outside fences and comments."""
     out: list[str] = []
     done = 0
     for line in _visible(body):
@@ -162,7 +162,7 @@ def contain(body: str) -> str:
     gentle = "".join(out) + body[done:]
     if _unescape(gentle) == body and [part.level for part in sections(gentle + "\n\n# end")] == [0, 1]:
         return gentle
-    # Escaping changed what encloses what: escape every such line, so that nothing is a fence any more.
+    # Escaping changed the nesting: escape every such line, so that no fence is left.
     return _MEANT.sub(r"\1\\", body)
 
 
@@ -198,7 +198,7 @@ def section(title: str, body: str) -> str:
 
 
 def render_sections(bodies: Mapping[str, str], extra: Iterable[Section]) -> str:
-    """The sections that have a body, in this order, between the parts Overhand has no name for."""
+    """The sections that have a body, in this order, between the unknown parts."""
     extra = tuple(extra)
     out = [contain(one.body) + "\n\n" for one in extra if not one.title]
     out += [section(title, body) for title, body in bodies.items() if body]

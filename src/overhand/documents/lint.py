@@ -1,4 +1,4 @@
-"""Which document is this, and what is wrong with it: `overhand check FILE`."""
+"""Which kind of document a file is, and what is wrong with it: `overhand check FILE`."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def lint_document(
     size_of: Callable[[str], int | None] | None = None,
     strict: bool = False,
 ) -> tuple[str, list[Problem]]:
-    """The kind of document `raw` is (`name` helps to tell) and everything that is wrong with it, by line.
+    """The kind of document `raw` is (`name` is a hint) and everything that is wrong with it, by line.
 
-    Files it names are looked for with `exists`, lines it refers to with `size_of` (how many a file has).
+    `exists` checks the files it names, `size_of` (a file's number of lines) the lines it refers to.
     """
     text, problems = decode(raw)
     if any(one.level == "error" for one in problems):
@@ -50,9 +50,9 @@ def lint_document(
 
 
 def kind_of(base: str, text: str) -> str:
-    """The kind of a document, by its file's name, else by what it begins with; `unknown` if neither tells."""
+    """The kind of a document by its file's name, else by its beginning; `unknown` if neither helps."""
     if known := _NAMES.get(base.lower()):
-        # A run's handoff.md is a quick one, whatever the file system makes of its name.
+        # A run's handoff.md is a quick one, even on a file system that ignores case.
         return "quick" if known == "handoff" and _heading_kind(text) == "quick" else known
     if match := _IPC.fullmatch(base):
         return match.group(2)

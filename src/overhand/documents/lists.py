@@ -14,7 +14,7 @@ from overhand.documents.inline import cell, cells, code, is_delimiter, leading_c
 from overhand.documents.markdown import lines
 from overhand.documents.text import unix
 
-# The look-behinds start a match at the beginning of a run of blanks only: a long run costs one try.
+# The look-behinds let a match start only at the beginning of a run of blanks: a long run costs one try.
 _DASH = re.compile(r"(?<!\s)\s+(?:—|\u2013|--?|→)(?:\s+|$)|(?<!\s)\s*:(?:\s+|$)")
 # unrolled, not possessive: early 3.11 releases get possessive groups wrong
 _BOLD = re.compile(
@@ -27,7 +27,7 @@ _NAMES = frozenset(("file", "path", "files", "name", "deliverable", "artifact"))
 
 @dataclass(frozen=True, slots=True)
 class FileNote:
-    """A file somebody names and what they say of it; an entry that names no file has the path ""."""
+    """A file that an entry names and its note; an entry that names no file has the path ""."""
 
     path: str
     note: str = ""

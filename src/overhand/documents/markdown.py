@@ -1,9 +1,9 @@
-"""The one Markdown scanner: what each line is, and which pieces a document is made of, as exact offsets into its text.
+"""The one Markdown scanner: the kind of each line, and the pieces of a document, as exact offsets into its text.
 
-Blocks are told apart as CommonMark does it: containers, lazy lines, what may interrupt a paragraph. No character is
+Blocks follow CommonMark: containers, lazy continuation lines, what may interrupt a paragraph. No character is
 ever copied back, so an edit is a replacement of one span and leaves every other byte (CRLF included) alone. A file that
-is edited is read one character per byte (latin-1): everything that means something here is ASCII. Each character is
-read a fixed number of times, whatever the text; and no library is imported, since the light verbs come through here.
+is edited is read one character per byte (latin-1), since all markup is ASCII. Each character is read a bounded number
+of times, whatever the text; and no library is imported, since light verbs use this module.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     Piece = tuple[str, int, int]  # `text`, `html`, `code`, `rule`, `h1` … `h6`, from, to
 
-BOM = b"\xef\xbb\xbf"  # which an editor may put before everything
-_SPECIAL = frozenset(" \t\r>#`~<-+*_=0123456789")  # what may begin something else than text
+BOM = b"\xef\xbb\xbf"  # some editors put it at the start
+_SPECIAL = frozenset(" \t\r>#`~<-+*_=0123456789")  # characters that may begin something other than text
 _QUOTE = -1
-_DEEP = 64  # containers in each other; more than that nobody means, and each costs time on every line
+_DEEP = 64  # nested containers; more are never intended, and each costs time on every line
 _DIGITS = "0123456789"
 _BLANK = " \t"
 _BOXES = " xX?!~"
-_RAW = ("script", "pre", "style", "textarea")  # HTML that goes on to its closing tag
+_RAW = ("script", "pre", "style", "textarea")  # HTML that continues to its closing tag
 _ENDS = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
 _NAMES = (
     " address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt"
@@ -42,7 +42,7 @@ class Line:
         self.kind = scanner.kind
         """`text`, `heading`, `item`, `code` (a fence or inside one), `indented` (code) or `comment`.
 
-        What stands in a quote is text, and so is a heading inside a list item: it structures the item.
+        The content of a quote is text, and so is a heading inside a list item: it structures the item.
         """
         self.start, self.end = start, end  # without `\n` or `\r\n`
         self.number = number  # from 1
@@ -72,7 +72,7 @@ def _is_box(mark: str) -> bool:
 
 
 class Part:
-    """A heading and what belongs to it, as offsets; level 0 is what stands before the first heading."""
+    """A heading and what belongs to it, as offsets; level 0 is the text before the first heading."""
 
     __slots__ = ("body", "end", "level", "number", "start", "title")
 
@@ -83,15 +83,15 @@ class Part:
 
 
 class Scanner:
-    """What earlier lines decide about the next one; and, after `take`, what the last one is.
+    """The state that earlier lines leave for the next one; and, after `take`, the kind of the last one.
 
     With `html`, every kind of HTML block is known; otherwise only comments are, as our own documents have no other.
     """
 
     def __init__(self, *, html: bool = False) -> None:
         self.html = html
-        self.stack: list[int] = []  # the open containers: a quote, or how many columns a list item's content is in
-        self.pieces: list[Piece] = []  # those that are over
+        self.stack: list[int] = []  # the open containers: a quote, or the column of a list item's content
+        self.pieces: list[Piece] = []  # completed pieces
         self.kind = ""
         self.depth = self.level = 0
         self.at = -1
@@ -118,7 +118,7 @@ class Scanner:
             self.close()
 
     def close(self, kind: str = "") -> None:
-        """The open piece is over."""
+        """Complete the open piece."""
         if self._leaf:
             self.pieces.append((kind or self._leaf, self._begin, self._end))
             self._leaf = ""
@@ -182,7 +182,7 @@ class Scanner:
         return "code" if self._leaf == "code" else "comment"
 
     def _containers(self, text: str, at: int, end: int) -> tuple[int, int, int, int]:
-        """How many of the open containers go on; the column behind them; the next character and its column."""
+        """How many open containers continue; the column after them; the next character and its column."""
         column = matched = 0
         here, there = _pad(text, at, end, 0)
         for width in self.stack:
@@ -217,7 +217,7 @@ class Scanner:
         elif not is_blank:
             self._end = end
         elif is_open(text, self._begin, self._end):
-            self._mark = "-->"  # people see a comment here, whatever CommonMark makes of the blank line
+            self._mark = "-->"  # readers see a comment here, although for CommonMark the blank line ends it
         else:
             self.close()
 
@@ -230,7 +230,7 @@ class Scanner:
         return False
 
     def _begins_leaf(self, text: str, here: int, end: int, matched: int, *, quiet: bool) -> bool:
-        """A heading, fence, rule or piece of HTML: no container begins here, and no text goes on."""
+        """Start a heading, fence, rule or HTML block, if one begins here: it is no container and continues no text."""
         kind, mark = self._leaf_at(text, here, end)
         if not kind:
             return False
@@ -363,7 +363,7 @@ def lines(text: str, start: int = 0, end: int | None = None, number: int = 1) ->
 
 
 def _each(scanner: Scanner, text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """Have the scanner take line after line: where each begins and ends, without its end."""
+    """Feed the scanner line by line; yields where each line begins and ends, without its newline."""
     while at < end:
         after = text.find("\n", at, end)
         after = after if after >= 0 else end
@@ -387,7 +387,7 @@ def pieces(text: str, start: int = 0) -> Iterator[Piece]:
 def front_matter_end(text: str, start: int = 0) -> int:
     """Offset after the YAML front matter, or `start` if there is none.
 
-    It is told from a document that merely begins with a rule by a `key:` line.
+    A `key:` line distinguishes it from a document that merely begins with a rule.
     """
     if not text.startswith("---", start):
         return start

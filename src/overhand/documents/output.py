@@ -1,4 +1,4 @@
-"""OUTPUT.md: what an agent brings back."""
+"""OUTPUT.md: an agent's result."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A return, as it is claimed; nothing here has been verified."""
+    """A return as the agent claims it; nothing here has been verified."""
 
     title: str = ""
     status: str | None = None
-    """One of the seven statuses, or None if there was none that could be read."""
+    """One of the seven statuses, or None if there was no valid one."""
     duration: str = ""
     agent: str = ""
     summary: str = ""
@@ -148,7 +148,7 @@ def parse(text: str) -> tuple[Output, list[Problem]]:
 
 
 def _unwrap(text: str, problems: list[Problem]) -> str:
-    """A document that its author put into a code fence as a whole, without the fence."""
+    """The content of a document that is wrapped in a code fence as a whole."""
     if not text.lstrip().startswith(("```", "~~~")):
         return text
     blocks = fences(text)
@@ -172,7 +172,7 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
 
     found = find_block(text)
     hidden, first_heading = _quoted_places(text) if found else (frozenset[int](), 0)
-    # A document full of quoted blocks is about contracts; a few are looked past, no more.
+    # Skip a few quoted blocks, but no more: a document full of them is about contracts.
     for _ in range(8):
         if found and found.start in hidden and found.start > first_heading:
             found = find_block(text, found.end)
@@ -187,7 +187,7 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
 def _quoted_places(text: str) -> tuple[frozenset[int], int]:
     """Offsets of the lines inside code and comments, and of the first heading.
 
-    A block inside a fence, in a document with headings of its own, is an example and no return.
+    A block inside a fence, in a document with headings of its own, is an example, not a return.
     """
     found = list(lines(text))
     hidden = frozenset(one.start for one in found if one.kind in ("code", "comment", "indented"))
@@ -216,7 +216,7 @@ def _status(fields: dict[str, str], sheet: Sheet, contract: str | None, text: st
     if raw:
         status, odd = read_status(raw)
         return status, [replace(one, line=_status_line(text)) for one in odd]
-    if contract:  # the block alone is a return, and that it was written says that the work is done
+    if contract:  # the block alone is a return, and its existence says that the work is done
         return "completed", []
     fix = f"Add `**Status:**` with one of {_WORDS}."
     return None, [Problem("status-missing", "The output has no status.", line=_status_line(text), fix=fix)]

@@ -18,7 +18,7 @@ from overhand.documents.text import one_line, unix
 
 DONE, NEXT = "✅", "🔜"
 TARGET = (100, 200)
-"""The words a quick handoff is meant to have."""
+"""The number of words that a quick handoff should have."""
 LONG, TOO_LONG = 300, 5000
 SAMPLE = 30
 """Lines of code that may stand ready to be copied, under Remaining only."""
@@ -44,7 +44,7 @@ _EDGE = re.compile(r"\A(?:[ \t]*\n)+")
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """What a successor has to know in a minute."""
+    """What the next session must know, on one page."""
 
     session: str = ""
     status: str = ""
@@ -93,13 +93,13 @@ class Fields:
         self.loose = re.compile(rf"[^\w\n\\]{{0,20}}({words})[ \t*_]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE)
 
     def label(self, row: str) -> re.Match[str] | None:
-        """The label of a list that a line is."""
+        """The match if the line is a list's label."""
         return _LABEL.fullmatch(row) if self.labels else None
 
     def read(self, body: str) -> tuple[dict[str, str], dict[str, list[str]], bool]:
         """The values, the lines under each label, and whether the first paragraph has a field.
 
-        Fences are not looked at: a body is read after its escapes were removed, when one may be left open.
+        Fences are ignored: the body's escapes are already removed, so one may be left open.
         """
         found: dict[str, str] = {}
         regions: dict[str, list[str]] = {"text": [], "state": [], "gotchas": []}
@@ -120,12 +120,12 @@ class Fields:
         return found, regions, has_head
 
     def escape(self, text: str, has_head: bool) -> str:
-        """`text` with a backslash before each line that would be taken for a field or a label."""
+        """`text` with a backslash before each line that would be read as a field or a label."""
         rows = unix(text).split("\n")
         return "\n".join("\\" + row if self._is_special(row, has_head) else row for row in rows)
 
     def unescape(self, rows: list[str], has_head: bool) -> str:
-        """The text that was escaped, without blank lines around it."""
+        """The inverse of `escape`, without surrounding blank lines."""
         plain = (row[1:] if row[:1] == "\\" and self._is_special(row, has_head) else row for row in rows)
         return _EDGE.sub("", "\n".join(plain).rstrip())
 
@@ -144,7 +144,7 @@ def render_quick(quick: Quick) -> str:
 
 
 def quick_text(quick: Quick) -> str:
-    """A quick handoff without its heading, as it is quoted elsewhere."""
+    """A quick handoff without its heading, for quoting."""
     head = head_lines({"Session": quick.session, "Status": quick.status, "Next": quick.next})
     parts = [head, _FIELDS.escape(quick.text, bool(head))]
     for label, texts in (("Current State", quick.state), ("Gotchas", quick.gotchas)):
@@ -206,7 +206,7 @@ def texts_of(body: str) -> tuple[str, ...]:
 
 
 def fields_missing(needed: Mapping[str, str], line: int) -> list[Problem]:
-    """The fields without which a successor cannot begin."""
+    """The problems of missing fields that the next session needs."""
     return [
         Problem("handoff-field-missing", f"{name} is missing.", line=line, fix=f"Add `**{name}:** …`.")
         for name, value in needed.items()
@@ -215,18 +215,18 @@ def fields_missing(needed: Mapping[str, str], line: int) -> list[Problem]:
 
 
 def lint_quick(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
-    """Everything that is wrong with a quick handoff; `size_of` tells how many lines a file has."""
+    """Everything that is wrong with a quick handoff; `size_of` returns a file's number of lines."""
     return by_line(parse_quick(text)[1] + lint_text(text, text, size_of))
 
 
 def lint_text(quick: str, whole: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
-    """What is wrong with the words of a quick handoff and of the document it stands in."""
+    """Problems with the text of a quick handoff and of the document that contains it."""
     found = wordy(quick, whole) + _pasted(whole)
     return found + check_references(references(whole), size_of) if size_of else found
 
 
 def wordy(quick: str, whole: str) -> list[Problem]:
-    """Whether the quick handoff, or the document it stands in, has too many words."""
+    """Whether the quick handoff, or the document that contains it, has too many words."""
     fix = "Name files and lines instead of telling what they say."
     if (words := count(whole).words) > TOO_LONG:
         message = f"The handoff has {words} words; more than {TOO_LONG} are refused."
@@ -266,13 +266,13 @@ def _code_blocks(text: str, start: int, end: int, number: int) -> Iterator[tuple
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A file and the lines in it that somebody points at."""
+    """A file and the lines in it that a text refers to."""
 
     path: str
     lines: tuple[tuple[int, int], ...]
     """First and last line of each part; equal for a single line."""
     line: int = 0
-    """Where the reference stands."""
+    """The line of the reference itself."""
 
 
 def references(text: str) -> list[Reference]:
@@ -303,7 +303,7 @@ def _span(text: str) -> tuple[int, int]:
 
 
 def check_references(refs: Iterable[Reference], size_of: Callable[[str], int | None]) -> list[Problem]:
-    """What does not hold; `size_of` tells how many lines a file has, None if it is not there.
+    """References to missing files or lines; `size_of` returns a file's number of lines, None if it doesn't exist.
 
     A bare name may stand for the one file of that name that another reference names in full.
     """

@@ -1,6 +1,6 @@
-"""REQUEST documents: `{KIND}_REQUEST_{TOPIC}.md`, work that somebody asks for in a file that anybody can read.
+"""REQUEST documents: `{KIND}_REQUEST_{TOPIC}.md`, requested work as a readable file.
 
-Overhand writes one once. From then on it belongs to people, and what became of the work is added by `appendix`.
+Overhand writes one once. From then on it belongs to people, and `appendix` adds the results of the work.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NO_WORD = re.compile(r"\W+")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants done, and how one will see that it is."""
+    """What is to be done, and how to verify it."""
 
     kind: str
     title: str
@@ -72,7 +72,7 @@ class Request:
     tags: tuple[str, ...] = ()
     """The words of the Tags line; without any, `#needs-KIND #P2` is written."""
     responses: tuple[Response, ...] = ()
-    """What its runs gave back, the newest last; added by `response`, never by `render`."""
+    """The results of its runs, the newest last; added by `response`, never by `render`."""
     extra: tuple[Section, ...] = ()
 
 
@@ -84,7 +84,7 @@ def file_name(kind: str, topic: str) -> str:
 
 
 def kind_in_name(base: str) -> str | None:
-    """The kind that a file's name tells, None if it is not the name of a request."""
+    """The kind in a file's name, None if it is not the name of a request."""
     match = _NAME.fullmatch(base)
     return match.group(1).lower().replace("_", "-") if match else None
 
@@ -114,7 +114,7 @@ def parse(text: str) -> tuple[Request, list[Problem]]:
     preamble = _drop_tags(sheet.preamble)
     kind, title = _head(sheet.title or "", tags)
     what = sheet.body("what")
-    if "what" not in sheet.bodies:  # a file somebody wrote by hand: its first paragraphs say what is wanted
+    if "what" not in sheet.bodies:  # a file written by hand: its first paragraphs say what is wanted
         what, preamble = preamble, ""
     found = Request(
         kind=kind,
@@ -133,14 +133,14 @@ def parse(text: str) -> tuple[Request, list[Problem]]:
 
 
 def _drop_tags(preamble: str) -> str:
-    """What stands under the title, without the Tags line."""
+    """The text under the title, without the Tags line."""
     lines = preamble.split("\n")
     at = next((index for index, line in enumerate(lines) if line.startswith("**Tags")), None)
     return preamble if at is None else "\n".join([*lines[:at], *lines[at + 1 :]]).strip("\n")
 
 
 def _head(title: str, tags: tuple[str, ...]) -> tuple[str, str]:
-    """Kind and title; the Tags line knows the kind better than the heading."""
+    """Kind and title; for the kind the Tags line takes precedence over the heading."""
     match = _TITLE.fullmatch(title)
     named = match.group(1).lower() if match else ""
     kinds = (kind_of(tag) for tag in tags)

@@ -12,8 +12,8 @@ from overhand.documents.output import Decision, Output, read_status
 from overhand.documents.problems import Problem, warning
 from overhand.words import STATUSES, duration
 
-# Everything a search for JSON has to look at: strings as a whole (one that is not closed ends with its
-# line, because no JSON string goes over a line), braces, and nothing else. Each character is read once.
+# The tokens that a search for JSON needs: whole strings (an unclosed one ends with its line, because no
+# JSON string spans lines), braces, and nothing else. Each character is read once.
 _TOKEN = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)("[ \t\r\n]*:|"|)|[{}]')
 _NEEDS_INPUT = "needs_input"
 
@@ -39,10 +39,10 @@ class ReturnError:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A return in JSON, as it is claimed."""
+    """A return in JSON, as the agent claims it."""
 
     status: str | None
-    """One of the seven statuses, or None if there was none that could be read."""
+    """One of the seven statuses, or None if there was no valid one."""
     summary: str
     artifacts: tuple[Artifact, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -82,13 +82,13 @@ def _error_json(error: ReturnError) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads fields of an object and gathers every problem on the way."""
+    """Reads fields of an object and collects every problem on the way."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def bad(self, path: str, needed: str) -> None:
-        """Note a field of the wrong type."""
+        """Add the problem of a field with the wrong type."""
         message = f"{path} must be {needed}."
         self.problems.append(Problem("field-type", message, fix=f"Write {path} as {needed}."))
 
@@ -130,7 +130,7 @@ _KEYS = frozenset(("status", "summary", "artifacts", "metadata", "errors", "next
 def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     """The return in a JSON value and everything that is wrong with it.
 
-    Only what is not an object is no return at all; of an object, whatever can be read is kept.
+    Anything but an object is no return at all; of an object, every readable part is kept.
     """
     if not isinstance(value, dict):
         fix = 'Return one object: {"status": …, "summary": …}.'
@@ -178,7 +178,7 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
 
 
 def _plain(value: Mapping[str, Any]) -> Return | None:
-    """A return that is a status as it should be and a text, and nothing else: most of a function's are."""
+    """A fast path for a return that is just a valid status and a text, as most functions' are."""
     status, summary = value.get("status"), value.get("summary")
     if len(value) != 2 or not isinstance(summary, str) or not summary.strip():
         return None
@@ -255,7 +255,7 @@ def _candidates(text: str) -> list[tuple[int, int]]:
             start = starts.pop()
             if keys.pop() == 3:
                 found.append((start, position))
-            if not starts:  # quotes mean nothing outside braces
+            if not starts:  # outside braces quotes have no meaning
                 position = text.find("{", position)
     return found
 
@@ -282,7 +282,7 @@ def from_output(output: Output) -> Return:
 
 def to_output(value: Return, title: str = "", agent: str = "") -> Output:
     """A return in JSON as an OUTPUT.md."""
-    if not (value.metadata or value.artifacts or value.errors):  # most of a function's: a status and a text
+    if not (value.metadata or value.artifacts or value.errors):  # just a status and a text, as from most functions
         return Output(
             title=title,
             status=value.status if value.status in STATUSES else None,

@@ -1,13 +1,13 @@
 """Tags in Markdown (`#needs-fix`): found in a file's bytes, and changed there without touching another byte.
 
-A tag is a whole token: `#`, a letter, then letters, digits, `-` and `_`. What stands before it must not belong to a
+A tag is a whole token: `#`, a letter, then letters, digits, `-` and `_`. The character before it must not belong to a
 word, a path or a link. After approval the task's id follows the tag as an HTML comment, which is part of its span.
 
-What only mentions a tag is inert: in code spans, fences, HTML comments and front matter. Where people would be
-surprised, CommonMark loses:
- - Indented code hides nothing: four blanks before a tag are seldom meant as code.
+A mere mention is inert: in code spans, fences, HTML comments and front matter. Where CommonMark would surprise
+people, we deviate from it:
+ - Indented code hides nothing: four spaces before a tag are seldom meant as code.
  - A row of a table (a line that begins with `|`) is read by itself.
- - A comment that is opened inside an HTML block goes on to its `-->`, also over blank lines.
+ - A comment that is opened inside an HTML block continues to its `-->`, also across blank lines.
  - Backticks hide what is between them also inside an HTML block, but not across its end.
 """
 
@@ -36,7 +36,7 @@ _BLANK = b" \t"
 
 
 class Line:
-    """The line that tags stand on, and what they share: weights, text, digest."""
+    """A line with tags, and what they share: weights, text, digest."""
 
     __slots__ = ("end", "number", "places", "start")
 
@@ -45,7 +45,7 @@ class Line:
         self.places = places or []  # where its live tags begin
 
     def spans(self, raw: bytes) -> list[tuple[int, int, int]]:
-        """Of each live tag in this line: where it begins, where the token ends, and its whole span."""
+        """For each live tag in this line: where it begins, where the token ends, and where its span ends."""
         ends = [(place, token_end(raw, place)) for place in self.places]
         return [(place, end, _id_behind(raw, end, self.end)[1]) for place, end in ends]
 
@@ -58,7 +58,7 @@ class Line:
         return min(urgent, default=2), next((name for name in names if name in _EFFORTS), "")
 
     def bare(self, raw: bytes) -> bytes:
-        """The line without its tags, its blanks made even."""
+        """The line without its tags, with single spaces."""
         kept, at = [], self.start
         for start, _, end in self.spans(raw):
             kept.append(raw[at:start])
@@ -67,7 +67,7 @@ class Line:
 
 
 class Tag:
-    """One live tag and where it stands."""
+    """One live tag and its position."""
 
     __slots__ = ("end", "name", "on", "on_tags_line", "span_end", "start", "task")
 
@@ -75,8 +75,8 @@ class Tag:
         self.name = name  # as it is written: `#needs-fix`
         self.start, self.end = start, end  # offsets of the token
         self.on, self.on_tags_line = on, on_tags_line
-        self.task = task  # the id in the comment behind it
-        self.span_end = span_end  # behind that comment
+        self.task = task  # the id in the comment after it
+        self.span_end = span_end  # after that comment
 
     @property
     def line(self) -> int:
@@ -88,9 +88,9 @@ class Tag:
 
 
 def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
-    """Every live tag in order, or every one that begins like this."""
+    """Every live tag with this prefix, in order."""
     found: list[Tag] = []
-    head = -2  # not looked for yet
+    head = -2  # not searched for yet
     for on in _lines_with(raw, prefix):
         if head == -2 and raw.startswith(_HEAD, on.start):
             head = on.start if _is_second_line(raw, on.start) else _tags_line(raw)
@@ -104,7 +104,7 @@ def scan(raw: bytes, prefix: bytes = b"#") -> list[Tag]:
 
 
 def _lines_with(raw: bytes, prefix: bytes) -> list[Line]:
-    """The lines in which a tag that begins like this may stand, with all their live tags."""
+    """The lines that may contain a tag with this prefix, with all their live tags."""
     found: list[Line] = []
     number, counted = 1, 0
     at = raw.find(prefix)
@@ -130,7 +130,7 @@ def live(raw: bytes, places: list[int]) -> list[int]:
     text = _text(raw)
     for kind, begin, end in pieces(text, start):
         while at < len(places) and places[at] < begin:
-            at += 1  # between the pieces there is nothing but front matter and blanks
+            at += 1  # between pieces there are only front matter and blanks
         if at == len(places):
             break
         if places[at] >= end:
@@ -147,7 +147,7 @@ def live(raw: bytes, places: list[int]) -> list[int]:
 
 
 def _inert(text: str, kind: str, start: int, end: int) -> list[tuple[int, int]]:
-    """What hides tags in a piece."""
+    """The spans in a piece that hide tags."""
     if kind == "code":
         return [(start, end)]
     if kind == "html" or text.find("|", start, end) < 0:
@@ -169,12 +169,12 @@ def _rows(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _text(raw: bytes) -> str:
-    """The file as text in which an offset is one into its bytes."""
+    """The file as text with one character per byte."""
     return raw.decode("latin-1")
 
 
 def body(raw: bytes) -> int:
-    """Where the document begins: behind the BOM and the front matter."""
+    """Where the document begins: after the BOM and the front matter."""
     start = len(BOM) if raw.startswith(BOM) else 0
     return front_matter_end(_text(raw), start) if raw.startswith(b"---", start) else start
 
@@ -184,7 +184,7 @@ def _pieces(raw: bytes) -> Iterator[Piece]:
 
 
 def places_in(raw: bytes, prefix: bytes, at: int, stop: int) -> list[int]:
-    """Where something begins that has the form of a tag."""
+    """The offsets of everything that looks like a tag."""
     found: list[int] = []
     at = raw.find(prefix, at, stop)
     while at >= 0:
@@ -235,12 +235,12 @@ def _word_ends(raw: bytes, at: int) -> bool:
 
 
 def _goes_on(char: str) -> bool:
-    """Whether a character can stand inside of a tag: letters, digits, and marks that combine with them."""
+    """Whether a character can be inside a tag: letters, digits, and combining marks."""
     return bool(char) and ("a" + char).isidentifier()
 
 
 def token_end(raw: bytes, start: int) -> int:
-    """Where the token ends that begins here."""
+    """Where the token that begins here ends."""
     at = start + 1
     while True:
         part = raw[at : at + _CHUNK]
@@ -258,7 +258,7 @@ def token_end(raw: bytes, start: int) -> int:
 
 
 def line_around(raw: bytes, at: int) -> tuple[int, int]:
-    """Where the line begins and ends that this place is in, without BOM and line end."""
+    """Where the line at this offset begins and ends, without BOM and line end."""
     start = raw.rfind(b"\n", 0, at) + 1
     return start + _bom(raw, start), _line_end(raw, at)
 
@@ -287,7 +287,7 @@ def _id_behind(raw: bytes, at: int, end: int) -> tuple[str, int]:
 
 
 def stage(name: str) -> str:
-    """The stage that a tag says an item is in, or nothing."""
+    """The stage that a tag stands for, or nothing."""
     word, dash, what = name.removeprefix("#").partition("-")
     return word if dash and what and word in STAGES else ""
 
@@ -314,7 +314,7 @@ def line_text(raw: bytes, tag: Tag) -> str:
 
 
 def digest(raw: bytes, tag: Tag) -> str:
-    """What names an item before it has an id: the sha256 of its line without tags."""
+    """The identity of an item before it has an id: the sha256 of its line without tags."""
     from hashlib import sha256
 
     return sha256(tag.on.bare(raw)).hexdigest()
@@ -339,12 +339,12 @@ def row(path: str, raw: bytes, tag: Tag) -> dict[str, str | int | None]:
 
 
 def comment(task: str) -> str:
-    """How a task's id stands behind its tag."""
+    """The comment with a task's id that follows its tag."""
     return f"<!--overhand:{task}-->"
 
 
 def swapped(raw: bytes, tag: Tag, name: str, task: str | None = "") -> Patch:
-    """Another tag in the place of this one; the id behind it stays, unless another (or None: no more) is given."""
+    """Replace a tag with another; the id after it stays, unless another one (or None, to remove it) is given."""
     if raw[tag.start : tag.end].decode("utf-8", "replace") != tag.name:
         raise ValueError(f"{tag} does not stand in these bytes")
     if task in ("", tag.task):
@@ -354,7 +354,7 @@ def swapped(raw: bytes, tag: Tag, name: str, task: str | None = "") -> Patch:
 
 
 def added(raw: bytes, name: str) -> Patch | None:
-    """The tag at the end of the Tags line, which is made if there is none; None if it stands there already."""
+    """Add a tag at the end of the Tags line, which is created if missing; None if the tag is there already."""
     if any(tag.on_tags_line and tag.name == name for tag in scan(raw)):
         return None
     new = name.encode()
@@ -366,7 +366,7 @@ def added(raw: bytes, name: str) -> Patch | None:
         patch = (at, at, b" " + new)
         if any(tag.start == at + 1 for tag in scan(applied(raw, patch))):
             return patch
-    return _new_line(raw, new)  # it stands in code that goes over several lines
+    return _new_line(raw, new)  # it is inside a multi-line code span
 
 
 def applied(raw: bytes, patch: Patch) -> bytes:
@@ -375,9 +375,9 @@ def applied(raw: bytes, patch: Patch) -> bytes:
 
 
 def removed(raw: bytes, name: str, line: int = 0) -> list[Patch]:
-    """Every such tag (of one line, if its number is given) with its id and a blank beside it, in order."""
+    """Remove every such tag (on one line, if `line` is given) with its id and an adjacent space, in order."""
     patches: list[Patch] = []
-    edge = 0  # so far the line is empty, but for its indent
+    edge = 0  # so far the line is empty except for its indentation
     for tag in scan(raw):
         if tag.name != name or line not in (0, tag.line):
             continue
@@ -386,7 +386,7 @@ def removed(raw: bytes, name: str, line: int = 0) -> list[Patch]:
         while start > low and raw[start - 1] in _BLANK:
             start -= 1
         if start == low:
-            start = tag.start if low > edge or edge == 0 else start  # the indent is not ours to take
+            start = tag.start if low > edge or edge == 0 else start  # keep the indentation
             while end < tag.on.end and raw[end] in _BLANK:
                 end += 1
             edge = end
@@ -408,7 +408,7 @@ def _new_line(raw: bytes, new: bytes) -> Patch:
     at = _line_end(raw, title[1])
     below = raw.find(b"\n", at) + 1
     follows = raw[below : _line_end(raw, below)] if below else b""
-    is_text = follows.strip() and not follows.startswith(b"**")  # it would be read as one paragraph with the tags
+    is_text = follows.strip() and not follows.startswith(b"**")  # it would form one paragraph with the tags
     return at, at, eol + line + (eol if is_text else b"")
 
 

@@ -1,4 +1,4 @@
-"""From bytes to text: the one place where encodings, line ends and sizes are dealt with."""
+"""From bytes to text: the one place that handles encodings, line ends and sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def unix(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` as it can stand on one line."""
+    """`text` reduced to one line."""
     return " ".join(part for part in unix(text).split("\n") if part) if "\n" in text or "\r" in text else text
 
 

@@ -1,4 +1,4 @@
-"""CONTROL lines: what an agent asks for in the middle of its own text, heard, checked and explained."""
+"""CONTROL lines: commands that an agent writes in the middle of its own text; recognized, checked, explained."""
 
 from overhand.documents.control.delegation import Delegation, delegation
 from overhand.documents.control.lines import CODES, WORDS

@@ -1,4 +1,4 @@
-"""The `delegation:` block behind a DELEGATE: who does what, with which files, for how much."""
+"""The `delegation:` block after a DELEGATE: agent, task, files and budget."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A part of the work that an agent hands on."""
+    """A part of the work that an agent delegates."""
 
     agent: str = ""
     task: str = ""
@@ -60,14 +60,14 @@ def delegation(
 
 
 def unknown_agent(name: str, agents: Collection[str], line: int | None) -> Problem:
-    """Nobody has this name."""
+    """The problem that no agent has this name."""
     message = f"There is no agent {shorten(one_line(name), 40)}.{did_you_mean(name, agents)}"
     fix = f"Name one of {', '.join(sorted(agents))}." if agents else "Write .overhand/agents/NAME.md first."
     return Problem("control-agent-unknown", message, line=line, fix=fix)
 
 
 def vague(task: str, line: int | None) -> list[Problem]:
-    """What a HANDOFF with this task would be warned of."""
+    """The warnings that a HANDOFF with this task would get."""
     found = handoff.lint(handoff.render(handoff.Handoff(task=task)))
     return [warning(one.code, one.message, line, one.fix) for one in found if one.code == "vague-task"]
 
@@ -91,7 +91,7 @@ def _validate(found: Delegation, agents: Collection[str] | None, line: int | Non
 
 
 def _fields(block: str) -> dict[str, object]:
-    """The keys below `delegation:`; where the indentation was lost, they stand beside it."""
+    """The keys below `delegation:`, or beside it if the indentation was lost."""
     from overhand.documents.agentfile import load_yaml
 
     if _MERGE.search(block) and "&" in block:
@@ -150,7 +150,7 @@ def _priority(value: object, line: int | None, problems: list[Problem]) -> str:
 
 
 def _context(context: object, around: dict[str, object]) -> str:
-    """What the block says beside budget and priority, a line each."""
+    """Everything in the block beside budget and priority, one line each."""
     if context is not None and not isinstance(context, dict):
         return "\n".join(_texts(context))
     rows = around if isinstance(context, dict) else {"current_phase": around.get("current_phase")}

@@ -1,4 +1,4 @@
-"""One CONTROL line: which words it has, and what is wrong with it."""
+"""One CONTROL line: its parts, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _JOINS = "[,;\u2013\u2014- \t"  # what people put between a command and its reas
 
 
 class Attempt(NamedTuple):
-    """What a line asks for; without a word it could not be understood, and the problem says why."""
+    """A line parsed as a command; without a word it could not be parsed, and the problem says why."""
 
     word: str
     target: str = ""
@@ -66,7 +66,7 @@ class _Rest(NamedTuple):
 
 
 def read(text: str, number: int) -> Attempt | None:
-    """The command which a line at the margin is, or tries to be; None if it is any other text."""
+    """The command that an unindented line is, or tries to be; None for any other text."""
     match = _CONTROL.match(text)
     if not match:
         return None
@@ -78,7 +78,7 @@ def read(text: str, number: int) -> Attempt | None:
     after = _rest(word, rest[len(said) :])
     exact = prefix == "CONTROL" and said == word
     whole = word in WORDS and not after.extra
-    # Prose may begin with "Control", too: there, only what is a command in all other respects is taken for one.
+    # Prose may begin with "Control", too: such a line is a command only if everything else in it fits.
     if (colon != ":" and not (exact and whole)) or (prefix != "CONTROL" and not whole):
         return None
     if not rest:
@@ -92,13 +92,13 @@ def read(text: str, number: int) -> Attempt | None:
 
 
 def reason_of(text: str) -> str | None:
-    """What a line that begins with `REASON:` says; None for any other line."""
+    """The text after `REASON:`; None for any other line."""
     match = _REASON.match(text)
     return text[match.end() :].strip() if match else None
 
 
 def is_whole(text: str) -> bool:
-    """Whether `text` is a command as it should be."""
+    """Whether `text` is a well-formed command."""
     attempt = read(text, 0)
     return attempt is not None and bool(attempt.word)
 
@@ -113,7 +113,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _rest(word: str, tail: str) -> _Rest:
-    """What stands behind the command: a target where there may be one, and the reason."""
+    """Parse the text after the command: a target if the command takes one, and the reason."""
     head, reason = tail.strip(), ""
     if match := _REASON.search(tail):
         reason, before = tail[match.end() :].strip(), tail[: match.start()].rstrip()

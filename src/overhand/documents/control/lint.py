@@ -1,4 +1,4 @@
-"""What is wrong with the CONTROL lines of a text: those that are heard, and those that nobody will hear."""
+"""What is wrong with the CONTROL lines of a text: those that are recognized, and those that never will be."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _lint_resume(command: Command, checkpoints: Collection[str]) -> Iterator[Pro
 
 
 def _unheard(text: str, heard: set[int]) -> Iterator[Problem]:
-    """Lines that somebody may have meant as a command, but that no listener takes for one."""
+    """Lines that may have been meant as commands, but that the listener doesn't recognize."""
     scanner, alone = Scanner(), "\n" not in text.strip()
     opened, swallowed = 0, False  # the line of the open fence, and whether it hides a command
     for number, row in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -135,6 +135,6 @@ def _meant(row: str, number: int, alone: bool) -> Problem | None:
     if len(row.split()) > 1 and (match := _WISH.fullmatch(row)):
         message = f"“{shorten(row, 60)}” is not heard: a command begins with CONTROL:."
         fix = f"If it is meant as a command, write `CONTROL: {match.group(1).upper()}`."
-        # In prose it may be no more than a sentence; where it is all that is said, it is a command.
+        # In prose it may be just a sentence; standing alone it is meant as a command.
         return Problem("control-prefix", message, "error" if alone else "warning", line=number, fix=fix)
     return None

@@ -1,8 +1,8 @@
-"""Hears CONTROL lines in a stream, however it is cut into chunks.
+"""Recognizes CONTROL lines in a stream, however it is cut into chunks.
 
-A command is heard at the first column of a line, outside fences, indented code and comments; a line in a quote begins
-with `>`, so it is no such line. Its place in the stream is its name: whoever reads the same bytes again finds the same
-commands at the same offsets, so each can be carried out once.
+A command begins at the first column of a line, outside fences, indented code and comments; a quoted line begins with
+`>`, so it is not one. Its offset in the stream identifies it: reading the same bytes again finds the same commands at
+the same offsets, so each can be executed once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARAGRAPH_LIMIT = 4 * 1024
 
 _BLOCK = re.compile(r"[ \t]*delegation[ \t]*:[ \t\r]*$")
 _TO_AGENT = re.compile(r"^[ \t]*to_agent[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
-# A block that lost its indentation on the way is still a block while its lines begin like this.
+# A block that lost its indentation is still a block while its lines begin like this.
 _FLAT = re.compile(
     r"(?:from_agent|to_agent|task|description|scope|deliverable|expected_output|context|current_phase|token_budget"
     r"|priority|timeout)[ \t]*:|- "
@@ -29,7 +29,7 @@ _FLAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A CONTROL line and what belongs to it; without a word it was not understood, and a problem says why."""
+    """A CONTROL line and what belongs to it; without a word it could not be parsed, and a problem says why."""
 
     word: str
     target: str = ""
@@ -39,14 +39,14 @@ class Command:
     """Where the line begins, in bytes from the start of the stream."""
     line: int = 1
     paragraph: str = ""
-    """The text before the line, which a PAUSE without a reason asks."""
+    """The text before the line, which is the question of a PAUSE without a reason."""
     block: str = ""
-    """The `delegation:` block behind a DELEGATE, as it was written."""
+    """The `delegation:` block after a DELEGATE, verbatim."""
     problems: tuple[Problem, ...] = ()
 
     @property
     def refused(self) -> Problem | None:
-        """Why it is not carried out, where that can be told from the text alone."""
+        """Why it is not executed, as far as the text alone shows."""
         bad = (one for one in self.problems if one.level == "error" or one.code == "control-no-task")
         return next(bad, None)
 
@@ -60,11 +60,11 @@ class _Before:
         self.ended = True
 
     def end(self) -> None:
-        """What comes next is another paragraph."""
+        """End the paragraph."""
         self.ended = True
 
     def add(self, line: Line, text: str) -> None:
-        """One more line of text."""
+        """Add a line of text."""
         text = line.text if line.kind == "heading" else text.rstrip()
         if not text.strip("-*_=~ \t"):  # a rule, or the line under a heading
             self.ended = True
@@ -84,7 +84,7 @@ class _Before:
             self.size -= len(self.kept.pop(0)) + 1
 
     def forget(self) -> None:
-        """It has been asked; the next question needs its own paragraph."""
+        """Drop the paragraph once it has been asked; the next question needs its own."""
         self.kept, self.size = [], 0
 
     def text(self) -> str:
@@ -93,12 +93,12 @@ class _Before:
 
 
 class _Pending:
-    """A command that may go on in the next line."""
+    """A command that may continue on the next line."""
 
     def __init__(self, attempt: lines.Attempt, offset: int, number: int, paragraph: str) -> None:
         self.attempt, self.offset, self.number, self.paragraph = attempt, offset, number, paragraph
         self.reason = attempt.reason
-        self.first = True  # no line was seen behind it yet
+        self.first = True  # no line after it was seen yet
         self.inside = ""  # `plain` or `fence`, while its block is read
         self.block: list[str] = []
         self.size = 0
@@ -108,7 +108,7 @@ class _Pending:
         return self.attempt.word == "DELEGATE"
 
     def add(self, text: str) -> bool:
-        """One more line of the block; False if it is too much."""
+        """Add a line to the block; False if the block gets too large."""
         self.size += len(text) + 1
         if self.size > BLOCK_LIMIT:
             return False
@@ -116,7 +116,7 @@ class _Pending:
         return True
 
     def command(self) -> Command:
-        """What was heard, with every problem that the text alone shows."""
+        """The command, with every problem that the text alone shows."""
         word, target, _, problem = self.attempt
         block = "\n".join(self.block).rstrip() + "\n" if self.block else ""
         problems = [problem] if problem else []
@@ -133,13 +133,13 @@ class _Pending:
 
 
 class Listener:
-    """Give it a stream chunk by chunk; it keeps no more than a line, a paragraph and a block of it."""
+    """Reads a stream chunk by chunk; it keeps no more than a line, a paragraph and a block in memory."""
 
     def __init__(self) -> None:
         self._scanner = Scanner()
         self._before = _Before()
         self._pending: _Pending | None = None
-        self._line = bytearray()  # of the line that is being read, as much as a command may have
+        self._line = bytearray()  # the current line, up to the length of a command
         self._size = 0  # how long that line is so far
         self._start = 0  # where it begins
         self._number = 1
@@ -162,7 +162,7 @@ class Listener:
         return found
 
     def quiet(self) -> list[Command]:
-        """The command that waits for its next line, when none comes: an agent that asked may be waiting too."""
+        """The pending command, when no next line comes: an agent that asked may itself be waiting."""
         done = self._done()
         if done:
             self._before.end()
@@ -222,7 +222,7 @@ class Listener:
         return self._done() if attempt.reason and not self._pending.delegates else []
 
     def _behind(self, pending: _Pending, line: Line | None, text: str, short: bool) -> tuple[list[Command], bool]:
-        """What a line behind a command completes, and whether it belongs to the command."""
+        """The commands that a line after a command completes, and whether the line belongs to it."""
         if pending.inside:
             return self._fenced(pending, text), line is None or line.kind == "code"
         first, pending.first = pending.first, False
@@ -252,7 +252,7 @@ class Listener:
 
 
 def _goes_on(text: str, block: list[str]) -> bool:
-    """Whether a plain block goes on with this line."""
+    """Whether a plain block continues with this line."""
     if not text.strip() or text[0] in " \t":
         return True
     return bool(block[-1].strip() and _FLAT.match(text))
