@@ -148,8 +148,8 @@ class Login:
             return True, f"{_shown(path)} is there"
         if provider := os.environ.get(self.provider):
             key = f"{provider.upper()}_API_KEY"
-            told = f"{key} is set" if os.environ.get(key) else f"{self.provider} is {provider}, a key may be elsewhere"
-            return (True if os.environ.get(key) else None), told
+            why = f"{key} is set" if os.environ.get(key) else f"{self.provider} is {provider}, a key may be elsewhere"
+            return (True if os.environ.get(key) else None), why
         if path := next((p.path for p in self.settings if os.path.isfile(p.path)), None):
             return None, f"{_shown(path)} may name a key"
         if self.keychain and sys.platform == "darwin":

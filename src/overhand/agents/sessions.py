@@ -50,16 +50,16 @@ def lately(place: str, driver: str, *folders: str) -> str:
     translate = translator(driver)
     raw = _end_of(f"{place}/stdout") if translate else b""
     last = stream.Heard()
-    told = ""
+    latest = ""
     for event in (event for found in stream.objects(raw) for event in translate(found)) if translate else ():
         last.take(event)
         if event.kind == "said":
-            told = next((line.strip() for line in reversed(last.last_words.splitlines()) if line.strip()), told)
+            latest = next((line.strip() for line in reversed(last.last_words.splitlines()) if line.strip()), latest)
         elif event.kind == "did":
-            told = f"{event.text} {stream.brief(event.data, place, *folders)}".strip()
+            latest = f"{event.text} {stream.brief(event.data, place, *folders)}".strip()
         elif event.kind == "noted":
-            told = event.text
-    return mask(told)
+            latest = event.text
+    return mask(latest)
 
 
 def _end_of(path: str) -> bytes:

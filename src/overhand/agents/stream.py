@@ -115,10 +115,10 @@ _SHELL = re.compile(r"^/?(?:usr/)?(?:bin/)?(?:ba|z)?sh -l?c ")
 
 def brief(arguments: Mapping[str, Any], *folders: str) -> str:
     """What a tool was used for, in one line; paths in these folders are shown relative to them."""
-    told = next((arguments[key] for key in _TELLING if arguments.get(key)), None)
-    if told is None:
-        told = json.dumps(dict(arguments), ensure_ascii=False, default=str) if arguments else ""
-    line = told if isinstance(told, str) else " ".join(map(str, told)) if isinstance(told, list) else str(told)
+    value = next((arguments[key] for key in _TELLING if arguments.get(key)), None)
+    if value is None:
+        value = json.dumps(dict(arguments), ensure_ascii=False, default=str) if arguments else ""
+    line = value if isinstance(value, str) else " ".join(map(str, value)) if isinstance(value, list) else str(value)
     line = _bare(" ".join(line.split()))
     for folder in folders:
         line = line.replace(f"{folder}/", "")

@@ -53,14 +53,14 @@ def _not_json(data: object) -> str:
 
 def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tuple[str, str]], list[Problem]]:
     """The fields that edges lack, as problems that name both ends, and the places and fields in them."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     problems: list[Problem] = []
     for row in rows:
         ends = f"{row['from']} → {row['to']}"
         lacking: dict[str, list[str]] = {}
         for where, name in _absent(row, data):
             lacking.setdefault(name, []).append(where)
-            told.add((where, name))
+            reported.add((where, name))
         for name, found in lacking.items():
             verb = "has" if len(found) == 1 and found[0] else "have"
             fix = f"{row['to']} needs it: return {name} there."
@@ -68,7 +68,7 @@ def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tupl
             problems.append(wrong("edge-field-missing", message, fix=fix))
         if row.get("schema") and not lacking:
             problems += compare(row["schema"], pick(data, row["field"]), row["field"], f"{ends}: ", "edge-mismatch")
-    return told, problems
+    return reported, problems
 
 
 def _absent(row: Mapping[str, Any], data: object) -> Iterator[tuple[str, str]]:

@@ -189,7 +189,7 @@ def lint(text: str, *, name: str = "") -> list[Problem]:
 def to_handoff(request: Request, *, source: str = "") -> Handoff:
     """The request as a task for an agent; `source` is where it is written."""
     title, what = request.title.strip(), request.what.strip()
-    told = not title or one_line(what).lower().startswith(title.rstrip(".…").lower())
+    is_repeated = not title or one_line(what).lower().startswith(title.rstrip(".…").lower())
     why = f"Why: {request.why}" if request.why else ""
     asked = " ".join(one_line(request.requester).split())
     origin = f"Asked for in {source}" if source else "Asked for"
@@ -198,7 +198,7 @@ def to_handoff(request: Request, *, source: str = "") -> Handoff:
     if request.criteria:
         report = "Say of each whether it holds, and how you know:\n" + "".join(entry(one) for one in request.criteria)
     return Handoff(
-        task=what if told else f"{title}\n\n{what}".strip(),
+        task=what if is_repeated else f"{title}\n\n{what}".strip(),
         context="\n\n".join(part for part in parts if part),
         deliverables=request.expectations,
         return_requirements=report.rstrip("\n"),

@@ -86,7 +86,7 @@ class TagDaemon:
         self._touched: dict[str, Touched] = {}
         self._scanned_at = ""
         self._scanning = self._looking = False
-        self._before: dict[str, tuple[Hit, ...]] = {}  # only used without inotify
+        self._before: dict[str, tuple[Hit, ...]] = {}  # hits before a scan of a tree that can't be watched
         self._known = 0.0  # all changes before this time are recorded or pending
         self._marks: list[object] = []  # of the settings files as they were last read
         self._checked = 0.0

@@ -145,6 +145,6 @@ def make_project(
 
 def _commit(folder: Path) -> None:
     """A repository with one commit, whatever the user's own git configuration says."""
-    who = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
+    settings = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false")
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "Start"]):
-        subprocess.run(["git", *who, *words], cwd=folder, check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(["git", *settings, *words], cwd=folder, check=True, stdin=subprocess.DEVNULL)

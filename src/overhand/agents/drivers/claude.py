@@ -88,8 +88,8 @@ def _permissions(job: Job) -> list[str]:
     words += _rules(job.allow)
     mode = "default" if job.level == "read" or job.deny else "acceptEdits"
     denied = list(_rules(job.deny))
-    told = ["--permission-mode", mode, "--add-dir", job.place, "--allowedTools", *words]
-    return [*told, "--disallowedTools", *denied] if denied else told
+    flags = ["--permission-mode", mode, "--add-dir", job.place, "--allowedTools", *words]
+    return [*flags, "--disallowedTools", *denied] if denied else flags
 
 
 def _rules(patterns: tuple[str, ...]) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _tokens(used: Any) -> int:
 def _errors(line: dict[str, Any]) -> str:
     """Errors from before the first request: a missing session, a missing login."""
     error = line.get("error")
-    told = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
-    return "; ".join(str(one) for one in told)
+    errors = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
+    return "; ".join(str(one) for one in errors)
 
 
 def _denied(denial: Any) -> str:

@@ -125,8 +125,8 @@ class Call:
         model: str = "",
     ) -> None:
         """Report what one turn used; inside your own process it raises BudgetExceeded once a budget is used up."""
-        told = {"input": input, "output": output, "usd": usd, "context": context, "window": window, "model": model}
-        line = json.dumps({name: value for name, value in told.items() if value}) + "\n"
+        report = {"input": input, "output": output, "usd": usd, "context": context, "window": window, "model": model}
+        line = json.dumps({name: value for name, value in report.items() if value}) + "\n"
         with open(f"{self.place}/usage.jsonl", "ab", buffering=0) as file:
             file.write(line.encode())
         if self._count is not None:

@@ -41,9 +41,9 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         text = event.text
         if event.kind == "ended" and event.data.get("how") != "max-turns":
             error = line.get("error")
-            told = str(error.get("message", "")) if isinstance(error, dict) else text
-            if "[API Error" in told:
-                yield Event("ended", told[:500], {"how": failure(_status(told), told)})
+            message = str(error.get("message", "")) if isinstance(error, dict) else text
+            if "[API Error" in message:
+                yield Event("ended", message[:500], {"how": failure(_status(message), message)})
                 continue
         yield event
 

@@ -85,9 +85,9 @@ class Client:
 
     def run(self, prompt: str) -> None:
         """Run from `initialize` to the end of the turn; raises Over if that is not reached."""
-        told = {"protocolVersion": VERSION, "clientCapabilities": {"fs": {}, "terminal": False}}
-        told["clientInfo"] = {"name": "overhand", "title": "Overhand", "version": self.spec["version"]}
-        agent = self.wire.call("initialize", told, _START)
+        params = {"protocolVersion": VERSION, "clientCapabilities": {"fs": {}, "terminal": False}}
+        params["clientInfo"] = {"name": "overhand", "title": "Overhand", "version": self.spec["version"]}
+        agent = self.wire.call("initialize", params, _START)
         if agent.get("protocolVersion") != VERSION:
             raise Over("error", f"The agent speaks version {agent.get('protocolVersion')} of ACP; needed: {VERSION}.")
         if self.spec.get("auth"):

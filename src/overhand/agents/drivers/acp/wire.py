@@ -212,7 +212,7 @@ def _empty(fd: int) -> None:
     try:
         os.read(fd, 4096)
     except OSError:
-        return  # the child was already reaped
+        return  # already empty
 
 
 def _say(status: int | None) -> str:
