@@ -1,4 +1,4 @@
-"""Plans whose nodes are functions of this process: carried here, by the same rules and in the same files.
+"""Plans whose nodes are functions of this process: executed here, by the same rules and in the same files.
 
 This process holds `plan.lock`, so a supervisor leaves the plan alone; if it dies, the next one goes on. Nodes that are
 no functions of ours are the supervisor's, and we wait for them.
@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import files
 from overhand.api import functions as inprocess
 from overhand.errors import OverhandError, Refused
-from overhand.plans import executor, results
-from overhand.plans import task as starting
-from overhand.plans.situations import situation
+from overhand.plans import task as tasks
+from overhand.plans.executor import LOCK, Executor
+from overhand.plans.starter import NodeStarter
 from overhand.record.events import ABSENT, Accepted
 from overhand.runs import finish, run
 from overhand.supervisor import client
@@ -32,16 +31,14 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.api.functions import Batch, FunctionAgent
     from overhand.api.pool import Pool
-    from overhand.drafts.build import Draft
-    from overhand.plans.executor import Carrying
     from overhand.plans.model import Plan
-    from overhand.plans.progress import Command, Event
+    from overhand.plans.starter import NodeStart
     from overhand.record.task import Task
 
 _SLOW = 1.0  # seconds between looks, should nothing wake us
 
 
-class Performance:
+class Performance(NodeStarter):
     """One plan in this process, from its task to its verdict."""
 
     def __init__(self, batch: Batch, pool: Pool, functions: Mapping[str, FunctionAgent]) -> None:
@@ -50,8 +47,7 @@ class Performance:
         self.outside: dict[str, None] = {}  # nodes' tasks that are the supervisor's
         self.stopped: list[str] = []  # functions' tasks that were asked to stop
         self.ready: list[Callable[[Future[None]], None]] = []  # functions that are to be called
-        self.drafted: dict[str, Draft] = {}  # by node: its task as it was made
-        self.carried: Carrying
+        self.executor: Executor
         self.thread = threading.Thread(target=self._keep, name="overhand-plan", daemon=True)
 
     def find(self, name: str) -> Agent:
@@ -60,33 +56,28 @@ class Performance:
         return ours.agent if ours else files.find(self.store.root, name, self.batch.config)
 
     def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> Task:
-        """Make the plan's task and its run, and carry it from now on."""
-        options = {**given, "no_start": True}  # nobody else is to begin it
-        task = starting.make(self.batch.work, self.batch.who, plan, source, options, self.find)
+        """Make the plan's task and its run, and execute it from now on."""
+        options = {**given, "no_start": True}  # no other process is to begin it
+        task = tasks.make(self.batch.work, self.batch.who, plan, source, options, self.find)
         self.go_on(task)
         return task
 
     def go_on(self, task: Task) -> None:
-        """A run of a plan that nobody carries."""
+        """A run of a plan that no process executes."""
         task_id, work = task.id, self.batch.work
-        lock = Lock(f"{self.store.folder(task_id)}/{executor.LOCK}", f"Plan {task_id}", patience=0.0)
+        lock = Lock(f"{self.store.folder(task_id)}/{LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
             with self.store.lock(task_id, work.by) as locked:
                 if locked.task.current_run is None and not locked.task.queued:
                     last = locked.task.runs[-1].id if locked.task.runs else None
                     how = {"run": last, "why": "run again"} if last else ABSENT
                     locked.append(Accepted(resume=how), sync=True)
-            run_id = starting.begin(work, task_id) or self._begun(task_id)
-            self.carried = executor.open_plan(
-                work, task_id, run_id, start=self.start, find=self.find, call=self.call, cap=0, lock=lock
-            )
-        self.carried.before_finish = self.batch.sync
-        self.carried.taken = self._call_functions
-        self.carried.ground = replace(self.carried.ground, drafted=self.drafted)
+            run_id = tasks.begin(work, task_id) or self._begun(task_id)
+            self.executor = Executor.open(work, task_id, run_id, self, cap=0, lock=lock)
         self.thread.start()
 
     def _begun(self, task_id: str) -> str:
-        """A supervisor was called meanwhile and began it: it is carried by whoever holds its lock, which is us."""
+        """A supervisor was called meanwhile and began it: it is executed here, where its lock is held."""
         task = self.store.task(task_id)
         current = task.current_run
         if current is None:
@@ -95,40 +86,28 @@ class Performance:
 
     # nodes
 
-    def start(self, carried: Carrying, commands: Sequence[Command]) -> list[Event]:
+    def is_own(self, agent: str) -> bool:
         """Functions are called here, everything else is for the supervisor."""
-        ours = [c for c in commands if self._agent(c) in self.functions]
-        others = [c for c in commands if self._agent(c) not in self.functions]
-        found = starting.start(carried, others) if others else []
-        fresh = [c for c in ours if c.node not in carried.tasks]
-        again = [c for c in ours if c.node in carried.tasks]
-        made, refused = starting.new(carried, fresh, start=False)
-        self.batch.take_new([(task, self.drafted[c.node]) for c, task in made])
-        self.drafted.clear()
-        for command in again:
-            self._take_again(carried, command)
-        wanted = [*((c, s.id) for c, s in made), *((c, carried.tasks[c.node]) for c in again)]
-        self.ready += [partial(self._perform, task_id, self._agent(c)) for c, task_id in wanted]
-        return [*found, *refused, *(starting.started(c, task_id) for c, task_id in wanted)]
+        return agent in self.functions
 
-    def _call_functions(self) -> None:
-        """Once the plan knows that they have started: before, the two would only fight for the interpreter."""
+    def start(self, nodes: Sequence[NodeStart]) -> None:
+        """Functions are called once the plan knows that they have started."""
+        self.batch.take_new([(one.task, one.draft) for one in nodes if one.draft is not None])
+        for one in nodes:
+            if one.draft is None:
+                self.batch.take(one.task, one.resume)
+        self.ready += [partial(self._perform, one.task.id, one.agent) for one in nodes]
+
+    def events_handled(self) -> None:
+        """Call functions: before, the two would only fight for the interpreter."""
         ready, self.ready = self.ready, []
         if ready:
             self.batch.at_work(len(ready))
             self.pool.submit(ready)
 
-    def _agent(self, command: Command) -> str:
-        return command.facts.get("agent") or self.carried.plan.nodes[command.node].agent
-
-    def _take_again(self, carried: Carrying, command: Command) -> None:
-        task = self.store.task(carried.tasks[command.node])
-        how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan", "cause": command.id}
-        if command.facts.get("why"):
-            how["problem"] = str(command.facts["why"])[:1000]
-        if task.runs:
-            how["run"] = task.runs[-1].id
-        self.batch.take(task, how)
+    def before_finish(self) -> None:
+        """Bring the nodes' results to the disk."""
+        self.batch.sync()
 
     def _perform(self, task_id: str, agent: str, future: Future[None]) -> None:
         """One function, and what its end means to the plan."""
@@ -136,43 +115,43 @@ class Performance:
             inprocess.perform(self.batch, task_id, self.functions[agent], self.pool, future)
         finally:
             self.batch.at_work(-1)
-        known = self.batch.results.pop(task_id, None)
-        if known is not None:
-            results.remember(self.store, *known)
-        self.carried.look(known[0] if known else self.store.task(task_id))
-        if self.carried.over:
-            self.store.wake_waiters(self.carried.task_id)
+        if known := self.batch.results.pop(task_id, None):
+            self.executor.child_changed(*known)
+        else:
+            self.executor.child_changed(self.store.task(task_id))
+        if self.executor.is_over:
+            self.store.wake_waiters(self.executor.task_id)
 
-    def call(self, task_id: str) -> None:
-        """A node's task is new, or is to stop: whoever keeps the plan sees to it."""
+    def changed(self, task_id: str) -> None:
+        """A node's task is new, or is to stop: the thread of the plan sees to it."""
         self.outside[task_id] = None
-        self.store.wake_waiters(self.carried.task_id)
+        self.store.wake_waiters(self.executor.task_id)
 
     # the rest
 
     def _keep(self) -> None:
         """Until the plan is judged: its timers, its own task, and the nodes that are not ours."""
         try:
-            self.carried.go_on()
-            while not self.carried.over:
+            self.executor.resume()
+            while not self.executor.is_over:
                 self._turn()
         except OverhandError as error:
-            self.batch.session.tell(f"Plan {self.carried.task_id} is left to the supervisor: {error.message}")
+            self.batch.session.tell(f"Plan {self.executor.task_id} is left to the supervisor: {error.message}")
         finally:
-            self.carried.close()
+            self.executor.close()
 
     def _turn(self) -> None:
-        plan_id = self.carried.task_id
-        left = min((at - time.time() for at in list(self.carried.timers.values())), default=_SLOW)
+        plan_id = self.executor.task_id
+        left = self.executor.next_timer - time.time()
         with self.store.subscribe([plan_id, *self.outside]) as bell:
-            self.carried.look_at_plan(self.store.task(plan_id))
+            self.executor.plan_changed(self.store.task(plan_id))
             self._see_to(list(self.outside))
-            if not self.carried.over:
+            if not self.executor.is_over:
                 bell.wait(max(0.0, min(left, _SLOW)))
 
-    def _see_to(self, tasks: list[str]) -> None:
+    def _see_to(self, task_ids: list[str]) -> None:
         """Tasks that are not ours: handed over, looked at, forgotten once they have ended."""
-        for task_id in tasks:
+        for task_id in task_ids:
             task = self.store.task(task_id)
             current = task.current_run
             if current is not None and current.attached and task.stop:
@@ -180,8 +159,8 @@ class Performance:
                 task = finish.finish(self.batch.work, task_id)
             elif current is None or not current.attached:
                 task = refresh(self.batch.session, task)
-            self.carried.look(task)
-            if situation(task) == "ended":
+            self.executor.child_changed(task)
+            if tasks.situation(task) == "ended":
                 self.outside.pop(task_id, None)
             elif task.queued:
                 client.hand_over(self.store, [task_id])

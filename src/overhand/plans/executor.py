@@ -1,8 +1,8 @@
-"""Carrying a plan: what happened to it, on disk; what that calls for; and the tasks of its nodes.
+"""Execute a plan: what happened to it, on disk; what that calls for; and the tasks of its nodes.
 
-Whoever carries a plan holds `plan.lock`, and nobody else writes `plan.jsonl`. Each event stands there before it is
-acted on. After a kill the events go through the same `advance` again, and what was called for and is not confirmed is
-done once more, which changes nothing where it was done: a task knows the node, and the attempt, that it was made for.
+The process that executes a plan holds `plan.lock`, and no other writes `plan.jsonl`. Each event stands there before it
+is acted on. After a kill the events go through the same `advance` again, and what was called for and is not confirmed
+is done once more, which changes nothing where it was done: a task knows the node and the attempt that it is for.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotFound, OverhandError, storage_failed
-from overhand.plans import node_task, progress, results, task
+from overhand.plans import progress, refs, results
+from overhand.plans import task as tasks
 from overhand.plans.advance import advance, new_state, pending
 from overhand.plans.progress import Command, Event
-from overhand.plans.situations import NEWS, attempt_of, is_unbegun, situation, waits_for
+from overhand.plans.starter import NodeTasks, defaults_for
 from overhand.questions import record
 from overhand.record import log
 from overhand.runs import checkpoints, prepare
+from overhand.system import machine
 from overhand.system.lock import Lock
 from overhand.words import is_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from overhand.agents import Agent
     from overhand.plans.model import Plan
+    from overhand.plans.starter import NodeStarter
     from overhand.policy.actor import Actor
     from overhand.record.task import Task
 
@@ -38,6 +40,12 @@ LOCK = "plan.lock"
 _AHEAD = 4  # nodes that wait in the project's queue, so that the next is there when a slot is free
 _WORDS = 1000  # characters of a reason
 _YES, _NO = "yes", "no"
+_KEPT, _SMALL = 10_000, 2048  # results that are kept in memory, and the bytes that each may have
+_NEWS = {  # states of a node to which a situation of its task is news
+    "ended": (progress.STARTING, progress.RUNNING, progress.WAITING, progress.STOPPING),
+    "waiting": (progress.STARTING, progress.RUNNING),
+    "working": (progress.WAITING,),
+}
 _STOPPED = {
     "cancelled": "its plan was stopped",
     "won": "another node was first",
@@ -48,36 +56,95 @@ _STOPPED = {
 
 
 @dataclass(slots=True)
-class Carrying:
-    """One plan in the hands of the only process that carries it."""
+class Executor:
+    """One plan in the only process that executes it."""
 
-    work: Actor
+    actor: Actor
     task_id: str
     run_id: str
     plan: Plan
     state: progress.State
-    ground: node_task.Ground
+    own: Task  # the plan's, as it was when it was opened
+    starter: NodeStarter
     lock: Lock
     file: int
     size: int
     cap: int  # nodes at the same time, 0 for as many as there are
-    needed: dict[str, list[tuple[str, str]]]  # by node: who names which field of its data
-    tasks: dict[str, str] = field(default_factory=dict)  # by node
-    found: set[str] = field(default_factory=set)  # nodes with a task whose start is told nowhere any more
+    needed: dict[str, list[tuple[str, str]]]  # by node: which node names which field of its data
+    node_tasks: NodeTasks = field(init=False)
+    found: set[str] = field(default_factory=set)  # nodes with a task whose start is recorded nowhere any more
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)  # by node: how its last attempt ended, and when
     began: str = ""  # the run that the newest PlanStarted is about
     timers: dict[str, float] = field(default_factory=dict)  # when they fire, in seconds since 1970
-    call: Callable[[str], None] = lambda _: None  # for tasks that are new, or were asked to stop
-    heard: deque[str] = field(default_factory=deque)  # tasks of nodes that somebody is to look at
+    heard: deque[str] = field(default_factory=deque)  # tasks of nodes that are to be looked at
     held: set[str] = field(default_factory=set)  # tasks of nodes that are queued behind their provider's limit
     seen: int = -1  # how long the log of its own task was when it was last looked at
-    heeded: int = -1  # the same, when what was sent to it was last read
-    start: Callable[[Carrying, Sequence[Command]], list[Event]] = task.start  # of nodes
-    before_finish: Callable[[], None] = lambda: None  # the nodes' results are on the disk
-    taken: Callable[[], None] = lambda: None  # events were taken in, and what they call for is done
-    over: bool = False  # it is judged
+    is_over: bool = False  # it is judged
+    _values: dict[tuple[str, str], results.Value] = field(default_factory=dict)  # by task and hash; mostly read again
     _news: deque[tuple[Event, ...]] = field(default_factory=deque)
     _turn: Any = field(default_factory=threading.Lock)
+
+    @classmethod
+    def open(
+        cls,
+        actor: Actor,
+        task_id: str,
+        run_id: str,
+        starter: NodeStarter,
+        *,
+        cap: int | None = None,
+        lock: Lock | None = None,
+    ) -> Executor:
+        """Take a plan over as it stands; raises Busy while another process executes it."""
+        folder = actor.store.folder(task_id)
+        own = tasks.ensure_begun(actor, task_id, run_id)
+        plan = tasks.read_plan(actor.store, own)
+        defaults = defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock
+        held = Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
+        if lock is None:
+            held.__enter__()
+        else:
+            held.fd, lock.fd = lock.fd, -1  # it is ours now
+        try:
+            file = os.open(
+                f"{folder}/{EVENTS}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
+            )
+        except OSError as error:
+            held.__exit__(None, None, None)
+            raise storage_failed(error, "Cannot open the plan's events") from error
+        executor = cls(
+            actor=actor,
+            task_id=task_id,
+            run_id=run_id,
+            plan=plan,
+            state=new_state(plan),
+            own=own,
+            starter=starter,
+            lock=held,
+            file=file,
+            size=log.cut_torn_tail(file, os.fstat(file).st_size),
+            needed=_needed(plan),
+            cap=_cap(actor, plan) if cap is None else cap,
+        )
+        executor.node_tasks = NodeTasks(actor, defaults, starter, executor._value)
+        try:
+            for event in filter(None, map(progress.event_of, log.parse(os.pread(file, executor.size, 0)))):
+                executor._apply(event)
+            if lost := {c.node for c in pending(executor.state) if c.what in ("Start", "Stop")} - executor.tasks.keys():
+                executor.tasks.update(
+                    {one.node: one.id for one in tasks.children(actor.store, task_id) if one.node in lost}
+                )
+            if not executor.began and (lock or held).size:  # it was executed before, and what happened is gone
+                executor.handle(*_found(tasks.children(actor.store, task_id), plan))
+        except BaseException:
+            executor.close()  # the next try must find it free
+            raise
+        return executor
+
+    @property
+    def tasks(self) -> dict[str, str]:
+        """The tasks of its nodes, by node."""
+        return self.node_tasks.by_node
 
     @property
     def next_timer(self) -> float:
@@ -87,7 +154,7 @@ class Carrying:
     @property
     def delegated_by(self) -> str | None:
         """The run that delegated this plan."""
-        return self.ground.state.parent.run if self.ground.state.parent else None
+        return self.own.parent.run if self.own.parent else None
 
     @property
     def live_tasks(self) -> list[str]:
@@ -96,27 +163,27 @@ class Carrying:
 
     # events
 
-    def tell(self, *events: Event) -> None:
-        """Take events in and do what they call for; whoever comes while another thread is at it leaves them there."""
+    def handle(self, *events: Event) -> None:
+        """Record events and do what they call for; while another thread is at it, that one does it."""
         if events:
             self._news.append(events)
         while self._news and self._turn.acquire(blocking=False):
             try:
                 while self._news:
-                    self._take(list(self._news.popleft()))
-                    self.taken()
+                    self._handle(list(self._news.popleft()))
+                    self.starter.events_handled()
             finally:
                 self._turn.release()
 
-    def _take(self, events: list[Event]) -> None:
-        while events and not self.over:
+    def _handle(self, events: list[Event]) -> None:
+        while events and not self.is_over:
             if not os.fstat(self.file).st_nlink:  # what is written there is lost: it is taken up anew, if it is there
                 raise NotFound(f"{EVENTS} of plan {self.task_id} was removed.")
             data = log.lines_of([progress.as_json(event) for event in events], {})
             self.size = log.write(self.file, data, self.size, sync=False)
-            events = self.execute([command for event in events for command in self.fold(event)])
+            events = self._execute([command for event in events for command in self._apply(event)])
 
-    def fold(self, event: Event) -> list[Command]:
+    def _apply(self, event: Event) -> list[Command]:
         """Take one event into what is known."""
         if event.what == "PlanStarted":
             self.began = event.facts.get("run", "")
@@ -128,101 +195,130 @@ class Carrying:
             self.ends[event.node] = {**event.facts, "at": event.at}
         return advance(self.plan, self.state, event)
 
-    def value(self, node: str) -> results.Value:
+    def _value(self, node: str) -> results.Value:
         """What a node returned."""
-        return results.value_of(self.work.store, self.tasks[node], self.state.nodes[node].digest)
+        return self._value_of(self.tasks[node], self.state.nodes[node].digest)
 
-    def go_on(self) -> None:
+    def _value_of(self, task_id: str, digest: str) -> results.Value:
+        known = self._values.get((task_id, digest))
+        if known is None:
+            known = results.value_of(self.actor.store, task_id, digest)
+            self._keep(task_id, digest, known)
+        return known
+
+    def _keep(self, task_id: str, digest: str, value: results.Value) -> None:
+        if digest and value.size <= _SMALL:
+            if len(self._values) >= _KEPT:
+                self._values.clear()
+            self._values[task_id, digest] = value
+
+    def resume(self) -> None:
         """After it was opened: begin its run, or do again what is not confirmed, and hear what happened meanwhile."""
         if self.cap != self.state.limits.max_parallel:
-            self.tell(Event("LimitsChanged", time.time(), facts={"max_parallel": self.cap}))
+            self.handle(Event("LimitsChanged", time.time(), facts={"max_parallel": self.cap}))
         if self.began != self.run_id:
             is_new = not self.found
-            at = time.time() if is_new else task.began(self.ground.state)
-            self.tell(Event("PlanStarted", at, attempt=self.state.run + 1, facts={"run": self.run_id}))
+            at = time.time() if is_new else machine.epoch(self.own.runs[-1].created)
+            self.handle(Event("PlanStarted", at, attempt=self.state.run + 1, facts={"run": self.run_id}))
             if is_new:
                 return
         else:
             with self._turn:
-                events = self.execute(pending(self.state))
-            self.tell(*events)
+                events = self._execute(pending(self.state))
+            self.handle(*events)
         for node, task_id in list(self.tasks.items()):
             known = self.state.nodes[node]
             if known.state in progress.LIVE:
                 if known.state != progress.STOPPING and self._is_unbegun(task_id, known.attempt):
-                    task.go_on(self, Command("Start", node, known.attempt, {"agent": known.agent}), task_id)
-                self.call(task_id)
-                self.see(task_id)
+                    again = Command("Start", node, known.attempt, {"agent": known.agent})
+                    tasks.next_attempt(self.actor, task_id, again)
+                self.starter.changed(task_id)
+                self.look_up(task_id)
 
     def _is_unbegun(self, task_id: str, attempt: int) -> bool:
         try:
-            return is_unbegun(self.work.store.task(task_id), attempt)
+            return tasks.is_unbegun(self.actor.store.task(task_id), attempt)
         except NotFound:
             return False
 
-    def see(self, task_id: str) -> None:
+    def look_up(self, task_id: str) -> None:
         """Look at a node's task, if it is still there."""
         try:
-            child = self.work.store.task(task_id)
+            child = self.actor.store.task(task_id)
         except NotFound:
-            self.tell(*self._lost(task_id))
+            self.handle(*self._lost(task_id))
         else:
-            self.look(child)
+            self.child_changed(child)
 
     def _lost(self, task_id: str) -> list[Event]:
-        """Somebody removed a node's task: it has failed, and is not begun again, since its agent may be at work yet."""
+        """A node's task was removed: it has failed, and is not begun again, since its agent may be at work yet."""
         facts = {"status": "failed", "why": f"the folder of its task {task_id} is gone", "again": False}
         known = next(self.state.nodes[node] for node, one in self.tasks.items() if one == task_id)
-        if known.state not in NEWS["ended"]:
+        if known.state not in _NEWS["ended"]:
             return []
         ended, stopped = (Event(what, time.time(), known.spec.id, known.attempt) for what in ("Ended", "Stopped"))
         return [ended._replace(facts=facts), *([stopped] if known.state == progress.STOPPING else [])]
 
-    def look(self, child: Task) -> None:
-        """A node's task may have ended, wait for somebody, or go on; who stopped the plan, or its time, was first."""
-        if child.status not in (None, "completed"):
-            self.look_at_plan(self.work.store.task(self.task_id))
-        self.tell(*self.news(child))
+    def child_changed(self, child: Task, digest: str = "", result: dict[str, Any] | None = None) -> None:
+        """A node's task may have ended, wait, or go on; a stop of the plan, or the end of its time, came first.
 
-    def news(self, child: Task) -> list[Event]:
-        """What is new about a node's task."""
+        A result that was made and judged in this process, given with its hash, is not read again.
+        """
+        if result and result["data"] is None and not result["checks"] and not result["problems"]:
+            self._keep(child.id, digest, results.Value(None, result["summary"], size=len(result["summary"])))
+        if child.status not in (None, "completed"):
+            self.plan_changed(self.actor.store.task(self.task_id))
+        self.handle(*self._news_of(child, digest))
+
+    def _news_of(self, child: Task, digest: str = "") -> list[Event]:
+        """What is new about a node's task; the hash of its result is looked up if it is not given."""
         now, what = time.time(), self.situation(child)
         if not self.is_news(child):
             return []
         known = self.state.nodes[child.node]
         if what == "ended":
-            facts = results.ending(self.work.store, child)
+            facts = results.ending(
+                self.actor.store, child, digest or results.digest_of(self.actor.store, child.id), self._value_of
+            )
             ended = Event("Ended", now, child.node, known.attempt, facts)
             stopped = Event("Stopped", now, child.node, known.attempt, {"tokens": facts["tokens"]})
             return [ended, stopped] if known.state == progress.STOPPING else [ended]
         if what == "waiting":
-            return [Event("Waiting", now, child.node, known.attempt, {"why": waits_for(child)})]
+            return [Event("Waiting", now, child.node, known.attempt, {"why": tasks.waits_for(child)})]
         return [Event("Resumed", now, child.node, known.attempt)]
 
     def is_news(self, child: Task) -> bool:
         """Whether its task is in a situation that the plan does not know of."""
         known = self.state.nodes.get(child.node)
-        return known is not None and known.state in NEWS[self.situation(child)] and attempt_of(child) == known.attempt
+        return (
+            known is not None
+            and known.state in _NEWS[self.situation(child)]
+            and tasks.attempt_of(child) == known.attempt
+        )
 
     def situation(self, child: Task) -> str:
-        """As its task tells it; who has not begun and is queued behind its provider's limit waits, too."""
-        return "waiting" if child.queued and child.id in self.held else situation(child)
+        """As its log says; a task that is queued behind its provider's limit waits, too."""
+        return "waiting" if child.queued and child.id in self.held else tasks.situation(child)
 
-    def look_at_plan(self, state: Task) -> None:
+    def plan_changed(self, own: Task) -> None:
         """Its own task: a person stops it, or has answered; a timer's time may have come."""
         now = time.time()
-        if state.stop and self.state.phase in (progress.GOING, progress.MERGING):
-            self.tell(*self._cancelled())
+        if own.stop and self.state.phase in (progress.GOING, progress.MERGING):
+            self.handle(*self._cancelled())
+        self.fire_timers(now)
+        self.handle(*self._approvals(own, now))
+
+    def fire_timers(self, now: float) -> None:
+        """Those whose time has come."""
         for timer in [timer for timer, at in list(self.timers.items()) if at <= now]:
             self.timers.pop(timer, None)
-            self.tell(Event("Fired", now, attempt=self.state.run, facts={"timer": timer}))
-        self.tell(*self._approvals(state, now))
+            self.handle(Event("Fired", now, attempt=self.state.run, facts={"timer": timer}))
 
     def _cancelled(self) -> list[Event]:
         return [Event("CancelRequested", time.time(), attempt=self.state.run, facts={"why": "a person stopped it"})]
 
-    def _approvals(self, state: Task, now: float) -> Iterable[Event]:
-        for question in state.questions:
+    def _approvals(self, own: Task, now: float) -> Iterable[Event]:
+        for question in own.questions:
             node, _, attempt = question.step.rpartition(".")
             known = self.state.nodes.get(node)
             if question.via != "permission" or question.is_open or known is None:
@@ -236,7 +332,7 @@ class Carrying:
 
     # commands
 
-    def execute(self, commands: Sequence[Command]) -> list[Event]:
+    def _execute(self, commands: Sequence[Command]) -> list[Event]:
         """Carry out commands in their order; what confirms them at once."""
         found: list[Event] = []
         self._set_timers(commands)
@@ -244,9 +340,9 @@ class Carrying:
         stopped = {command.node for command in commands if command.what == "Stop"}
         if wanted := [command for command in starts if command.node not in stopped]:
             met = [command for command in wanted if command.node in self.found and self._is_met(command)]
-            found += task.again(self, met)[0]
+            found += self.node_tasks.go_on(met)[0]
             if fresh := [command for command in wanted if command not in met] if met else wanted:
-                found += self.start(self, fresh)
+                found += self.node_tasks.start(fresh)
         for command in commands:
             if command.what in _DO:
                 found += _DO[command.what](self, command)
@@ -272,21 +368,21 @@ class Carrying:
         if task_id is None:
             return [confirmed]
         why = _STOPPED.get(command.facts.get("why", ""), "its plan needs it no more")
-        at_once = self.work.store.task(self.task_id).stop == "now"
+        at_once = self.actor.store.task(self.task_id).stop == "now"
         try:
-            child = task.stop(self.work, task_id, "now" if at_once else why, why)
+            child = tasks.stop(self.actor, task_id, "now" if at_once else why, why)
         except NotFound:
             return self._lost(task_id) or [confirmed]
-        self.call(task_id)
-        if situation(child) != "ended":
+        self.starter.changed(task_id)
+        if tasks.situation(child) != "ended":
             return []
-        return self.news(child) or [confirmed]
+        return self._news_of(child) or [confirmed]
 
     def _verify(self, command: Command) -> list[Event]:
         """Its own verdict covers contract, checks and edges; here, that the result is the one judged, and suffices."""
         node, why = command.node, ""
         try:
-            why = results.missing(node, self.needed.get(node, ()), self.value(node))
+            why = results.missing(node, self.needed.get(node, ()), self._value(node))
         except OverhandError as error:
             why = error.message
         facts = {"ok": not why, **({"why": why[:_WORDS]} if why else {})}
@@ -307,106 +403,80 @@ class Carrying:
                 via="permission",
                 cause=command.id,
             )
-            record.ask(self.work.store, self.task_id, self.run_id, asking, self.work.by)
+            record.ask(self.actor.store, self.task_id, self.run_id, asking, self.actor.by)
         except StopIteration:
             pass  # it was asked before, and something else since
-        return list(self._approvals(self.work.store.task(self.task_id), time.time()))
+        return list(self._approvals(self.actor.store.task(self.task_id), time.time()))
 
     def _merge(self, command: Command) -> list[Event]:
-        merged = Event("Merged", time.time(), attempt=command.attempt, facts=results.merge(self, command))
-        return [*self._cancelled(), merged] if prepare.is_unwanted(self.work.store, self.task_id) else [merged]
+        try:
+            given = [
+                results.node_result(self.state.nodes[name], self._value(name), self.ends.get(name, {}).get("at", 0.0))
+                for name in command.facts["results"]
+            ]
+        except OverhandError as error:  # it was there when it was verified
+            facts = {"status": "failed", "why": error.message}
+        else:
+            facts = results.merge(self.actor, self.task_id, self.run_id, self.plan, given)
+        merged = Event("Merged", time.time(), attempt=command.attempt, facts=facts)
+        return [*self._cancelled(), merged] if prepare.is_unwanted(self.actor.store, self.task_id) else [merged]
 
     def _finish(self, command: Command) -> list[Event]:
-        self.before_finish()
+        self.starter.before_finish()
         if self.plan.checkpoint_after:
             self._checkpoint(f"{self.run_id}.checkpoint", "The plan's nodes are done")
-        results.finish(self, command)
-        self.over = True
+        execution = results.Execution(self.plan, self.state, self.tasks, self.ends)
+        results.finish(self.actor, self.task_id, self.run_id, command, execution)
+        self.is_over = True
         return []
 
     def _checkpoint(self, cause: str, reason: str) -> None:
         checkpoints.create(
-            self.work.store, self.task_id, self.work.by, run=self.run_id, reason=reason, why="plan", cause=cause
+            self.actor.store, self.task_id, self.actor.by, run=self.run_id, reason=reason, why="plan", cause=cause
         )
 
     @property
-    def works(self) -> bool:
-        """Whether a node is at work, not only waiting for somebody, or the results are being merged."""
+    def is_working(self) -> bool:
+        """Whether a node is at work, not only waiting, or the results are being merged."""
         return self.state.slots > 0 or self.state.phase in (progress.HALTING, progress.MERGING)
 
     def close(self) -> None:
-        """Let others carry it."""
+        """Let another process execute it."""
         with self._turn:
-            self.over = True
+            self.is_over = True
             if self.file >= 0:
                 os.close(self.file)
                 self.lock.__exit__(None, None, None)
             self.file = -1
 
 
-_DO: dict[str, Callable[[Carrying, Command], list[Event]]] = {
-    "Stop": Carrying._stop,
-    "Verify": Carrying._verify,
-    "Notice": Carrying._notice,
-    "Merge": Carrying._merge,
-    "Finish": Carrying._finish,
+_DO: dict[str, Callable[[Executor, Command], list[Event]]] = {
+    "Stop": Executor._stop,
+    "Verify": Executor._verify,
+    "Notice": Executor._notice,
+    "Merge": Executor._merge,
+    "Finish": Executor._finish,
 }
 
 
-def open_plan(
-    work: Actor,
-    task_id: str,
-    run_id: str,
-    *,
-    start: Callable[[Carrying, Sequence[Command]], list[Event]] = task.start,
-    find: Callable[[str], Agent] | None = None,
-    call: Callable[[str], None] = lambda _: None,
-    cap: int | None = None,
-    lock: Lock | None = None,
-) -> Carrying:
-    """Take a plan over as it stands; raises Busy while another process carries it."""
-    folder = work.store.folder(task_id)
-    state = task.at_home(work, task_id, run_id)
-    plan = results.read_plan(work.store, state)
-    base = task.ground(work, plan, state, run_id, find)  # what may fail comes before the lock
-    held = Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
-    if lock is None:
-        held.__enter__()
-    else:
-        held.fd, lock.fd = lock.fd, -1  # it is ours now
-    try:
-        file = os.open(f"{folder}/{EVENTS}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        held.__exit__(None, None, None)
-        raise storage_failed(error, "Cannot open the plan's events") from error
-    carried = Carrying(
-        work=work,
-        task_id=task_id,
-        run_id=run_id,
-        plan=plan,
-        state=new_state(plan),
-        ground=base,
-        lock=held,
-        file=file,
-        size=log.cut_torn_tail(file, os.fstat(file).st_size),
-        needed=task.needed(plan),
-        start=start,
-        call=call,
-        cap=_cap(work, plan) if cap is None else cap,
-    )
-    try:
-        for event in filter(None, map(progress.event_of, log.parse(os.pread(file, carried.size, 0)))):
-            carried.fold(event)
-        if lost := {c.node for c in pending(carried.state) if c.what in ("Start", "Stop")} - carried.tasks.keys():
-            carried.tasks.update({s.node: s.id for s in task.made(work, task_id) if s.node in lost})
-        if not carried.began and (lock or held).size:  # it was carried before, and what happened is gone
-            carried.tell(*task.found(task.made(work, task_id), plan))
-    except BaseException:
-        carried.close()  # whoever tries again must find it free
-        raise
-    return carried
+def _needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
+    """By node, which fields of its data others name: the other node, and the field."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for node in plan.nodes.values():
+        for ref in refs.find([node.inputs, node.task]):
+            found.setdefault(ref.node, []).append((node.id, ref.field))
+    return found
 
 
-def _cap(work: Actor, plan: Plan) -> int:
+def _found(children: Sequence[Task], plan: Plan) -> list[Event]:
+    """What the tasks of its nodes say about a plan whose own events are lost."""
+    return [
+        Event("Found", time.time(), child.node, tasks.attempt_of(child), {"task": child.id})
+        for child in children
+        if child.node in plan.nodes
+    ]
+
+
+def _cap(actor: Actor, plan: Plan) -> int:
     """The project's cap is kept by its supervisor; a few nodes more may wait there."""
-    return work.config.max_parallel + _AHEAD if work.config.max_parallel and not plan.max_parallel else 0
+    return actor.config.max_parallel + _AHEAD if actor.config.max_parallel and not plan.max_parallel else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, files, find_driver
@@ -27,7 +27,7 @@ from overhand.plans.contract import ENFORCED, Index, by_source, contract_of
 from overhand.policy import budget, trust
 from overhand.policy.caller import Caller
 from overhand.policy.config import AGENT_MARKS
-from overhand.runs import worktree
+from overhand.runs import messages, worktree
 from overhand.runs.prompt import INPUTS
 from overhand.system.files import read_file
 from overhand.words import duration
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import Task
 
+_SENT = "**Sent to all nodes of the plan:**"
 BIG = 4096  # bytes of JSON; what is larger is referred to, not pasted
 
 _OWN_DATA = "Put it into a `## Data` section of OUTPUT.md as one fenced json block, or into `data.json`."
@@ -56,7 +57,6 @@ class Ground:
     hint: str = ""  # low, medium or high: how strong a model the plan needs
     context: str = ""  # what every node is told
     edges: Index = field(default_factory=Index)  # the plan's interfaces by where they begin
-    drafted: dict[str, Draft] | None = None  # by node, for what goes on with them in this process
 
 
 def ground(
@@ -66,10 +66,10 @@ def ground(
     task: Task,
     run_id: str,
     *,
-    find: Callable[[str], Agent] | None = None,
+    find: Callable[[str], Agent | None] = lambda _: None,
     hint: str = "",
 ) -> Ground:
-    """What the nodes of this plan stand on; `find` gives an agent by its name, from the agent files by default."""
+    """What the nodes of this plan stand on; `find` gives an agent by its name, or None for the one of its file."""
     told = alerts.told(store.root, config, Handoff(task="", context=for_all(plan)))
     return Ground(
         store=store,
@@ -77,11 +77,20 @@ def ground(
         plan=plan,
         state=task,
         who=caller_of(store, task, run_id),
-        find=_remembered(find or (lambda name: _trusted(store, config, name))),
+        find=_remembered(lambda name: find(name) or _trusted(store, config, name)),
         hint=hint or strategy.score(plan).level,
         context=told.context,
         edges=by_source(plan),
     )
+
+
+def with_messages(base: Ground, task: Task) -> Ground:
+    """What was sent to the plan is for all nodes that begin later."""
+    if not task.messages:
+        return base
+    sent = "\n".join(f"- {messages.whole(base.store, task.id, one)}" for one in task.messages)
+    before = base.context.partition(_SENT)[0].rstrip()
+    return replace(base, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
 
 
 def caller_of(store: Store, task: Task, run_id: str) -> Caller:
@@ -129,10 +138,7 @@ def refusals(base: Ground) -> list[Problem]:
 
 def draft(base: Ground, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:
     """The node as a task to be made; raises what a guard has against it."""
-    made = _built(base, node, inputs, node.task if task is None else task)
-    if base.drafted is not None:
-        base.drafted[node.id] = made
-    return made
+    return _built(base, node, inputs, node.task if task is None else task)
 
 
 def _built(base: Ground, node: Node, inputs: Mapping[str, Any], task: str) -> Draft:

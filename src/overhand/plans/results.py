@@ -4,39 +4,69 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overhand.contracts.data import pick
-from overhand.errors import OverhandError, Refused
-from overhand.plans import custom_merge, formats, receipts, refs
+from overhand.documents import output as outputs
+from overhand.documents.layout import Section
+from overhand.documents.problems import Problem, wrong
+from overhand.errors import OverhandError, storage_failed
+from overhand.plans import refs
 from overhand.plans.combine import NodeResult
 from overhand.plans.merge import merge as merge_results
+from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
 from overhand.policy import budget
 from overhand.record import log
 from overhand.record.events import Judged, RunEnded
 from overhand.record.task import PLAN
-from overhand.runs import prepare, spending
-from overhand.system import machine
+from overhand.runs import checks, handover, prepare, spending
+from overhand.system import detached, machine
 from overhand.system.files import put_file, read_file, write_file
 from overhand.system.jsonline import dumps
+from overhand.words import CLAIMS, say_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from overhand.plans.executor import Carrying
-    from overhand.plans.model import Node, Plan
-    from overhand.plans.progress import Command
+    from overhand.plans import progress
+    from overhand.plans.model import Merge, Node, Plan
+    from overhand.plans.progress import Command, NodeState
+    from overhand.policy.actor import Actor
     from overhand.record.store import Store
     from overhand.record.task import Run, Task
-    from overhand.words import Cause
 
-PLAN_FILE = "plan.json"
 MERGED = "merged.json"  # in the plan's run folder
 _MOST = 256 * 1024 * 1024
 _WORDS = 300  # characters of a summary in the plan's own log
-_KEPT, _SMALL = 256, 64 * 1024  # results that are kept in memory, and how long they may be
-_MANY, _TINY = 10_000, 2048
+_ROWS = 1000  # nodes that OUTPUT.md names; result.json has all
+_CAUSES = {"timeout": "timeout", "budget": "budget", "cancelled": "cancelled"}
+_WHY = {
+    "failed": "a node failed",
+    "timeout": "its time was over",
+    "budget": "its budget was used up",
+    "cancelled": "a person stopped it",
+    "won": "",
+}
+_MOST_RETURNED = 64 * 1024 * 1024  # bytes of what a merge of the plan's own returns
+_LOOK_EVERY = 0.1
+# A merge of the plan's own. What the function prints goes to stderr: stdout is its return, and nothing else.
+_CALL = """\
+import importlib, json, os, sys
+out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)
+sys.path.insert(0, os.getcwd())
+module, _, name = sys.argv[1].partition(":")
+found = importlib.import_module(module)
+for part in name.split("."):
+    found = getattr(found, part)
+json.dump(found(json.load(sys.stdin)), out, allow_nan=False)
+out.close()
+"""
 
 
 class Value(NamedTuple):
@@ -46,6 +76,7 @@ class Value(NamedTuple):
     summary: str
     checks: Sequence[dict[str, Any]] = ()
     problem: str = ""  # the first thing that was held against it
+    size: int = 0  # bytes of the file that it was read from
 
     @property
     def whole(self) -> Any:
@@ -53,33 +84,20 @@ class Value(NamedTuple):
         return self.summary if self.data is None else self.data
 
 
-_known: OrderedDict[tuple[str, str], Value] = OrderedDict()  # by file and its hash: mostly read again in a moment
+class Execution(NamedTuple):
+    """A plan, and what became of its nodes."""
 
-
-def read_plan(store: Store, task: Task) -> Plan:
-    """The plan as it was accepted; one that was changed since is not run."""
-    raw = read_file(f"{store.folder(task.id)}/{PLAN_FILE}", _MOST)
-    if raw is None or hashlib.sha256(raw).hexdigest() != task.settings.get(PLAN):
-        raise Refused(
-            f"{PLAN_FILE} of task {task.name} is not the plan that was accepted.",
-            "Run the plan's file anew: overhand plan run FILE",
-        )
-    return formats.load(json.loads(raw))
+    plan: Plan
+    progress: progress.State
+    tasks: Mapping[str, str]  # by node
+    ends: Mapping[str, Mapping[str, Any]]  # by node: how its last attempt ended, and when
 
 
 # one node
 
 
-def remember(store: Store, child: Task, digest: str, result: dict[str, Any]) -> None:
-    """A result that was made and judged in this process need not be read again, however its file looks later."""
-    folder = store.folder(child.id)
-    if result["data"] is None and not result["checks"] and not result["problems"]:  # nothing that may change later
-        _keep(f"{folder}/result.json", digest, Value(None, result["summary"]), len(result["summary"]))
-
-
-def ending(store: Store, child: Task) -> dict[str, Any]:
+def ending(store: Store, child: Task, digest: str, value_of: Callable[[str, str], Value]) -> dict[str, Any]:
     """How a node's task ended, in the facts of its event; the result itself stays where it is."""
-    digest = digest_of(store, child.id)
     last = child.last_run
     facts: dict[str, Any] = {
         "task": child.id,
@@ -93,11 +111,11 @@ def ending(store: Store, child: Task) -> dict[str, Any]:
         "summary": child.summary[:_WORDS],
     }
     try:
-        value = value_of(store, child.id, digest) if digest else Value(None, "")
+        value = value_of(child.id, digest) if digest else Value(None, "")
     except OverhandError as error:  # somebody wrote to it since
         return {**facts, "status": "failed", "why": error.message}
-    if checks := value.checks:
-        facts["checks"] = [sum(bool(check["passed"]) for check in checks), len(checks)]
+    if value.checks:
+        facts["checks"] = [sum(bool(check["passed"]) for check in value.checks), len(value.checks)]
     if child.status != "completed":
         facts["why"] = (value.problem or child.summary)[:1000] or f"judged {child.status}"
         if child.status == "cancelled" or (last is not None and last.leftovers):
@@ -116,30 +134,14 @@ def digest_of(store: Store, task_id: str) -> str:
     return str(next((e for e in events if e.get("e") in ("judged", "rechecked")), {}).get("result") or "")
 
 
-def value_of(store: Store, task_id: str, digest: str = "") -> Value:
+def value_of(store: Store, task_id: str, digest: str) -> Value:
     """What a task returned; a result that is not the one judged is none."""
-    digest = digest or digest_of(store, task_id)
-    path = f"{store.folder(task_id)}/result.json"
-    if known := _known.get((path, digest)):
-        return known
-    raw = read_file(path, _MOST)
-    if raw is None or hashlib.sha256(raw).hexdigest() != digest:
+    raw = read_file(f"{store.folder(task_id)}/result.json", _MOST)
+    if raw is None or hashlib.sha256(raw).hexdigest() != (digest or digest_of(store, task_id)):
         raise OverhandError(f"result.json of task {task_id} is not the result that was judged.")
-    return _keep(path, digest, _value(json.loads(raw)), len(raw))
-
-
-def _value(found: dict[str, Any]) -> Value:
-    wrong = next((str(one["message"]) for one in found.get("problems", ()) if one.get("level") == "error"), "")
-    return Value(found.get("data"), found.get("summary", ""), found.get("checks", ()), wrong)
-
-
-def _keep(path: str, digest: str, value: Value, size: int) -> Value:
-    """Many that are tiny, or a few: the oldest are forgotten."""
-    if size <= _SMALL:
-        _known[path, digest] = value
-        while len(_known) > (_KEPT if size > _TINY else _MANY):
-            _known.popitem(last=False)
-    return value
+    found = json.loads(raw)
+    problem = next((str(one["message"]) for one in found.get("problems", ()) if one.get("level") == "error"), "")
+    return Value(found.get("data"), found.get("summary", ""), found.get("checks", ()), problem, len(raw))
 
 
 def missing(node: str, wanted: Sequence[tuple[str, str]], value: Value) -> str:
@@ -168,58 +170,138 @@ def named(node: Node, ref: refs.Ref, value: Value) -> Any:
 # all of them
 
 
-def merge(carried: Carrying, command: Command) -> dict[str, Any]:
-    """Make one of the verified results, keep it in the run's folder, and say how that went."""
-    plan, store = carried.plan, carried.work.store
-    place = store.run_folder(carried.task_id, carried.run_id)
-    try:
-        results = [_result(carried, name) for name in command.facts["results"]]
-    except OverhandError as error:  # it was there when it was verified
-        return {"status": "failed", "why": error.message}
-    given = {}
+def node_result(known: NodeState, value: Value, at: float) -> NodeResult:
+    """A verified node as the merge sees it."""
+    data = {} if value.data is None and not known.spec.outputs else value.data  # it promised files, or words
+    return NodeResult(known.spec.id, known.status, True, data, value.summary, at, known.spec.priority)
+
+
+def merge(actor: Actor, task_id: str, run_id: str, plan: Plan, given: Sequence[NodeResult]) -> dict[str, Any]:
+    """Make one of the verified results, keep it in the folder of the plan's run, and say how that went."""
+    store = actor.store
+    place = store.run_folder(task_id, run_id)
+    options = {}
     if plan.merge.strategy == "custom" and (plan.merge.function or plan.merge.command):
         try:
-            given["custom"] = custom_merge.merge(
+            options["custom"] = _custom_merge(
                 plan.merge,
-                {"task": plan.task, "nodes": {one.id: _shown(one) for one in results}},
+                {"task": plan.task, "nodes": {one.id: _shown(one) for one in given}},
                 f"{place}/merge",
                 root=store.root,
-                env=carried.work.env,
-                wanted=lambda: not prepare.is_unwanted(store, carried.task_id),
+                env=actor.env,
+                wanted=lambda: not prepare.is_unwanted(store, task_id),
             )
-        except custom_merge.Failed as error:
+        except _MergeFailed as error:
             return {"status": "failed", "why": str(error)[:1500]}
-    merged = merge_results(plan, results, **given)
+    merged = merge_results(plan, given, **options)
     write_file(f"{place}/{MERGED}", json.dumps(merged.as_json(), ensure_ascii=False))
     told = next((one.message for one in merged.problems if one.level == "error"), "")
     return {"status": merged.status, **({"why": told[:1000]} if told else {})}
-
-
-def _result(carried: Carrying, name: str) -> NodeResult:
-    known = carried.state.nodes[name]
-    value = value_of(carried.work.store, carried.tasks[name], known.digest)
-    data = {} if value.data is None and not known.spec.outputs else value.data  # it promised files, or words
-    at = float(carried.ends.get(name, {}).get("at", 0.0))
-    return NodeResult(name, known.status, True, data, value.summary, at, known.spec.priority)
 
 
 def _shown(one: NodeResult) -> dict[str, Any]:
     return {"status": one.status, "summary": one.summary, "data": one.data}
 
 
-def finish(carried: Carrying, command: Command) -> Task:
+# a merge of the plan's own
+
+
+class _MergeFailed(Exception):
+    """It gave no data: what is told is why."""
+
+
+def _custom_merge(
+    how: Merge,
+    given: Mapping[str, Any],
+    place: str,
+    *,
+    root: str,
+    env: Mapping[str, str],
+    wanted: Callable[[], bool],
+) -> Any:
+    """What the plan's own code makes of its nodes' results, as a child process with JSON in and out.
+
+    It is a handle like any other run: one that was at work when its supervisor was killed is taken over, and one that
+    hangs, or belongs to a plan that was stopped, is ended with everything it started. Raises _MergeFailed.
+    """
+    argv = list(how.command) or [sys.executable, "-c", _CALL, how.function]
+    shim = _running(argv, given, place, root=root, env=env)
+    in_time = _wait(place, shim, how.timeout, wanted)
+    if not in_time or detached.lives(place):
+        detached.stop(place, f"OVERHAND_MERGE={place}", grace=1.0)  # also whatever it left behind
+    detached.reap()
+    name = how.function or how.command[0]
+    if not in_time:
+        stopped = "was stopped with the plan" if not wanted() else f"did not end within {how.timeout:g} s"
+        raise _MergeFailed(f"The plan's own merge, {name}, {stopped}.{_said(place)}")
+    code = detached.exit_code(place)
+    if code != 0:
+        raise _MergeFailed(f"The plan's own merge, {name}, ended with {code}.{_said(place)}")
+    raw = read_file(f"{place}/stdout", _MOST_RETURNED) or b""
+    try:
+        if len(raw) > _MOST_RETURNED:
+            raise ValueError(f"it is longer than {_MOST_RETURNED} bytes")
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise _MergeFailed(f"What {name} returned is not JSON: {error}.{_said(place)}") from None
+
+
+def _running(argv: list[str], given: Mapping[str, Any], place: str, *, root: str, env: Mapping[str, str]) -> int | None:
+    """Its shim: the one that is at work or has ended already, else a new one."""
+    found = detached.probe(place) if os.path.isdir(place) else detached.Probe("unbegun")
+    if found.what in ("alive", "ended"):
+        return detached.shim_pid(place)
+    shutil.rmtree(place, ignore_errors=True)
+    write_file(f"{place}.json", json.dumps(given, ensure_ascii=False))
+    try:
+        os.makedirs(place)
+        environment = {**checks.clean_environment(env), "OVERHAND_MERGE": place, "OVERHAND_PROJECT": root, "PWD": root}
+        return detached.start(place, argv, cwd=root, env=environment, stdin=f"{place}.json")
+    except OSError as error:
+        raise storage_failed(error, "Cannot start the plan's own merge") from error
+
+
+def _wait(place: str, shim: int | None, seconds: float, wanted: Callable[[], bool]) -> bool:
+    """Whether it ends in time, counted from its start, while anybody wants it."""
+    deadline = time.monotonic() + seconds - _age(place)
+    while wanted():
+        left = deadline - time.monotonic()
+        if detached.wait(place, shim, max(0.0, min(left, _LOOK_EVERY))):
+            return True
+        if left <= 0:
+            return False
+    return False
+
+
+def _age(place: str) -> float:
+    try:
+        return max(0.0, time.time() - os.stat(f"{place}/start").st_mtime)
+    except OSError:
+        return 0.0
+
+
+def _said(place: str) -> str:
+    tail = handover.tail_of(f"{place}/stderr", 600)
+    return f" It said: {tail}" if tail else ""
+
+
+# the plan's own result
+
+
+def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution: Execution) -> None:
     """The plan's own OUTPUT.md, result.json and verdict, in the order of every result: documents, then the event."""
-    work, task_id = carried.work, carried.task_id
-    folder, task = work.store.folder(task_id), work.store.task(task_id)
-    place = work.store.run_folder(task_id, carried.run_id)
+    store = actor.store
+    folder, place = store.folder(task_id), store.run_folder(task_id, run_id)
     raw = read_file(f"{place}/{MERGED}", _MOST)
-    result, output = receipts.result_of(carried, command, task, json.loads(raw) if raw else {})
+    result = _result(store, store.task(task_id), run_id, command, execution, json.loads(raw) if raw else {})
+    output = _output(execution.plan, result).encode("utf-8", "replace")
     put_file(f"{place}/OUTPUT.md", output)
     put_file(f"{folder}/OUTPUT.md", output)
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
+    ended = RunEnded(run=run_id, cause=result["cause"], exit=None)
     judged = Judged(
-        run=carried.run_id,
+        run=run_id,
         status=result["status"],
         claimed=result["claimed"],
         verified=result["verified"],
@@ -228,16 +310,144 @@ def finish(carried: Carrying, command: Command) -> Task:
         result=hashlib.sha256(encoded).hexdigest(),
         errors=sum(one["level"] == "error" for one in result["problems"]),
     )
-    return close(carried, result["cause"], judged)
-
-
-def close(carried: Carrying, cause: Cause, judged: Judged) -> Task:
-    """End and verdict in one write: a plan is never seen ended and not judged."""
-    work = carried.work
-    with work.store.lock(carried.task_id, work.by) as locked:
+    with store.lock(task_id, actor.by) as locked:
         current = locked.task.current_run
-        if current is not None and current.id == carried.run_id:
-            locked.append(RunEnded(run=carried.run_id, cause=cause, exit=None), judged, sync=True)
-        task = locked.task
-    spending.settle(work, task)
-    return task
+        if current is not None and current.id == run_id:
+            locked.append(ended, judged, sync=True)  # in one write: a plan is never seen ended and not judged
+    spending.settle(actor, locked.task)
+
+
+def _result(
+    store: Store, task: Task, run_id: str, command: Command, execution: Execution, merged: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The plan's result as JSON, in the names of every result: also where each field came from, how each node fared."""
+    plan, state, tasks, ends = execution
+    status, why = command.facts["status"], command.facts.get("why", "")
+    rows = [_row(state.nodes[name], tasks.get(name), ends.get(name, {})) for name in plan.nodes]
+    run = task.runs[-1]
+    return {
+        "schema": "overhand.result/1",
+        "task_id": task.id,
+        "run_id": run_id,
+        "status": status,
+        "claimed": status if status in CLAIMS else None,
+        "verified": _verified(rows, status),
+        "cause": "cancelled" if status == "cancelled" else _CAUSES.get(why, "exit"),
+        "summary": _summary(state, status, why, merged),
+        "data": merged.get("data"),
+        "deliverables": [],
+        "decisions": [],
+        "for_primary": "",
+        "files_modified": [],
+        "errors": [],
+        "next_steps": "" if status == "completed" else f"overhand resume {task.handle}: verified nodes stay.",
+        "problems": [*merged.get("problems", ()), *(one.as_json() for one in _problems(state))],
+        "checks": [],
+        "usage": budget.with_nodes(budget.usage_of(task), [one.get("usage", {}) for one in ends.values()]),
+        "source": "plan",
+        "output": store.relative(f"{store.folder(task.id)}/OUTPUT.md"),
+        "run_folder": store.relative(store.run_folder(task.id, run_id)),
+        "look_at": {"changed": None, "alone": True, "sensitive": [], "leftovers": []},
+        "repairs": 0,
+        "nodes": rows,
+        "tokens": sum(row["tokens"] for row in rows),
+        "seconds": round(machine.epoch(machine.now()) - machine.epoch(run.created), 3),
+        "merge": plan.merge.strategy,
+        "winner": state.winner or None,
+        "conflicts": merged.get("conflicts", []),
+        "provenance": merged.get("provenance", {}),
+        "variants": merged.get("variants", []),
+        "unfilled": merged.get("unfilled", []),
+        "missing": merged.get("missing", []),
+    }
+
+
+def _row(known: NodeState, task_id: str | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """How a node fared; the facts are those of its end."""
+    passed = facts.get("checks")
+    return {
+        "node": known.spec.id,
+        "task_id": task_id,
+        "agent": known.agent,
+        "state": known.state,
+        "status": known.status or None,
+        "verified": facts.get("verified", "none"),
+        "attempts": known.attempt,
+        "seconds": facts.get("seconds", 0.0),
+        "tokens": facts.get("tokens", 0),
+        "checks": {"passed": passed[0], "of": passed[1]} if passed else None,
+        "summary": facts.get("summary", ""),
+        "why": known.why,
+    }
+
+
+def _verified(rows: list[dict[str, Any]], status: str) -> str:
+    """Of what the result is made of: all of it was verified by us, some, or none."""
+    counted = [row["verified"] for row in rows if row["state"] == VERIFIED]
+    if not counted or status in ("failed", "cancelled") or all(one == "none" for one in counted):
+        return "none"
+    return "all" if all(one == "all" for one in counted) else "some"
+
+
+def _problems(state: progress.State) -> list[Problem]:
+    return [
+        wrong("node-failed", f"Node {known.spec.id} ({known.agent}) failed: {known.why}")
+        for known in state.order
+        if known.state == FAILED
+    ]
+
+
+def _summary(state: progress.State, status: str, why: str, merged: Mapping[str, Any]) -> str:
+    nodes = state.order
+    count = {kind: [k.spec.id for k in nodes if k.state == kind] for kind in (VERIFIED, FAILED, SKIPPED, STOPPED)}
+    whole = f"{len(nodes)} nodes are" if len(nodes) != 1 else "1 node is"
+    parts = [f"{len(count[VERIFIED])} of {whole} completed"]
+    parts += [
+        f"{kind}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+        for kind, names in count.items()
+        if names and kind != VERIFIED
+    ]
+    told = "; ".join(parts) + "."
+    reason = _WHY.get(why, why)
+    if status != "completed" and reason:
+        told += f" It ended {status}: {reason.rstrip('.')}."
+    if conflicts := merged.get("conflicts"):
+        told += f" {len(conflicts)} {'conflicts were' if len(conflicts) != 1 else 'conflict was'} solved by rule."
+    return told
+
+
+def _output(plan: Plan, result: dict[str, Any]) -> str:
+    lines = ["| Node | Agent | Task | Verified | Checks | Attempts | Time | Tokens |", "|---" * 8 + "|"]
+    for row in result["nodes"][:_ROWS]:
+        told = row["state"] if row["status"] in (None, "completed") else f"{row['state']} ({row['status']})"
+        passed = f"{row['checks']['passed']} of {row['checks']['of']}" if row["checks"] else "-"
+        cells = (row["node"], row["agent"], told, row["verified"], passed, row["attempts"], f"{row['seconds']:.1f}s")
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in (*cells, row["tokens"])) + " |")
+    if len(result["nodes"]) > _ROWS:
+        lines.append(f"\nThe other {len(result['nodes']) - _ROWS} are in result.json.")
+    extra = [Section("Nodes", "\n".join(lines))]
+    if result["conflicts"]:
+        extra.append(Section("Conflicts", _fenced(result["conflicts"])))
+    if result["provenance"]:
+        extra.append(Section("Where It Came From", _fenced(result["provenance"])))
+    if result["problems"]:
+        told = "\n".join(f"- {one['message']}" for one in result["problems"][:100])
+        extra.append(Section("Problems", told))
+    return outputs.render(
+        outputs.Output(
+            title=plan.task.strip().split("\n")[0][:120] or "A plan",
+            status=result["status"],
+            duration=say_duration(result["seconds"]),
+            agent=PLAN,
+            summary=result["summary"],
+            for_primary=result["next_steps"],
+            data=result["data"],
+            extra=tuple(extra),
+        )
+    )
+
+
+def _fenced(value: Any) -> str:
+    from overhand.documents.jsontext import dump
+
+    return f"```json\n{dump(value)}\n```"

@@ -1,50 +1,44 @@
-"""A plan becomes a task, its task a run, and its nodes the tasks of others."""
+"""The tasks of a plan: its own, until its run begins, and its nodes', how they stand and go on once they are made."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, files
 from overhand.documents import handoff as handoffs
 from overhand.documents.text import one_line
 from overhand.drafts import guards
-from overhand.drafts.build import Brief, Draft, build
-from overhand.errors import Busy, NotFound, OverhandError, Refused
-from overhand.plans import formats, node_task, refs, results
-from overhand.plans.progress import Event
-from overhand.plans.situations import attempt_of, is_unbegun, situation
-from overhand.plans.strategy import score
+from overhand.drafts.build import Brief, build
+from overhand.errors import Busy, OverhandError, Refused
+from overhand.plans import formats, node_task
 from overhand.policy import trust
 from overhand.policy.config import Kind
 from overhand.record.events import ABSENT, Accepted, Created, Judged, Notice, RunEnded, RunStarted, StopRequested, fold
 from overhand.record.task import PLAN
-from overhand.runs import messages, prepare, run, spending
-from overhand.system import machine
-from overhand.system.files import write_file
+from overhand.runs import control, prepare, run, spending
+from overhand.system.files import read_file, write_file
 from overhand.system.jsonline import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from overhand.plans.executor import Carrying
-    from overhand.plans.model import Node, Plan
+    from overhand.plans.model import Plan
     from overhand.plans.progress import Command
     from overhand.policy.actor import Actor
     from overhand.policy.caller import Caller
-    from overhand.policy.config import Config
-    from overhand.record.store import LockedTask, NewTask
+    from overhand.record.store import LockedTask, NewTask, Store
     from overhand.record.task import Task
     from overhand.words import Cause, Status
 
 AGENT = Agent(PLAN, PLAN, options={"reentrant": True})
+PLAN_FILE = "plan.json"
 SOURCE = "plan.yaml"  # as it was given; JSON is YAML too
-_SENT = "**Sent to all nodes of the plan:**"
 _GIVEN_UP = "its plan cannot go on"
+_MOST = 256 * 1024 * 1024
 _SHOWN = 50  # nodes that the plan's own HANDOFF.md names
 
 
@@ -54,7 +48,7 @@ def make(
     plan: Plan,
     source: str,
     given: Mapping[str, Any],
-    find: Callable[[str], Agent] | None = None,
+    find: Callable[[str], Agent | None] = lambda _: None,
 ) -> Task:
     """The plan's task, once nothing speaks against any of its nodes.
 
@@ -63,7 +57,7 @@ def make(
     root = actor.store.root
     if not given.get("trusted"):
         _only_from_people(who, plan)
-    _look_at_agents(root, who, plan, find or (lambda name: files.find(root, name, actor.config)))
+    _look_at_agents(root, who, plan, lambda name: find(name) or files.find(root, name, actor.config))
     new = build(brief_of(who, plan, source, given), AGENT, who, actor.store, actor.config).task
     _look_at_nodes(actor, plan, new, find)
     (task,) = actor.store.new_tasks([new], actor.by, start=not given.get("no_start"))
@@ -79,7 +73,7 @@ def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Ag
         guards.check_delegation(who, agent)
 
 
-def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str], Agent] | None) -> None:
+def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str], Agent | None]) -> None:
     """What any guard has against any node is told now, all of it, and nothing is spawned."""
     like = fold("plan", [Created(**new.created).replace(agent=PLAN).line])
     base = node_task.ground(actor.store, actor.config, plan, like, "", find=find)
@@ -118,7 +112,7 @@ def brief_of(who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> 
         checks=(),
         after=str(after) if after else None,
         settings={**dict(given.get("settings") or {}), PLAN: hashlib.sha256(raw).hexdigest()},
-        files={results.PLAN_FILE: raw, SOURCE: source.encode("utf-8", "replace")},
+        files={PLAN_FILE: raw, SOURCE: source.encode("utf-8", "replace")},
     )
 
 
@@ -131,12 +125,23 @@ def _told(plan: Plan) -> str:
 # its run
 
 
+def read_plan(store: Store, task: Task) -> Plan:
+    """The plan as it was accepted; one that was changed since is not run."""
+    raw = read_file(f"{store.folder(task.id)}/{PLAN_FILE}", _MOST)
+    if raw is None or hashlib.sha256(raw).hexdigest() != task.settings.get(PLAN):
+        raise Refused(
+            f"{PLAN_FILE} of task {task.name} is not the plan that was accepted.",
+            "Run the plan's file anew: overhand plan run FILE",
+        )
+    return formats.load(json.loads(raw))
+
+
 def begin(work: Actor, task_id: str) -> str | None:
     """The plan's next run, which has no process; None if somebody else began it or it is no longer wanted."""
     task = work.store.task(task_id)
     try:
         trust.require_seal(task)
-        plan = results.read_plan(work.store, task)
+        plan = read_plan(work.store, task)
         spending.reserve(work, task)
     except Busy:
         raise  # somebody holds a log for a moment: it is tried again
@@ -146,12 +151,12 @@ def begin(work: Actor, task_id: str) -> str | None:
     with work.store.lock(task_id, work.by) as locked:
         run_id = run.claim(locked, AGENT, plan.timeout or 0.0)
         if run_id is not None:
-            move_in(locked, run_id)
+            _begin_run(locked, run_id)
         return run_id
 
 
-def move_in(locked: LockedTask, run_id: str) -> None:
-    """The run's folder, and the event that it goes on; whoever takes it over after a kill does what is left of that."""
+def _begin_run(locked: LockedTask, run_id: str) -> None:
+    """The run's folder, and the event that it goes on; after a kill, the next process does what is left."""
     prepare.archive(locked)
     place = locked.store.run_folder(locked.task_id, run_id)
     os.makedirs(place, exist_ok=True)
@@ -159,39 +164,19 @@ def move_in(locked: LockedTask, run_id: str) -> None:
     locked.append(RunStarted(run=run_id))
 
 
-def at_home(work: Actor, task_id: str, run_id: str) -> Task:
+def ensure_begun(work: Actor, task_id: str, run_id: str) -> Task:
     """A plan's task, whose run has begun for good: a kill may have come before that."""
     task = work.store.task(task_id)
     if task.runs[-1].state == "starting":
         with work.store.lock(task_id, work.by) as locked:
             if locked.task.runs[-1].state == "starting":
-                move_in(locked, run_id)
+                _begin_run(locked, run_id)
             return locked.task
     return task
 
 
-def began(task: Task) -> float:
-    """When the plan's run was created, in seconds since 1970: its time is counted from there."""
-    return machine.epoch(task.runs[-1].created)
-
-
-def made(work: Actor, plan_id: str) -> list[Task]:
-    """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
-    states = [s for s in work.store.tasks() if s.node and s.parent and s.parent.task == plan_id]
-    return sorted(states, key=lambda task: (task.judged is None, task.judged or "", task.id))
-
-
-def found(children: Sequence[Task], plan: Plan) -> list[Event]:
-    """What they tell of a plan whose own events are lost."""
-    return [
-        Event("Found", time.time(), child.node, attempt_of(child), {"task": child.id})
-        for child in children
-        if child.node in plan.nodes
-    ]
-
-
 def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
-    """The run of a plan that cannot be carried any more; the tasks of its nodes, which are asked to stop."""
+    """The run of a plan that cannot be executed any more; the tasks of its nodes, which are asked to stop."""
     with work.store.lock(task_id, work.by) as locked:
         current = locked.task.current_run
         if current is None or current.id != run_id:
@@ -200,153 +185,81 @@ def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
         cause: Cause = "cancelled" if locked.task.stop else "error"
         judged = Judged(run=run_id, status=status, summary=why[:500])
         locked.append(RunEnded(run=run_id, cause=cause, exit=None), judged, sync=True)
-    left = [task.id for task in made(work, task_id)]
+    left = [task.id for task in children(work.store, task_id)]
     for child in left:
         stop(work, child, _GIVEN_UP, _GIVEN_UP)
     return left
 
 
-def ground(
-    work: Actor, plan: Plan, task: Task, run_id: str, find: Callable[[str], Agent] | None = None
-) -> node_task.Ground:
-    """What the nodes stand on."""
-    made = node_task.ground(work.store, _settings(work, task), plan, task, run_id, find=find, hint=score(plan).level)
-    return with_messages(work, made, task)
+# the tasks of its nodes
 
 
-def _settings(work: Actor, task: Task) -> Config:
-    """The plan's own settings count for as long as the project's can be read; what it began with goes on without."""
-    try:
-        return work.config_of(task)
-    except OverhandError:
-        return work.config
+def children(store: Store, plan_id: str) -> list[Task]:
+    """The tasks that were made for the nodes of a plan, in the order in which they ended; the last ones have not."""
+    made = [one for one in store.tasks() if one.node and one.parent and one.parent.task == plan_id]
+    return sorted(made, key=lambda task: (task.judged is None, task.judged or "", task.id))
 
 
-def with_messages(work: Actor, made: node_task.Ground, task: Task) -> node_task.Ground:
-    """What was sent to the plan is for all nodes that begin later."""
-    if not task.messages:
-        return made
-    sent = "\n".join(f"- {messages.whole(work.store, task.id, one)}" for one in task.messages)
-    before = made.context.partition(_SENT)[0].rstrip()
-    return replace(made, context=f"{before}\n\n{_SENT}\n\n{sent}".lstrip())
+def attempt_of(child: Task) -> int:
+    """The attempt of its node that a task is at: the first one made it, each later one is known by its cause."""
+    causes = [cause.split(".")[-2:] for cause in child.causes if cause.endswith(".Start")]
+    return max((int(attempt) for attempt, _ in causes), default=1)
 
 
-def heed(carried: Carrying) -> None:
-    """What was sent until now is for all nodes that begin from now on, whether or not anybody has told us of it."""
-    store = carried.work.store
-    size = store.log_size(carried.task_id)
-    if size != carried.heeded:
-        carried.ground = with_messages(carried.work, carried.ground, store.task(carried.task_id))
-        carried.heeded = size
+def is_unbegun(child: Task, attempt: int) -> bool:
+    """Whether this attempt was to be made by a function of a process that died before it was."""
+    at_rest = not child.queued and child.current_run is None
+    return at_rest and (attempt_of(child) != attempt or (child.status is None and not child.runs))
 
 
-def needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
-    """By node, which fields of its data others name: by whom, and which."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for node in plan.nodes.values():
-        for ref in refs.find([node.inputs, node.task]):
-            found.setdefault(ref.node, []).append((node.id, ref.field))
-    return found
+def situation(child: Task) -> str:
+    """`ended`, `waiting` for a person, a provider or what it delegated, or `working`."""
+    current = child.current_run
+    if child.queued:
+        return "waiting" if child.paused and "to" not in child.paused else "working"
+    if current is not None:
+        return "waiting" if current.waiting is not None else "working"
+    if child.status is None:
+        return "working"
+    if child.status == "needs-input" and child.open_questions:
+        return "waiting"
+    if child.status == "blocked" and child.runs and control.pending(child, child.runs[-1].id):
+        return "waiting"
+    return "ended"
 
 
-# its nodes
+def waits_for(child: Task) -> str:
+    """In a word."""
+    if child.queued:
+        return "its provider"
+    return "an answer" if child.open_questions else "what it delegated"
 
 
-def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:
-    """Have the supervisor run these nodes: new tasks share their syncs, one before any of them starts."""
-    found, fresh = again(carried, commands)
-    made, refused = new(carried, fresh, start=True)
-    for command, task in made:
-        if command.attempt > 1:  # the task of the attempts before is gone
-            go_on(carried, command, task.id)
-        carried.call(task.id)
-    return [*found, *refused, *(started(command, task.id) for command, task in made)]
-
-
-def started(command: Command, task_id: str) -> Event:
-    """The event that says so."""
-    return Event("Started", time.time(), command.node, command.attempt, {"task": task_id})
-
-
-def new(
-    carried: Carrying, commands: Sequence[Command], *, start: bool
-) -> tuple[list[tuple[Command, Task]], list[Event]]:
-    """Tasks for nodes that have none yet, and the end of those that cannot have one."""
-    drafts: list[tuple[Command, Draft]] = []
-    refused = []
-    heed(carried)
-    for command in commands:
-        try:
-            drafts.append((command, drafted(carried, command)))
-        except (OverhandError, LookupError) as error:
-            facts = {"status": "rejected", "why": str(error)[:1000], "again": False}
-            refused.append(Event("Ended", time.time(), command.node, command.attempt, facts))
-    if not drafts:
-        return [], refused
-    store = carried.work.store
-    tasks = store.new_tasks([one.task for _, one in drafts], carried.work.by, start=start)
-    made = [(command, task) for (command, _), task in zip(drafts, tasks, strict=True)]
-    carried.tasks.update({command.node: task.id for command, task in made})
-    return made, refused
-
-
-def drafted(carried: Carrying, command: Command) -> Draft:
-    """A node as a task, its references filled in."""
-    node = carried.plan.nodes[command.node]
-
-    def look_up(ref: refs.Ref) -> Any:
-        return results.named(node, ref, carried.value(ref.node))
-
-    inputs = refs.resolve(node.inputs, look_up)
-    task = refs.resolve(node.task, look_up)
-    words = task if isinstance(task, str) else dumps(task)
-    return node_task.draft(carried.ground, _with_agent(node, command), inputs, words)
-
-
-def _with_agent(node: Node, command: Command) -> Node:
-    agent = command.facts.get("agent") or node.agent
-    return node if agent == node.agent else replace(node, agent=agent)
-
-
-def again(carried: Carrying, commands: Sequence[Command]) -> tuple[list[Event], list[Command]]:
-    """Nodes that have a task already: it goes on, once per attempt; and the commands for those that have none."""
-    found, fresh = [], []
-    for command in commands:
-        task_id = carried.tasks.get(command.node)
-        if task_id is None:
-            fresh.append(command)
-            continue
-        try:
-            if command.attempt > 1 or is_unbegun(carried.work.store.task(task_id), 1):
-                go_on(carried, command, task_id)
-        except NotFound:  # it was cleaned away since: the node begins anew
-            fresh.append(command)
-            continue
-        carried.call(task_id)
-        found.append(started(command, task_id))
-    return found, fresh
-
-
-def go_on(carried: Carrying, command: Command, task_id: str) -> None:
-    """The next attempt of a node, in the same task, told what was wrong with the last one."""
-    with carried.work.store.lock(task_id, carried.work.by) as locked:
+def next_attempt(actor: Actor, task_id: str, command: Command) -> None:
+    """Accept the next attempt of a node, in the same task, with what was wrong with the last one."""
+    with actor.store.lock(task_id, actor.by) as locked:
         if command.id in locked.task.causes:
             return
         if locked.task.queued or locked.task.current_run:  # a person was faster: that is this attempt
             locked.append(Notice(text=f"Attempt {command.attempt} of its plan.", cause=command.id))
             return
-        how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan"}
-        if command.facts.get("why"):
-            how["problem"] = str(command.facts["why"])[:1000]
-        if locked.task.runs:
-            how["run"] = locked.task.runs[-1].id
-        agent = command.facts.get("agent") or ABSENT
+        how, agent = resume_of(locked.task, command), command.facts.get("agent") or ABSENT
         locked.append(Accepted(cause=command.id, resume=how, agent=agent), sync=True)
 
 
-def stop(work: Actor, task_id: str, how: str, why: str) -> Task:
+def resume_of(child: Task, command: Command, **more: str) -> dict[str, Any]:
+    """What the next attempt of a node has to know of the last one."""
+    how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan", **more}
+    if command.facts.get("why"):
+        how["problem"] = str(command.facts["why"])[:1000]
+    if child.runs:
+        how["run"] = child.runs[-1].id
+    return how
+
+
+def stop(actor: Actor, task_id: str, how: str, why: str) -> Task:
     """A queued node is taken out, a live one is asked; its task after that."""
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.current_run
         if current is not None and not locked.task.stop:
             locked.append(StopRequested(why=how))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from overhand.errors import Busy, OverhandError, Refused, StorageFailed
 from overhand.plans import task as plan_task
-from overhand.plans.executor import LOCK, Carrying, open_plan
+from overhand.plans.executor import LOCK, Executor
+from overhand.plans.starter import NodeStarter
 from overhand.supervisor.messages import Changed
 from overhand.system import lock
 
@@ -28,12 +29,23 @@ _TRIES = 5  # of opening a plan, before it is given up
 _AGAIN = 5.0  # seconds until a plan that another process executes is checked again
 
 
+class _Queued(NodeStarter):
+    """The nodes of a plan are in the project's queue, and run in the environment of their plan."""
+
+    def __init__(self, plan_id: str, mail: Mailbox) -> None:
+        self._plan_id, self._mail = plan_id, mail
+
+    def changed(self, task_id: str) -> None:
+        """In a job."""
+        self._mail.post(Changed(task_id, env_of=self._plan_id))
+
+
 class Plans:
     """The plans that this supervisor executes, by task."""
 
     def __init__(self, store: Store, jobs: Jobs, mail: Mailbox, actor: Callable[[str], Actor]) -> None:
         self._store, self._jobs, self._mail, self._actor = store, jobs, mail, actor
-        self._open: dict[str, Carrying] = {}
+        self._open: dict[str, Executor] = {}
         self._tries: dict[str, int] = {}  # of plans that could not be opened, how often
 
     @property
@@ -68,16 +80,16 @@ class Plans:
             executor = None
         self._jobs.run(task_id, partial(self._work, executor, task_id, run_id), partial(self._worked, task_id))
 
-    def _work(self, executor: Carrying | None, task_id: str, run_id: str) -> Carrying | None:
+    def _work(self, executor: Executor | None, task_id: str, run_id: str) -> Executor | None:
         """In a job: None if the plan cannot be executed here."""
         is_new = executor is None
         try:
             if executor is None:
-                executor = open_plan(self._actor(task_id), task_id, run_id, call=partial(self._call, task_id))
-                executor.go_on()
+                executor = Executor.open(self._actor(task_id), task_id, run_id, _Queued(task_id, self._mail))
+                executor.resume()
             while executor.heard:
-                executor.see(executor.heard.popleft())
-            executor.look_at_plan(self._store.task(task_id))
+                executor.look_up(executor.heard.popleft())
+            executor.plan_changed(self._store.task(task_id))
         except BaseException as error:
             if executor is not None and is_new:
                 executor.close()
@@ -90,15 +102,15 @@ class Plans:
             raise
         return executor
 
-    def _worked(self, task_id: str, executor: Carrying | None) -> None:
-        if executor is None:  # another process executes it, or it was given up, which the next check shows
+    def _worked(self, task_id: str, executor: Executor | None) -> None:
+        if executor is None:  # another process executes it, or it was given up: that is seen then
             self._jobs.retry(task_id, time.monotonic() + _AGAIN)
             return
         self._tries.pop(task_id, None)
         if task_id not in self._open:
             self._open[task_id] = executor
-            executor.heard.extend(executor.live_tasks)  # they may have changed before the plan was open
-        if executor.over:
+            executor.heard.extend(executor.live_tasks)  # they may have changed before they could be told apart
+        if executor.is_over:
             self.drop(task_id)
 
     def failed(self, task_id: str, error: BaseException) -> None:
@@ -120,10 +132,6 @@ class Plans:
     def _give_up(self, task_id: str, run_id: str, why: str) -> None:
         for changed in plan_task.give_up(self._actor(task_id), task_id, run_id, why):
             self._mail.post(Changed(changed))
-
-    def _call(self, plan_id: str, task_id: str) -> None:
-        """Announce a node's task that is new or was asked to stop; it runs in the environment of its plan."""
-        self._mail.post(Changed(task_id, env_of=plan_id))
 
     def drop(self, task_id: str) -> None:
         """Stop executing a plan; its state is on disk."""
@@ -156,16 +164,16 @@ class Plans:
             if task_id in executor.tasks.values():
                 self._tell(executor, task_id)
 
-    def _tell(self, executor: Carrying, task_id: str) -> None:
+    def _tell(self, executor: Executor, task_id: str) -> None:
         executor.heard.append(task_id)
         self._execute(executor.task_id, executor.run_id)
 
-    def _plan_of(self, child: Task) -> Carrying | None:
+    def _plan_of(self, child: Task) -> Executor | None:
         return self._open.get(child.parent.task) if child.node and child.parent else None
 
     def works_for(self, run_id: str) -> bool:
-        """Whether a plan that this run delegated is at work, so that the run doesn't wait for a person."""
-        return any(executor.works for executor in self._open.values() if executor.delegated_by == run_id)
+        """Whether a plan that this run delegated is doing something, so that the run does not wait for a person."""
+        return any(executor.is_working for executor in self._open.values() if executor.delegated_by == run_id)
 
     # time
 

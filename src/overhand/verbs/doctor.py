@@ -13,7 +13,7 @@ from overhand.documents import request, tags
 from overhand.documents.text import decode
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.items import find, sync
-from overhand.plans.situations import situation
+from overhand.plans.task import situation
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.runs import run

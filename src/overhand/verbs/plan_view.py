@@ -53,10 +53,10 @@ class View:
     """A plan as its events tell it; each look reads only what is new."""
 
     def __init__(self, session: Session, task_id: str) -> None:
-        from overhand.plans import results
+        from overhand.plans.task import read_plan
 
         self.session, self.store, self.task_id = session, session.store, task_id
-        self.plan: Plan = results.read_plan(session.store, session.store.task(task_id))
+        self.plan: Plan = read_plan(session.store, session.store.task(task_id))
         self.state = new_state(self.plan)
         self.tasks: dict[str, str] = {}  # by node
         self.began: dict[str, float] = {}  # by node, of the attempt that runs

@@ -21,14 +21,14 @@ from overhand.testing.countdown import Countdown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-carrying_now = threading.local()
+executing_now = threading.local()
 
 
 class OfPlans(Countdown):
     """Only what is done for a plan counts."""
 
     def point(self) -> None:
-        if getattr(carrying_now, "depth", 0):
+        if getattr(executing_now, "depth", 0):
             super().point()
 
 
@@ -36,11 +36,11 @@ def for_a_plan(call: Callable[..., Any]) -> Callable[..., Any]:
     """The same call, whose writes count."""
 
     def wrapped(*args: Any, **options: Any) -> Any:
-        carrying_now.depth = getattr(carrying_now, "depth", 0) + 1
+        executing_now.depth = getattr(executing_now, "depth", 0) + 1
         try:
             return call(*args, **options)
         finally:
-            carrying_now.depth -= 1
+            executing_now.depth -= 1
 
     return wrapped
 
@@ -52,8 +52,8 @@ os.mkdir = between(os.mkdir)
 os.posix_spawn = between(os.posix_spawn)
 log.write = between(log.write)
 countdown.everywhere(files.write_new)
-for name in ("tell", "go_on"):
-    setattr(executor.Carrying, name, for_a_plan(getattr(executor.Carrying, name)))
+for name in ("handle", "resume"):
+    setattr(executor.Executor, name, for_a_plan(getattr(executor.Executor, name)))
 task.begin = for_a_plan(task.begin)
 
 sys.exit(loop.main(sys.argv[1:2]))

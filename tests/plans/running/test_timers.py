@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from overhand.plans import task as starting
-from overhand.plans.executor import Carrying, open_plan
+from overhand.plans.executor import Executor
+from overhand.plans.starter import NodeStarter
 from overhand.policy import config
 from overhand.policy.actor import Actor
 from overhand.policy.caller import caller
@@ -16,8 +17,22 @@ from plans.running.stage import node
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from overhand.plans.progress import Command, Event
+    from overhand.plans.starter import NodeStart
     from plans.running.stage import Stage
+
+
+class Watching(NodeStarter):
+    """Runs every node itself, and notes which timers were set by then."""
+
+    def __init__(self) -> None:
+        self.executor: Executor
+        self.seen: list[str] = []
+
+    def is_own(self, _agent: str) -> bool:
+        return True
+
+    def start(self, nodes: Sequence[NodeStart]) -> None:
+        self.seen.extend([*self.executor.timers, *(one.task.node for one in nodes)])
 
 
 def test_it_counts_before_anything_is_started(stage: Stage) -> None:
@@ -30,13 +45,8 @@ def test_it_counts_before_anything_is_started(stage: Stage) -> None:
     who = caller(session.store)
     work = Actor(session.store, config.load(session.root), who.by("test"))
     task = starting.make(work, who, found.plan, "", {"trusted": True}).id
-    seen: list[str] = []
-
-    def start(carried: Carrying, commands: Sequence[Command]) -> list[Event]:
-        seen.extend([*carried.timers, *(command.node for command in commands)])
-        return []
-
-    carried = open_plan(work, task, starting.begin(work, task) or "", start=start)
-    carried.go_on()
-    carried.close()
-    assert seen == ["timeout", "a"]
+    starter = Watching()
+    executor = starter.executor = Executor.open(work, task, starting.begin(work, task) or "", starter)
+    executor.resume()
+    executor.close()
+    assert starter.seen == ["timeout", "a"]
