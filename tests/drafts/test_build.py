@@ -58,7 +58,7 @@ def test_words_items_and_nodes_that_ask_for_the_same_make_the_same_task(
     node = Node("n", "worker", task=title, kind=kind, priority=f"P{number}")
     plan = Plan(task="", nodes={"n": node})
     like = fold("plan", [Created(v=1, task="plan", handle=1, path=("user", "plan"), level="full").line])
-    ground = node_task.ground(store, known, plan, like, "", find=lambda _: agent, hint="none")
+    defaults = node_task.node_defaults(store, known, plan, like, "", find=lambda _: agent, hint="none")
 
     def built(brief: Brief) -> dict[str, Any]:
         made = build(brief, agent, Caller(), store, known)
@@ -68,7 +68,7 @@ def test_words_items_and_nodes_that_ask_for_the_same_make_the_same_task(
 
     by_words = built(from_words({"title": title, "kind": kind, "priority": f"P{number}"}))
     by_item = built(approve.brief_of(store.root, known, place, {"path": place.path}))
-    by_node = built(node_task.brief_of(ground, node, {}, title))
+    by_node = built(node_task.brief_of(defaults, node, {}, title))
     assert by_words == by_item == by_node
     assert list(by_words) == list(by_item) == list(by_node)  # and in the same order
 

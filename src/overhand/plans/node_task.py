@@ -45,7 +45,7 @@ _OWN_DATA = "Put it into a `## Data` section of OUTPUT.md as one fenced json blo
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class NodeDefaults:
     """What all nodes of a plan have in common, looked up once."""
 
     store: Store
@@ -59,7 +59,7 @@ class Ground:
     edges: Index = field(default_factory=Index)  # the plan's interfaces by where they begin
 
 
-def ground(
+def node_defaults(
     store: Store,
     config: Config,
     plan: Plan,
@@ -68,10 +68,10 @@ def ground(
     *,
     find: Callable[[str], Agent | None] = lambda _: None,
     hint: str = "",
-) -> Ground:
-    """What the nodes of this plan stand on; `find` gives an agent by its name, or None for the one of its file."""
+) -> NodeDefaults:
+    """What the nodes of this plan have in common; `find` gives an agent by its name, or None for that of a file."""
     told = alerts.told(store.root, config, Handoff(task="", context=for_all(plan)))
-    return Ground(
+    return NodeDefaults(
         store=store,
         config=config,
         plan=plan,
@@ -84,7 +84,7 @@ def ground(
     )
 
 
-def with_messages(base: Ground, task: Task) -> Ground:
+def with_messages(base: NodeDefaults, task: Task) -> NodeDefaults:
     """What was sent to the plan is for all nodes that begin later."""
     if not task.messages:
         return base
@@ -124,7 +124,7 @@ def _trusted(store: Store, config: Config, name: str) -> Agent:
     return agent
 
 
-def refusals(base: Ground) -> list[Problem]:
+def refusals(base: NodeDefaults) -> list[Problem]:
     """What every guard has against the plan's nodes, all at once, before any of them is made."""
     found = []
     for node in base.plan.nodes.values():
@@ -136,16 +136,16 @@ def refusals(base: Ground) -> list[Problem]:
     return found
 
 
-def draft(base: Ground, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:
+def draft(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:
     """The node as a task to be made; raises what a guard has against it."""
     return _built(base, node, inputs, node.task if task is None else task)
 
 
-def _built(base: Ground, node: Node, inputs: Mapping[str, Any], task: str) -> Draft:
+def _built(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str) -> Draft:
     return build(brief_of(base, node, inputs, task), base.find(node.agent), base.who, base.store, base.config)
 
 
-def brief_of(base: Ground, node: Node, inputs: Mapping[str, Any], task: str) -> Brief:
+def brief_of(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str) -> Brief:
     """What the node asks for."""
     schema = _schema(base, node)
     return Brief(
@@ -182,7 +182,7 @@ def _timeout(node: Node) -> float | None:
         return None  # it was told when the plan was checked
 
 
-def _model(base: Ground, node: Node, agent: Agent) -> str | None:
+def _model(base: NodeDefaults, node: Node, agent: Agent) -> str | None:
     """The node's own; the plan's hint only where neither the agent's file nor the settings name one."""
     if node.model or agent.options.get("model") or not base.hint:
         return node.model
@@ -222,7 +222,7 @@ def _command(given: object) -> str:
 # what it must return
 
 
-def _schema(base: Ground, node: Node) -> dict[str, Any]:
+def _schema(base: NodeDefaults, node: Node) -> dict[str, Any]:
     """The schema of its data; a node that promises no data has none, and returns what its kind says."""
     found = contract_of(base.plan, node, base.edges)
     if not found:

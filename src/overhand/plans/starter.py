@@ -60,7 +60,11 @@ class NodeTasks:
     """The tasks of one plan's nodes."""
 
     def __init__(
-        self, actor: Actor, defaults: node_task.Ground, starter: NodeStarter, value: Callable[[str], results.Value]
+        self,
+        actor: Actor,
+        defaults: node_task.NodeDefaults,
+        starter: NodeStarter,
+        value: Callable[[str], results.Value],
     ) -> None:
         self.actor, self.defaults, self.starter = actor, defaults, starter
         self.by_node: dict[str, str] = {}
@@ -160,13 +164,15 @@ class NodeTasks:
         return found, fresh
 
 
-def defaults_for(actor: Actor, plan: Plan, own: Task, run_id: str, starter: NodeStarter) -> node_task.Ground:
+def defaults_for(actor: Actor, plan: Plan, own: Task, run_id: str, starter: NodeStarter) -> node_task.NodeDefaults:
     """What the nodes have in common."""
     try:
         config = actor.config_of(own)
     except OverhandError:  # the project's settings cannot be read now: what it began with goes on without
         config = actor.config
-    return node_task.with_messages(node_task.ground(actor.store, config, plan, own, run_id, find=starter.find), own)
+    return node_task.with_messages(
+        node_task.node_defaults(actor.store, config, plan, own, run_id, find=starter.find), own
+    )
 
 
 def _started(command: Command, task_id: str) -> Event:

@@ -76,7 +76,7 @@ def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Ag
 def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str], Agent | None]) -> None:
     """What any guard has against any node is told now, all of it, and nothing is spawned."""
     like = fold("plan", [Created(**new.created).replace(agent=PLAN).line])
-    base = node_task.ground(actor.store, actor.config, plan, like, "", find=find)
+    base = node_task.node_defaults(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
         raise Refused(
             " ".join(problem.message for problem in refused[:20]),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from overhand.agents import Agent
     from overhand.documents.handoff import Handoff
-    from overhand.plans.node_task import Ground
+    from overhand.plans.node_task import NodeDefaults
     from overhand.record.task import Task
     from overhand.testing.project import ProjectDir
 
@@ -45,9 +45,9 @@ class House:
     def store(self) -> Store:
         return Store(str(self.project.path))
 
-    def ground(self, plan: Plan, state: Mapping[str, Any] | None = None, **options: Any) -> Ground:
+    def ground(self, plan: Plan, state: Mapping[str, Any] | None = None, **options: Any) -> NodeDefaults:
         known = self.state.but(**(state or {}))
-        return node_task.ground(self.store, config.load(self.store.root), plan, known, RUN, **options)
+        return node_task.node_defaults(self.store, config.load(self.store.root), plan, known, RUN, **options)
 
     def draft(self, plan: Plan, inputs: Mapping[str, Any] | None = None, **options: Any) -> tuple[Handoff, Any, Any]:
         """The first node's HANDOFF, what `created` would say, and the files."""
