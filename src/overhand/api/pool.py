@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Job = Callable[[Future[None]], None]
 
 _MOST_THREADS = 1000
-_MOMENT = 0.005
-_LINGER = 0.05
 
 
 class Pool:
@@ -29,13 +27,9 @@ class Pool:
 
     def __init__(self, max_parallel: int) -> None:
         self._most = max_parallel or _MOST_THREADS
-        self._lock = threading.Condition()
+        self._lock = threading.Lock()
         self._queue: deque[tuple[Job, Future[None]]] = deque()
         self._active = 0  # functions at work, without those that wait for a task or an answer
-        self._workers = 0  # threads that take from the queue
-        self._idle = 0  # those of them that wait for something to be put into it
-        self._turns = 0  # functions that have ended
-        self._hurrying = False
         self._open: set[Future[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,77 +45,31 @@ class Pool:
             future.add_done_callback(self._open.discard)
         with self._lock:
             self._queue.extend(more)
-            self._call_worker()
+            self._fill()
         return [future for _, future in more]
 
-    def _call_worker(self) -> None:
-        """See, under the lock, that the queue is worked on: by one thread, by more if that one is held up."""
-        self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
-        if not self._has_work():
-            return
-        held_up = self._workers > 0 and not self._idle
-        if self._idle:
-            self._lock.notify()
-        elif self._workers == 0:
-            self._workers += 1
-            self._threads.submit(self._drain)
-        if (held_up or len(self._queue) > 1) and not self._hurrying:
-            self._hurrying = True
-            self._threads.submit(self._hurry)
+    def _fill(self) -> None:
+        """Under the lock: call what waits, as far as there is room."""
+        while self._queue and self._active < self._most:
+            self._threads = self._threads or ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overhand")
+            self._active += 1
+            self._threads.submit(self._call, *self._queue.popleft())
 
-    def _drain(self) -> None:
-        """Work on the queue until it is empty: the next function mostly finds a thread that is awake already."""
-        while True:
-            with self._lock:
-                if not self._has_work() and not self._linger():
-                    self._workers -= 1
-                    return
-                do, future = self._queue.popleft()
-                self._active += 1
-            try:
-                do(future)
-                settle(future)
-            except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
-                settle(future, error)
-            with self._lock:
-                self._active -= 1
-                self._turns += 1
-
-    def _has_work(self) -> bool:
-        return bool(self._queue) and self._active < self._most
-
-    def _linger(self) -> bool:
-        """Stay awake for a moment, under the lock: most functions are delegated one after the other."""
-        self._idle += 1
+    def _call(self, do: Job, future: Future[None]) -> None:
         try:
-            return self._lock.wait_for(self._has_work, _LINGER)
-        finally:
-            self._idle -= 1
-
-    def _hurry(self) -> None:
-        """While functions wait: where none has ended for a moment, the workers are held up, and as many more come.
-
-        While the desk is taken another one could only queue for it.
-        """
-        turns = -1
-        while True:
-            with self._lock:
-                if not self._has_work():
-                    self._hurrying = False
-                    return
-                if turns == self._turns and self._threads and not self.desk.locked():
-                    more = min(max(self._workers, 1), len(self._queue), self._most - self._active)
-                    self._workers += more
-                    for _ in range(more):
-                        self._threads.submit(self._drain)
-                turns = self._turns
-            time.sleep(_MOMENT)
+            do(future)
+            settle(future)
+        except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
+            settle(future, error)
+        with self._lock:
+            self._active -= 1
+            self._fill()
 
     def make_room(self) -> None:
         """A function that waits leaves its place to another one."""
         with self._lock:
             self._active -= 1
-            self._call_worker()
+            self._fill()
 
     def come_back(self) -> None:
         """It goes on, at once: it may exceed the cap by itself."""
