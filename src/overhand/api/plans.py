@@ -45,7 +45,6 @@ class Performance(NodeStarter):
         self.batch, self.pool, self.functions = batch, pool, functions
         self.store = batch.session.store
         self.outside: dict[str, None] = {}  # nodes' tasks that are the supervisor's
-        self.stopped: list[str] = []  # functions' tasks that were asked to stop
         self.ready: list[Callable[[Future[None]], None]] = []  # functions that are to be called
         self.executor: Executor
         self.thread = threading.Thread(target=self._keep, name="overhand-plan", daemon=True)

@@ -13,7 +13,6 @@ from overhand.documents import request, tags
 from overhand.documents.text import decode
 from overhand.errors import Busy, OverhandError, Refused
 from overhand.items import find, sync
-from overhand.plans.task import situation
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.runs import run
@@ -345,6 +344,8 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
 
 def lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
     """Nodes whose plan is gone: nobody begins what was to follow them, or merges what they return."""
+    from overhand.plans.task import situation
+
     lost: dict[str, list[Task]] = {}
     for state in states:
         if state.node and state.parent and state.parent.task not in there:
