@@ -19,7 +19,7 @@ from overhand.policy import trust
 from overhand.policy.config import Kind
 from overhand.record.events import ABSENT, Accepted, Created, Judged, Notice, RunEnded, RunStarted, StopRequested, fold
 from overhand.record.task import PLAN
-from overhand.runs import control, prepare, run, spending
+from overhand.runs import prepare, run, spending
 from overhand.system.files import read_file, write_file
 from overhand.system.jsonline import dumps
 
@@ -223,7 +223,7 @@ def situation(child: Task) -> str:
         return "working"
     if child.status == "needs-input" and child.open_questions:
         return "waiting"
-    if child.status == "blocked" and child.runs and control.pending(child, child.runs[-1].id):
+    if child.status == "blocked" and child.runs and child.awaited_children(child.runs[-1].id):
         return "waiting"
     return "ended"
 
