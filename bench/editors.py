@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import daemon
 import measure
 from measure import OVERHAND, PYTHON, Row
 
-import daemon
 from overhand.errors import OverhandError
 from overhand.verbs import Session
 from overhand.verbs import tag as verb

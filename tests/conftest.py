@@ -5,11 +5,18 @@ from __future__ import annotations
 import compileall
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-import soak
+from support import soak
+from support.scene import Scene, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from overhand.testing.project import ProjectDir
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -45,3 +52,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         out = soak.left_out(items, seed)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
         items[:] = [item for item in items if item.nodeid not in out]
+
+
+@pytest.fixture
+def scene(overhand_project: ProjectDir) -> Iterator[Scene]:
+    """A project; afterwards the supervisor is ended and no other process of the project may be left."""
+    scene = Scene(overhand_project)
+    yield scene
+    until(scene.is_quiet, f"no process left of {scene.path}; now {scene.left()}")

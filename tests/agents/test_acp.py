@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import House, house, output, returns, until
-from agents.installed import require
 from overhand.agents import sessions
 from overhand.record.store import Store
 from overhand.system import processes as proc
 from overhand.testing import processes
 from overhand.testing.project import ProjectDir, make_project
+from support.installed import require
+from support.real_agents import House, house, output, returns, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import House, house, output, returns, until
-from agents.installed import require
+from support.installed import require
+from support.real_agents import House, house, output, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import House, house, output, until
-from agents.installed import require
 from agents.test_acp import _agents, done, notes, project, question, show, toy
+from support.installed import require
+from support.real_agents import House, house, output, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, REST, house, returns, tree
 from model.clients import CLIENTS
+from support.real_agents import FIRST, REST, house, returns, tree
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, LIMIT, REST, House, house, kill, returns, until
 from overhand.testing import processes
+from support.real_agents import FIRST, LIMIT, REST, House, house, kill, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, REST, House, house, returns, until
+from support.real_agents import FIRST, REST, House, house, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, REST, House, house, until
-from agents.installed import command, finish
 from model.clients import CLIENTS
+from support.installed import command, finish
+from support.real_agents import FIRST, REST, House, house, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agents.house import FIRST, house, returns
 from agents.test_mcp_real import mcp
+from support.real_agents import FIRST, house, returns
 
 if TYPE_CHECKING:
     from pathlib import Path

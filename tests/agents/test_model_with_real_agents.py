@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import until
-from agents.installed import LIMIT, Ran, finish, kill, require, run_bare, start
 from model import scripted_model
+from support.installed import LIMIT, Ran, finish, kill, require, run_bare, start
+from support.real_agents import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

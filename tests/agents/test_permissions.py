@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import House, house, kill, output, returns, until
-from agents.installed import require
 from overhand.testing import processes
+from support.installed import require
+from support.real_agents import House, house, kill, output, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path

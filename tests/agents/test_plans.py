@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import LIMIT, House, house, output
-from agents.installed import program, require
 from model.clients import point
+from support.installed import program, require
+from support.real_agents import LIMIT, House, house, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, REST, house, returns
 from overhand.agents.drivers import gemini
+from support.real_agents import FIRST, REST, house, returns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

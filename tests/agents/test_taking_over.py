@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import house, returns
-from agents.installed import program, require
 from model.clients import point
-from verbs import player
+from support import player
+from support.installed import program, require
+from support.real_agents import house, returns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

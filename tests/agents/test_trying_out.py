@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agents.house import FIRST, REST, House, house, output, returns, until
-from agents.installed import LIMIT
+from support.installed import LIMIT
+from support.real_agents import FIRST, REST, House, house, output, returns, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -111,7 +111,7 @@ def pins() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """What the installed programs say themselves; in a HOME that is nobody's."""
-    from agents.installed import program  # not before: pytest wants to be the first to import what it brings in
+    from support.installed import program  # not before: pytest wants to be the first to import what it brings in
 
     with tempfile.TemporaryDirectory() as home:
         environ = {"HOME": home, "PATH": os.defpath, "NO_COLOR": "1"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docs.pages import Block, Command, blocks, commands
 from overhand.testing.project import ProjectDir
-from verbs import player
+from support import player
 
 _PATIENCE = 60
 _VARIES = (

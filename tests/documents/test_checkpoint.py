@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents import checkpoint, schemas
 from overhand.documents.checkpoint import (
     Budget,
@@ -28,6 +26,8 @@ from overhand.documents.lists import file_notes
 from overhand.documents.problems import has_errors
 from overhand.documents.quick import count
 from overhand.words import is_checkpoint_id
+from support import strategies as make
+from support.strategies import light
 
 GOOD: dict[str, Any] = {
     "checkpoint_id": "ckpt_tiles",

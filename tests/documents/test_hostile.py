@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents import agentfile, alert, context, contracts, handoff, ipc, markdown, output, request, returns
 from overhand.documents.lint import lint_document
 from overhand.documents.text import decode
+from support import strategies as make
+from support.strategies import light
 
 SOURCE = Path(markdown.__file__).parent
 OUTPUT = "# Task Complete: x\n\n**Status:** completed\n\n## Summary\nFine.\n"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents import markdown
 from overhand.documents.inline import cell, cells, code, inert, leading_code
 from overhand.documents.markdown import front_matter, lines, sections, tasks
+from support import strategies as make
+from support.strategies import light
 
 
 @light

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from documents.strategies import light
 from overhand.documents.markdown import lines
+from support.strategies import light
 
 ORACLE = MarkdownIt("commonmark")
 BOX = re.compile(r"\[([ xX?!~])\](?=[ \t\n]|$)")

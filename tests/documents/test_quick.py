@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents.checkpoint import lint_full
 from overhand.documents.layout import Section
 from overhand.documents.problems import strict
@@ -23,6 +21,8 @@ from overhand.documents.quick import (
     references,
     render_quick,
 )
+from support import strategies as make
+from support.strategies import light
 
 HEAD = "## Quick Handoff\n**Session:** tiles\n**Status:** 2 of 4\n**Next:** src/tiles.py:40\n\n"
 

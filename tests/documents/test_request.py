@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents import handoff, request
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
 from overhand.documents.tags import scan, stage
 from overhand.system.edits import together
+from support import strategies as make
+from support.strategies import light
 
 if TYPE_CHECKING:
     from overhand.system.edits import Patch

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents import alert, context, handoff, ipc, output, request, returns
 from overhand.documents.contracts import ContractBlock, parse_block, render_block
 from overhand.documents.jsontext import dump, load
 from overhand.documents.layout import contain, read_sheet, section, tidy
 from overhand.documents.problems import has_errors
 from overhand.questions import record
+from support import strategies as make
+from support.strategies import light
 
 
 @light

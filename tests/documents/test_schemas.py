@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents import strategies as make
-from documents.strategies import light
 from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns, schemas
 from overhand.documents.contracts import ContractBlock, validate_data
 from overhand.documents.problems import Problem, has_errors
 from overhand.words import CAUSES, STATUSES
+from support import strategies as make
+from support.strategies import light
 
 
 def is_valid(name: str, value: object) -> bool:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import House
-from runtime.scene import until
+from support.items import House
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import sys
 
 from overhand.cli import main
 from overhand.system import processes
-from runtime.scene import until
+from support.scene import until
 
 leaving = os.getpid()
 if os.fork():

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand.items import typed, unrecorded
 from overhand.record.task import Item
 from overhand.runs import run
-from runtime.scene import until
+from support.items import AT, BY, INLINE, NOTES, REQUEST
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from items.house import House
+    from support.items import House
 
 APPROVE = f"$OVERHAND item approve '{AT}#fix' --json >said; echo $? >code"
 CLEAN = 'env -i HOME="$HOME" PYTHONPATH="$PYTHONPATH" XDG_CONFIG_HOME="$XDG_CONFIG_HOME" sh ./attempt'

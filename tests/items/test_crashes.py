@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand.items import approve
 from overhand.runs import finish, run
-from runtime.scene import until
-from soak import lots
+from support.items import AT, BY, INLINE, NOTES, REQUEST
+from support.scene import until
+from support.soak import lots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from items.house import House
+    from support.items import House
 
 LOTS = 8
 in_lots = pytest.mark.parametrize("lot", lots(LOTS))

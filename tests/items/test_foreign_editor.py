@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT, BY
 from overhand.errors import Busy, NotFound
 from overhand.items import approve, typed
 from overhand.runs import finish, run
-from runtime.scene import until
+from support.items import AT, BY
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from items.house import House
+    from support.items import House
 
 
 class Editor(threading.Thread):

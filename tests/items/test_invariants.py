@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from items.house import AT, BY, NOTES, REQUEST
 from overhand.items import typed
+from support.items import AT, BY, NOTES, REQUEST
 
 if TYPE_CHECKING:
-    from items.house import House
+    from support.items import House
 
 
 def test_inv_claim_before_work(house: House) -> None:

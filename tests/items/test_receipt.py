@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from items.house import AT
-from runtime.scene import until
+from support.items import AT
+from support.scene import until
 
 if TYPE_CHECKING:
-    from items.house import House
+    from support.items import House
 
 
 def test_what_failed_can_be_approved_again(house: House) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand.errors import Refused
 from overhand.items import approve, item, sync, typed
 from overhand.policy.caller import Caller
@@ -16,13 +15,14 @@ from overhand.record import log
 from overhand.record.events import Judged, Notice, Requeued, TagWritten
 from overhand.runs import finish, run
 from overhand.system import lock
-from runtime.scene import QUICK, until
+from support.items import AT, BY, INLINE, NOTES, REQUEST
+from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from items.house import House
     from overhand.record.task import Task
+    from support.items import House
 
 
 @pytest.fixture

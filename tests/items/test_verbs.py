@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT, BY, INLINE, NOTES, REQUEST
 from overhand.items import item as places
 from overhand.items import typed as heeding
 from overhand.policy.config import load
-from runtime.scene import QUICK, until
+from support.items import AT, BY, INLINE, NOTES, REQUEST
+from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from items.house import House
+    from support.items import House
 
 
 def typed(house: House, words: list[str], *answers: str) -> str:

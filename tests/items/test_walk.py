@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from items.house import AT, REQUEST
 from items.test_verbs import typed
 from overhand.verbs.item import _CHOICES, _MEANT
+from support.items import AT, REQUEST
 
 if TYPE_CHECKING:
-    from items.house import House
+    from support.items import House
 
 
 @pytest.mark.parametrize("word", ["no", "Approve", "All", "y", "?"])

@@ -12,10 +12,10 @@ from overhand.record.task import Item, Task
 from overhand.supervisor.queue import fits
 from overhand.verbs.tasks import queue
 from overhand.words import PRIORITIES
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
-    from items.house import House
+    from support.items import House
 
 
 def task(name: str, priority: str = "P2", rank: float | None = None, **more: Any) -> Task:

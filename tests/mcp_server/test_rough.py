@@ -15,7 +15,7 @@ from overhand.questions import blocked
 from overhand.record.store import Store
 from overhand.system import lock
 from overhand.testing.project import make_project
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

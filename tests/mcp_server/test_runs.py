@@ -11,7 +11,7 @@ import pytest
 
 from mcp_server.desk import ERAS
 from overhand.testing.project import make_project
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

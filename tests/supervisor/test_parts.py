@@ -24,13 +24,13 @@ from overhand.supervisor.steps import STEPS, next_step
 from overhand.supervisor.tag_daemon import TagDaemon
 from overhand.verbs import Session
 from overhand.verbs import plan as plan_verb
-from runtime.scene import QUICK
 from supervisor.parts import Inline, Watched
+from support.scene import QUICK
 
 if TYPE_CHECKING:
     from overhand.supervisor.queue import Decision
     from overhand.supervisor.steps import Step
-    from runtime.scene import Scene
+    from support.scene import Scene
 
 BY = {"kind": "overhand", "via": "test"}
 

@@ -14,7 +14,7 @@ import pytest
 
 from overhand.system import members, processes
 from overhand.testing.processes import KINDS
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path

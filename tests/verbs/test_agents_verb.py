@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.agents import installable
-from verbs import player
+from support import player
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cli.test_table import LIGHT
+from cli.test_text import compare
 from overhand.record.store import Store
 from overhand.testing.project import make_project
-from runtime.scene import QUICK, until
-from verbs.test_table import LIGHT
-from verbs.test_text import compare
+from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cli.test_text import GOLDEN, WRITE, normal
 from overhand.record import log
 from overhand.testing.project import make_project
-from verbs.test_text import GOLDEN, WRITE, normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.testing.project import make_project
-from runtime.scene import Scene, kill
+from support.scene import Scene, kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agents.house import output, until
 from overhand.testing.project import ProjectDir, make_project
+from support.real_agents import output, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import pytest
 
 from overhand import Project
 from overhand.record.store import Store
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     import subprocess

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cli.test_text import compare
 from overhand.record import log
 from overhand.testing.project import make_project
-from verbs.test_text import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

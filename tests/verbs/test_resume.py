@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents.strategies import light
+from cli.test_text import compare
 from overhand.documents import context as contexts
 from overhand.documents import handoff as handoffs
 from overhand.documents.markdown import sections
 from overhand.runs import handover, steps
 from overhand.testing.project import make_project
 from overhand.verbs import Session, show
-from runtime.scene import QUICK, Scene, kill
+from support.scene import QUICK, Scene, kill
+from support.strategies import light
 from verbs.test_step import document
-from verbs.test_text import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

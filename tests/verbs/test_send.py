@@ -15,8 +15,8 @@ from overhand.errors import BadInput
 from overhand.record import log
 from overhand.record.events import RunNeverBegan
 from overhand.record.store import Store
-from runtime.scene import until
-from verbs import player
+from support import player
+from support.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents.strategies import light
 from overhand.documents import handoff
 from overhand.documents.text import decode
 from overhand.errors import BadInput, NotFound, OverhandError
 from overhand.record import log
 from overhand.runs import steps
 from overhand.testing.project import make_project
+from support.strategies import light
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

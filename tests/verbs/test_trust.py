@@ -15,8 +15,8 @@ from overhand.errors import NotTrusted
 from overhand.record import log
 from overhand.system import lock
 from overhand.testing.project import make_project
-from runtime.scene import until
-from verbs.terminal import at_a_terminal
+from support.scene import until
+from support.terminal import at_a_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

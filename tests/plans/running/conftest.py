@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plans.running.stage import Stage
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from overhand.plans.progress import FAILED, SKIPPED, STOPPED, VERIFIED
-from runtime.scene import Scene
+from support.scene import Scene
 
 if TYPE_CHECKING:
     from overhand.record.task import Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plans.running.stage import FAILED, SKIPPED, STOPPED, VERIFIED, node, states
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from plans.running.stage import Stage

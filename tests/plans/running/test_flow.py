@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plans.running.stage import COPY, PLAN_EVENTS, VERIFIED, node, states
-from runtime.scene import QUICK
+from support.scene import QUICK
 
 if TYPE_CHECKING:
     from plans.running.stage import Stage

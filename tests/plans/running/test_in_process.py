@@ -14,7 +14,7 @@ import pytest
 
 from overhand.api.project import Project, Result, Task
 from plans.running.stage import STOPPED, VERIFIED, node, states
-from runtime.scene import QUICK, until
+from support.scene import QUICK, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

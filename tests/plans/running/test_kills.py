@@ -22,8 +22,8 @@ from overhand.system import processes
 from overhand.verbs import Session
 from overhand.verbs import plan as plans
 from plans.running.stage import COPY, PLAN_EVENTS, VERIFIED, node, states
-from runtime.scene import kill, until
-from soak import lots
+from support.scene import kill, until
+from support.soak import lots
 
 if TYPE_CHECKING:
     from plans.running.stage import Stage

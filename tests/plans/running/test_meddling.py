@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plans.running.stage import COPY, FAILED, SKIPPED, STOPPED, VERIFIED, node, states
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path

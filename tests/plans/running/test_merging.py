@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     from plans.running.stage import Stage

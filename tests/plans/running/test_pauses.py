@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plans.running.stage import VERIFIED, node, states
-from runtime.scene import until
-from verbs import player
+from support import player
+from support.scene import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from overhand.runs import messages
 from overhand.system import processes
 from overhand.verbs import Session, reconcile, send
 from plans.running.stage import SKIPPED, STOPPED, VERIFIED, node, states
-from runtime.scene import until
+from support.scene import until
 
 if TYPE_CHECKING:
     import pytest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.testing import processes
 from plans.verbs.house import MERGED_BY_RULE, TWO, one, put
-from runtime.scene import kill, until
+from support.scene import kill, until
 
 if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir

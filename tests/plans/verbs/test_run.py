@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plans.verbs.house import BROKEN, TWO, one, put, ran_inside
-from verbs.terminal import at_a_terminal
+from support.terminal import at_a_terminal
 
 if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir

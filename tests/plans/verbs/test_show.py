@@ -23,8 +23,8 @@ from overhand.system import jsonline
 from overhand.verbs import Session, plan_view
 from overhand.verbs import plan as plans
 from plans.verbs.house import ECHO, TWO, one, put
-from runtime.scene import until
-from verbs.terminal import at_a_terminal
+from support.scene import until
+from support.terminal import at_a_terminal
 
 if TYPE_CHECKING:
     import pytest

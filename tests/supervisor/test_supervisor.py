@@ -1,0 +1,165 @@
+"""One supervisor per project; it ends when idle, and nothing handed over at that moment is lost."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from overhand.supervisor import client
+from overhand.supervisor.messages import Changed
+from overhand.supervisor.socket import Server
+from overhand.system import members, processes
+from supervisor.parts import Watched
+from support.scene import QUICK, kill, until
+
+if TYPE_CHECKING:
+    import pytest
+
+    from support.scene import Scene
+
+
+def supervisors(scene: Scene) -> list[int]:
+    """Every process that is or wants to be this project's supervisor."""
+    mine = [pid for pid in members.table() if processes.command_line_has(pid, "overhand.supervisor")]
+    return [pid for pid in mine if processes.command_line_has(pid, str(scene.path))]
+
+
+def test_ten_delegations_at_once_start_one(scene: Scene) -> None:
+    scene.agent("worker", "until:go", "output")
+    scene.json("list")
+    calls = [scene.project.start("delegate", f"number {n}", "--agent", "worker", "--json") for n in range(10)]
+    for call in calls:
+        out, err = call.communicate(timeout=60)
+        assert call.returncode == 0, out + err
+    until(lambda: supervisors(scene) == [scene.supervisor()], "one supervisor, the others gone")
+    (scene.path / "go").touch()
+    tasks = scene.ids()
+    scene.json("wait", *tasks)
+    assert [scene.starts(task) for task in tasks] == [1] * 10
+    assert sorted(state.handle or 0 for state in scene.store.tasks()) == list(range(1, 11))
+
+
+def test_a_second_supervisor_leaves_at_once(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    argv = [sys.executable, "-m", "overhand.supervisor", str(scene.path)]
+    second = subprocess.run(
+        argv, env=scene.project.environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert second.returncode == 3
+    assert f"held by process {scene.supervisor()}" in second.stdout
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+
+
+def test_a_verb_that_was_dropped_before_it_spoke_comes_again(scene: Scene) -> None:
+    """The supervisor waits for nobody: whoever is held up between its call and its first word is not heard."""
+    scene.store.ensure()
+    heard: list[str] = []
+    with Server(client.address(scene.store, client.own_folder(scene.store)), f"{scene.store.own}/sock") as server:
+
+        def serve() -> None:
+            select.select([server.listener], [], [])
+            server.listener.accept()[0].close()
+            while not heard:
+                select.select([server.listener], [], [])
+                heard.extend(task for tasks, _ in server.receive(lambda _: None) for task in tasks)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert client.wake(scene.store, ["worker-1"])
+        thread.join()
+    assert heard == ["worker-1"]
+
+
+def test_it_ends_when_idle_and_takes_its_socket_away(scene: Scene) -> None:
+    scene.project.config('[limits]\nidle = "0.2s"\n')
+    scene.json("delegate", "quick", "--agent", "worker", "--wait")
+    until(lambda: scene.supervisor() is None, "the supervisor's end")
+    assert not os.path.exists(f"{scene.store.own}/sock")
+    until(lambda: not supervisors(scene), "its process gone")
+
+
+def test_nothing_handed_over_to_a_leaving_supervisor_is_lost(scene: Scene) -> None:
+    scene.project.config('[limits]\nidle = "0.01s"\n')
+    scene.shell("worker", QUICK)
+    scene.json("list")
+    tasks = [scene.accepted(f"number {n}") for n in range(25)]
+    for task in tasks:  # each is handed over in the moment after the one before was judged: when it is about to leave
+        assert client.hand_over(scene.store, [task])
+        assert scene.judged(task).status == "completed"
+    assert [scene.starts(task) for task in tasks] == [1] * 25
+
+
+def test_one_that_is_slow_to_come_is_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lives: then it is no matter how long it takes to listen."""
+    monkeypatch.setattr(client, "_PATIENCE", 0.0)
+    task = scene.accepted()
+    assert client.hand_over(scene.store, [task])
+    assert scene.judged(task).status == "completed"
+
+
+def test_an_agent_without_its_shim_does_not_keep_it_busy(scene: Scene) -> None:
+    """The descriptor of a dead shim is always readable: it must not stay in the loop."""
+    scene.agent("worker", "touch:up", "until:go", "output")
+    task = scene.delegate()
+    scene.appears("up")
+    scene.running(task)
+    shim = scene.pid(task, "shim")
+    scene.kill_supervisor()
+    watched = Watched(scene.store)
+    live, mail, poll = watched.runs, watched.mail, watched.poll
+    live.adopt(scene.state(task))
+    kill(shim)
+    ((pidfd, _),) = poll.poll(10_000)
+    assert live.is_shim(pidfd)
+    live.ready(pidfd)
+    assert list(mail.take()) == [Changed(task)]
+    assert not live.is_idle
+    assert poll.poll(0) == []
+    live.drop(task)
+    (scene.path / "go").touch()
+    assert scene.json("wait", task)["status"] == "completed"
+
+
+def test_a_stopped_supervisor_is_named_and_what_it_was_told_is_not_lost(scene: Scene) -> None:
+    scene.agent("worker", "touch:up", "until:go", "output")
+    first = scene.delegate()
+    scene.appears("up")
+    supervisor = scene.supervisor()
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        error = scene.json("delegate", "second", "--agent", "worker", code=3)["error"]
+        assert f"process {supervisor}, which is stopped" in error["message"]
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    (scene.path / "go").touch()
+    (second,) = [task for task in scene.ids() if task != first]
+    assert scene.judged(second).status == "completed"
+    assert (scene.starts(first), scene.starts(second)) == (1, 1)
+
+
+def test_calling_it_leaves_no_descriptor_open(scene: Scene) -> None:
+    """Also where the path is too long for a socket's address."""
+    task = scene.json("delegate", "quick", "--agent", "worker", "--wait")["task_id"]
+    assert client.hand_over(scene.store, [task])
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        assert client.hand_over(scene.store, [task])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_environment_of_the_one_who_asks(scene: Scene) -> None:
+    """A task runs in the environment of its `delegate`, not in that of whoever started the supervisor."""
+    scene.shell("worker", 'echo "$FLAVOUR" >>flavours; exit 1')
+    for flavour in ("sweet", "sour"):
+        ran = scene.project.run("delegate", flavour, "--agent", "worker", "--wait", env={"FLAVOUR": flavour})
+        assert ran.code == 1
+    assert (scene.path / "flavours").read_text().split() == ["sweet", "sour"]
