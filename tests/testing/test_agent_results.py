@@ -124,7 +124,7 @@ def test_an_unknown_action_is_refused_before_anything_is_done(desk: Desk) -> Non
 
 
 def test_help_documents_every_action(desk: Desk) -> None:
-    from overhand.testing.script import Script
+    from overhand.testing.agent import Script
 
     shown = desk.act("--help").stdout
     words = {word.split(":")[0].split("[")[0] for line in shown.splitlines() for word in line.split()}

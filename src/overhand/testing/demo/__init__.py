@@ -278,9 +278,9 @@ def _reviewed(demo: Demo) -> Iterator[Item]:
         "text": "9. A plan: three reviewers at once, merged by the rule in the file",
     }
     root, here = demo.project.path, Path(__file__).parent
-    for name in ("shop", "reviewers"):
-        shutil.copytree(here / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(here / "review.yaml", root)
+    shutil.copytree(here / "shop", root / "shop", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("reviewer.py", "review.yaml"):
+        shutil.copy(here / name, root)
     for agent, program in (("security", "security"), ("perf", "performance"), ("style", "style")):
         text = _REVIEWER.format(agent=agent, program=program, python=json.dumps(sys.executable))
         (root / f".overhand/agents/{agent}-agent.md").write_text(text)
@@ -306,7 +306,7 @@ description: reviews {program}
 capabilities: [{program}]
 overhand:
   driver: command
-  command: [{python}, "reviewers/{program}.py"]
+  command: [{python}, reviewer.py, {program}]
 ---
 An ordinary program: it reads the files it is given and prints what it found as JSON.
 """
