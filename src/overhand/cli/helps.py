@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from overhand.verbs import Arg, Verb
-from overhand.verbs.table import ALIASES, GLOBAL, VERBS
+from overhand.verbs.table import ALIASES, GLOBAL, GROUPS, VERBS
 
 _WIDTH = 96
 
@@ -36,11 +36,12 @@ def overview() -> str:
         "",
         "  overhand                what needs you, what works, what is ready (--watch, --all)",
     ]
-    for group in dict.fromkeys(verb.group for verb in VERBS):
-        members = [verb for verb in VERBS if verb.group == group and verb.name != "status"]
+    for group, members in GROUPS.items():
         if group != "everyday":
             lines += ["", f"{group}:"]
         for verb in members:
+            if verb.name == "status":
+                continue  # it needs no name: it stands above
             words = " ".join(["overhand", verb.name, *(_word(arg) for arg in verb.words)])
             lines += _two_columns(words, verb.help, 24)
     lines += ["", "Everywhere:"]

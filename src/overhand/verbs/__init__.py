@@ -61,7 +61,7 @@ class Answer:
 
 
 class Arg:
-    """One argument: a word, an option with a value, or a flag (no `value`)."""
+    """One argument: a word, an option with a value, or a flag; a value is called like its choices or its word."""
 
     def __init__(
         self,
@@ -75,7 +75,9 @@ class Arg:
         choices: tuple[str, ...] | str = (),
         bare: str = "",
     ) -> None:
-        self.name, self.help, self.value, self.many = name, help, value, many
+        self.name, self.help, self.many = name, help, many
+        other = "" if name.startswith("-") else name
+        self.value = value or ("|".join(choices) if isinstance(choices, tuple) else "") or other
         self.optional, self.short, self._choices = optional, short, choices
         self.bare = bare  # the value of an option that no number follows
 
@@ -92,14 +94,13 @@ class Arg:
 
 
 class Verb:
-    """A row of the table."""
+    """A row of the table; a verb is the function of its name in the module of its name, if nothing else is said."""
 
     def __init__(
         self,
         name: str,
-        group: str,
         help: str,
-        call: str,
+        call: str = "",
         *,
         words: tuple[Arg, ...] = (),
         options: tuple[Arg, ...] = (),
@@ -108,7 +109,8 @@ class Verb:
         project: bool = True,
         person: bool = False,
     ) -> None:
-        self.name, self.group, self.help, self.call = name, group, help, call
+        self.name, self.help = name, help
+        self.call = call or f"overhand.verbs.{name}:{name}"
         self.words, self.options, self.about, self.aliases = words, options, about, aliases
         self.project, self.person = project, person
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from overhand.verbs import Arg, Verb
-from overhand.verbs.noted import NOTED
 from overhand.words import CLAIMS
 
-ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one", value="ID")
-IDS = Arg("ID", ID.help, value="ID", many=True)
+ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one")
+IDS = Arg("ID", ID.help, many=True)
 
+PLAN_DO = ("check", "new", "run", "show", "graph")
+ITEM_DO = ("list", "approve", "next", "claim", "done", "needs", "dismiss", "new")
 
 DELEGATE = (
     Arg("--agent", "who does it (else the default agent)", value="NAME"),
@@ -57,12 +58,10 @@ GLOBAL = (
     Arg("--help", "show this", short="-h"),
 )
 
-VERBS = (
+EVERYDAY = (
     Verb(
         "status",
-        "everyday",
         "what needs you, what works, what is ready",
-        "overhand.verbs.status:status",
         options=(
             Arg("--watch", "stay, and show it again whenever it changes"),
             Arg("--all", "every project of yours, not only this one"),
@@ -71,10 +70,8 @@ VERBS = (
     ),
     Verb(
         "delegate",
-        "everyday",
         "hand a task to an agent",
-        "overhand.verbs.delegate:delegate",
-        words=(Arg("TITLE", "what to do", value="TITLE", optional=True),),
+        words=(Arg("TITLE", "what to do", optional=True),),
         options=DELEGATE,
         aliases=("dispatch",),
         about="Returns at once; the work goes on without this terminal. `overhand wait -` waits for it, "
@@ -82,11 +79,10 @@ VERBS = (
     ),
     Verb(
         "answer",
-        "everyday",
         "answer a question; without words, walk through all that wait",
         "overhand.verbs.ask:answer",
         words=(
-            Arg("ID", ID.help, value="ID", optional=True),
+            Arg("ID", ID.help, optional=True),
             Arg(
                 "TEXT",
                 "the answer; before it the question's number, if several are open",
@@ -101,19 +97,15 @@ VERBS = (
     ),
     Verb(
         "send",
-        "everyday",
         "tell an agent something: with its next turn, or in a new run",
-        "overhand.verbs.send:send",
-        words=(ID, Arg("TEXT", "what it is to know", value="TEXT", many=True, optional=True)),
+        words=(ID, Arg("TEXT", "what it is to know", many=True, optional=True)),
         options=(Arg("--file", "take the message from a file, or - for standard input", value="FILE"),),
         about="A finished agent goes on with it in its own session, in the same task, and is judged again. Coding "
         "agents take no message in the middle of their work; they get it as soon as their run ends.",
     ),
     Verb(
         "show",
-        "everyday",
         "a task and its receipt: claimed, checked, look at",
-        "overhand.verbs.show:show",
         words=(ID,),
         options=(
             Arg("--output", "print its OUTPUT.md and nothing else"),
@@ -122,10 +114,9 @@ VERBS = (
     ),
     Verb(
         "stop",
-        "everyday",
         "stop a task and everything its run started",
         "overhand.verbs.control:stop",
-        words=(Arg("ID", ID.help, value="ID", many=True, optional=True),),
+        words=(Arg("ID", ID.help, many=True, optional=True),),
         options=(
             Arg("--all", "every task that is queued or at work"),
             Arg("--now", "without waiting for the agent to end by itself"),
@@ -134,9 +125,7 @@ VERBS = (
     ),
     Verb(
         "resume",
-        "everyday",
         "go on with a task that ended short",
-        "overhand.verbs.resume:resume",
         words=(ID,),
         options=(
             Arg("--answer", "the answer to its open question, or a word to go on with", value="TEXT"),
@@ -149,12 +138,12 @@ VERBS = (
         about="A new run of the same task: steps that are done stay done, and its HANDOFF.md tells what the last run "
         "left. See what can be resumed: overhand list --resumable",
     ),
-    Verb("init", "set-up", "make this folder an Overhand project", "overhand.verbs.setup:init"),
+)
+SET_UP = (
+    Verb("init", "make this folder an Overhand project", "overhand.verbs.setup:init"),
     Verb(
         "agents",
-        "set-up",
         "the agents of this project, and the agent programs of this machine",
-        "overhand.verbs.agents:agents",
         words=(
             Arg("NAME", "only this one; or `test NAME`: try it out", value="[test] NAME", many=True, optional=True),
         ),
@@ -164,10 +153,9 @@ VERBS = (
     ),
     Verb(
         "trust",
-        "set-up",
         "allow this project's agents, checks and settings to run",
         "overhand.verbs.setup:trust_project",
-        words=(Arg("FILE", "only these, such as a plan file", value="FILE", many=True, optional=True),),
+        words=(Arg("FILE", "only these, such as a plan file", many=True, optional=True),),
         options=(Arg("--yes", "without asking", short="-y"),),
         person=True,
         about="Trust is bound to the content of these files: a change asks again. "
@@ -175,14 +163,8 @@ VERBS = (
     ),
     Verb(
         "connect",
-        "set-up",
         "let a coding client delegate through Overhand's MCP server",
-        "overhand.verbs.connect:connect",
-        words=(
-            Arg(
-                "CLIENT", "claude, codex, gemini or opencode", value="CLIENT", choices="overhand.verbs.connect:clients"
-            ),
-        ),
+        words=(Arg("CLIENT", "claude, codex, gemini or opencode", choices="overhand.verbs.connect:clients"),),
         options=(
             Arg("--write", "add it to the client's own configuration"),
             Arg("--remove", "take it back out"),
@@ -195,16 +177,13 @@ VERBS = (
     ),
     Verb(
         "doctor",
-        "set-up",
         "what is not as it should be here, why it matters, and what to type",
-        "overhand.verbs.doctor:doctor",
         options=(Arg("--fix", "offer to mend what can be mended without losing anything; asks before each step"),),
         about="Looks at tools, locks, settings, agents, runs, claims, requests, worktrees and sizes. Exit status 1 if "
         "it found a problem. It never removes anything.",
     ),
     Verb(
         "clean",
-        "set-up",
         "remove finished tasks that were seen",
         "overhand.verbs.control:clean",
         options=(
@@ -218,27 +197,25 @@ VERBS = (
     ),
     Verb(
         "demo",
-        "set-up",
         "see it work, in a minute, without keys or a server",
         "overhand.verbs.setup:demo",
         options=(Arg("--keep", "keep the demo's project folder"),),
         project=False,
     ),
-    Verb("version", "set-up", "print the version", "overhand.verbs.setup:version", project=False),
+    Verb("version", "print the version", "overhand.verbs.setup:version", project=False),
     Verb(
         "completion",
-        "set-up",
         "a completion script for your shell",
         "overhand.verbs.setup:completion",
         words=(Arg("SHELL", "bash, zsh or fish", value="SHELL", choices=("bash", "zsh", "fish")),),
         project=False,
     ),
+)
+FOR_AGENTS = (
     Verb(
         "ask",
-        "for agents",
         "ask a person from inside a run, and wait for the answer",
-        "overhand.verbs.ask:ask",
-        words=(Arg("QUESTION", "what you need to know", value="QUESTION", optional=True),),
+        words=(Arg("QUESTION", "what you need to know", optional=True),),
         options=(
             Arg("--option", "an answer to choose from", value="TEXT", many=True),
             Arg("--closed", "only one of the options will do"),
@@ -250,16 +227,13 @@ VERBS = (
     ),
     Verb(
         "step",
-        "for agents",
         "mark a step of the plan in HANDOFF.md, or show the plan",
-        "overhand.verbs.step:step",
         words=(
-            Arg("ID", "a task; only outside a run, inside one its own is meant", value="ID", optional=True),
+            Arg("ID", "a task; only outside a run, inside one its own is meant", optional=True),
             Arg("STEP", "the step's number, or a part of its text", value="N|TEXT", optional=True),
             Arg(
                 "STATE",
                 "done, doing, blocked, error or open; words after error are the reason",
-                value="STATE",
                 many=True,
                 optional=True,
             ),
@@ -278,11 +252,9 @@ VERBS = (
     ),
     Verb(
         "checkpoint",
-        "for agents",
         "save where a task stands, list such points, show one",
-        "overhand.verbs.checkpoint:checkpoint",
         words=(
-            Arg("DO", "create, list or show", value="create|list|show", choices=("create", "list", "show")),
+            Arg("DO", "create, list or show", choices=("create", "list", "show")),
             Arg("ID", "a task (inside a run: its own), or a checkpoint to show", value="ID|CKPT", optional=True),
         ),
         options=(
@@ -295,7 +267,6 @@ VERBS = (
     ),
     Verb(
         "finish",
-        "for agents",
         "return the result of a run: write its OUTPUT.md, once nothing is wrong with it",
         "overhand.verbs.finish_run:finish",
         options=(
@@ -312,9 +283,10 @@ VERBS = (
         about="Everything that is wrong with it is told at once, and nothing is written until it is mended. "
         "Writing the file yourself is just as good.",
     ),
+)
+FOR_SCRIPTS = (
     Verb(
         "list",
-        "for scripts",
         "all tasks, or only the live runs",
         "overhand.verbs.tasks:list_tasks",
         options=(
@@ -327,15 +299,12 @@ VERBS = (
     ),
     Verb(
         "wait",
-        "for scripts",
         "wait until tasks are judged",
-        "overhand.verbs.wait:wait",
         words=(IDS,),
         options=(Arg("--timeout", "give up after this long (exit 124)", value="TIME"),),
     ),
     Verb(
         "monitor",
-        "for scripts",
         "wait until a task asks something or is judged; the exit status says which",
         "overhand.verbs.wait:monitor",
         words=(ID,),
@@ -346,7 +315,6 @@ VERBS = (
     ),
     Verb(
         "log",
-        "for scripts",
         "what happened, event by event",
         "overhand.verbs.log:show_log",
         words=(ID,),
@@ -358,7 +326,6 @@ VERBS = (
     ),
     Verb(
         "run",
-        "for scripts",
         "start a prepared task, or an ended one again",
         "overhand.verbs.control:run_again",
         words=(Arg("ID", "a task, or the path of a folder with a HANDOFF.md", value="ID|PATH", optional=True),),
@@ -368,10 +335,141 @@ VERBS = (
             Arg("--monitor-tags", "no task: watch tags, as `overhand daemon` does"),
         ),
     ),
-    *NOTED,
+    Verb(
+        "tag",
+        "tags in Markdown files: add, remove, swap, find, or wait for one",
+        words=(
+            Arg("DO", "what to do", choices=("add", "remove", "swap", "find", "await")),
+            Arg(
+                "WORD",
+                "FILE TAG · swap: FILE OLD[,OLD2] NEW · find: TAG [PATH], with * for anything",
+                value="FILE TAG",
+                many=True,
+                optional=True,
+            ),
+        ),
+        options=(
+            Arg("--context", "so many lines around each hit; without N, 2", value="N", bare="2"),
+            Arg("--tags-only", "only tags on a Tags line, not those in the text"),
+            Arg("--files", "only the names of the files"),
+            Arg("--no-ignore", "also what .gitignore leaves out"),
+            Arg("--timeout", "await: give up after this long (exit 124)", value="TIME"),
+        ),
+        about="Write tags in quotes: '#needs-fix'. A tag in backticks, a fence, an HTML comment or front matter is a "
+        "mention and not touched. FILE:LINE means the tag of that line. When several swap the same tag, one of them "
+        "succeeds and the others end with 3.",
+    ),
+    Verb(
+        "item",
+        "work that is noted in Markdown: list it, approve it, take it, close it",
+        words=(
+            Arg("DO", "what to do", value="DO", choices=ITEM_DO, optional=True),
+            Arg(
+                "ITEM",
+                "path#kind or path:line#kind; for next: a kind; for new: a kind and a title",
+                many=True,
+                optional=True,
+            ),
+        ),
+        options=(
+            Arg("--all", "approve: all that wait; list: what is done as well"),
+            Arg("--kind", "only items of this kind", value="KIND"),
+            Arg("--again", "approve what was tried before, as a new task"),
+            Arg("--next", "approve for the next `item next`, not for the supervisor"),
+            Arg("--summary", "done: what was done", value="TEXT"),
+            Arg("--what", "new: what is to be done (else the title)", value="TEXT"),
+            Arg("--why", "new: why it is wanted", value="TEXT"),
+            Arg("--context", "new: what one must know", value="TEXT"),
+            Arg("--expect", "new: something to deliver", value="PATH|TEXT", many=True),
+            Arg("--criterion", "new: how one sees that it is done", value="TEXT", many=True),
+            Arg("--priority", "new: its weight", value="P", choices=("P0", "P1", "P2", "P3")),
+            Arg("--effort", "new: how much work it is", value="E", choices=("S", "M", "L")),
+        ),
+        about="A tag such as #needs-fix makes a line, or with a Tags line a whole file, an item. Approving one makes a "
+        "task, whose id then stands behind the tag; from then on the tag shows where the task is: #delegated-fix, "
+        "#claimed-fix, #done-fix. Only a person approves. Without an item, `approve` walks through all that wait.",
+    ),
+    Verb(
+        "plan",
+        "several tasks that hand results to each other: check a plan file, write one, run it, see it",
+        words=(
+            Arg("DO", "what to do", choices=PLAN_DO),
+            Arg(
+                "FILE|ID",
+                "check, run: the plan file, or - · new: what is to be done, in quotes · show: a task · graph: either",
+                optional=True,
+            ),
+        ),
+        options=(
+            Arg("--explain", "check: how the score came about, and in which waves the nodes would run"),
+            Arg("--strict", "check, run: warnings count as errors"),
+            Arg("--stdin", "check, run: read the plan from standard input"),
+            Arg("--agents", "new: who takes part, such as a,b,c (else by their capabilities)", value="NAMES"),
+            Arg(
+                "--template",
+                "new: one of the delegation templates instead of the short form",
+                value="NAME",
+                choices=("standard", "parallel", "sequential"),
+            ),
+            Arg(
+                "--strategy",
+                "new: how the nodes depend on each other (else by the score)",
+                value="NAME",
+                choices=("parallel", "sequential", "pipeline", "fan-out-fan-in"),
+            ),
+            Arg("--out", "new, graph: the file to write, - prints it", value="FILE"),
+            Arg("--wait", "run: show how it goes, and wait for the result", short="-w"),
+            Arg("--max-parallel", "run: so many nodes at once, at most", value="N"),
+            Arg("--dry-run", "run: only say what would run when, by whom and within which limits"),
+            Arg("--budget", "run: what all nodes together may use, such as 500k tokens, $5, or both", value="AMOUNT"),
+            Arg("--timeout", "run: how long the whole plan may take, such as 2h", value="TIME"),
+            Arg("--set", "run: a setting for this plan only", value="KEY=VALUE", many=True),
+            Arg("--watch", "show: stay until it is judged, and draw it again whenever it changes"),
+            Arg("--format", "show: text, yaml or json · graph: mermaid, dot or svg", value="FORMAT"),
+        ),
+        about="Everything that is wrong with a plan is told before anything runs. A plan is a task with a receipt, and "
+        "so is each of its nodes: show, log, answer, send, stop and resume work on them. A plan file of the project "
+        "runs once it is trusted: overhand trust FILE.",
+    ),
+    Verb(
+        "alert",
+        "tell everybody who begins to work what is different for a while",
+        words=(
+            Arg("DO", "what to do", choices=("raise", "resolve", "list")),
+            Arg("TITLE", "one sentence; to resolve: a part of it, or the file", many=True, optional=True),
+        ),
+        options=(
+            Arg("--what", "what changed", value="TEXT"),
+            Arg("--impact", "what does not work because of it", value="TEXT"),
+            Arg("--duration", "how long it will probably last", value="TEXT"),
+            Arg("--workaround", "what to do meanwhile; goes with the title into every new HANDOFF.md", value="TEXT"),
+            Arg("--note", "how it ended", value="TEXT"),
+            Arg("--all", "resolved ones as well"),
+        ),
+        about="An alert is a file in alerts/ with the tag #active-alert; it is in force until its tag is #done-alert.",
+    ),
+    Verb(
+        "daemon",
+        "watch tags in Markdown and start what is approved",
+        words=(
+            Arg(
+                "DO",
+                "what to do; nothing: watch for as long as you look on",
+                value="DO",
+                choices=("start", "stop", "status", "log", "install"),
+                optional=True,
+            ),
+        ),
+        options=(
+            Arg("--follow", "log: wait for more", short="-f"),
+            Arg("--print", "install: a systemd unit and a launchd plist that leave agents alive"),
+        ),
+        about="It is the project's supervisor with tags switched on and no end: a file that has been left alone for 3 "
+        "seconds is looked at, a #delegated tag on its Tags line is started within the caps, and a run that was lost "
+        "is tried again. Stopping it stops no agent.",
+    ),
     Verb(
         "mcp",
-        "for scripts",
         "serve Overhand to an MCP client over stdin and stdout",
         "overhand.mcp.door:serve",
         about="A host gets delegate, status, wait, result, answer, inbox, stop and agents; inside a run it is handoff, "
@@ -380,13 +478,14 @@ VERBS = (
     ),
     Verb(
         "check",
-        "for scripts",
         "lint a document, or run a task's checks again",
-        "overhand.verbs.check:check",
-        words=(Arg("FILE|ID", "a file (with a / or a suffix), or a task", value="FILE|ID", optional=True),),
+        words=(Arg("FILE|ID", "a file (with a / or a suffix), or a task", optional=True),),
         options=(Arg("--stdin", "read the document from standard input"), Arg("--strict", "warnings count as errors")),
     ),
 )
+# in the order of the help
+GROUPS = {"everyday": EVERYDAY, "set-up": SET_UP, "for agents": FOR_AGENTS, "for scripts": FOR_SCRIPTS}
+VERBS = tuple(row for rows in GROUPS.values() for row in rows)
 
 # other names people try; what stands behind the name is added to the arguments
 ALIASES: dict[str, tuple[str, ...]] = {
