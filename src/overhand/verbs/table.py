@@ -8,7 +8,6 @@ from overhand.words import CLAIMS
 ID = Arg("ID", "a task: its number, a part of its title, its id, or - for the last one")
 IDS = Arg("ID", ID.help, many=True)
 
-PLAN_DO = ("check", "new", "run", "show", "graph")
 ITEM_DO = ("list", "approve", "next", "claim", "done", "needs", "dismiss", "new")
 
 DELEGATE = (
@@ -393,7 +392,7 @@ FOR_SCRIPTS = (
         "plan",
         "several tasks that hand results to each other: check a plan file, write one, run it, see it",
         words=(
-            Arg("DO", "what to do", choices=PLAN_DO),
+            Arg("DO", "what to do", choices=("check", "new", "run", "show", "graph")),
             Arg(
                 "FILE|ID",
                 "check, run: the plan file, or - · new: what is to be done, in quotes · show: a task · graph: either",
@@ -483,7 +482,6 @@ FOR_SCRIPTS = (
         options=(Arg("--stdin", "read the document from standard input"), Arg("--strict", "warnings count as errors")),
     ),
 )
-# in the order of the help
 GROUPS = {"everyday": EVERYDAY, "set-up": SET_UP, "for agents": FOR_AGENTS, "for scripts": FOR_SCRIPTS}
 VERBS = tuple(row for rows in GROUPS.values() for row in rows)
 
