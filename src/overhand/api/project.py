@@ -29,12 +29,11 @@ from overhand.verbs import delegate as delegating
 from overhand.verbs import plan as plans
 from overhand.verbs import resume as verb_resume
 from overhand.verbs import send as sending
-from overhand.verbs.ask import give
+from overhand.verbs.ask import give, walk
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.setup import first_use
 from overhand.verbs.tasks import list_tasks
 from overhand.verbs.wait import wait_for
-from overhand.verbs.walk import walk
 from overhand.words import is_name
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SLICE = 5.0  # seconds between checks for a question while waiting for a result
 
 
-class Desk:
+class Connection:
     """One connection: the project, and how long a call may block."""
 
     def __init__(self, root: str, limit: float, *, tell: Callable[[str], None] | None = None) -> None:
@@ -36,7 +36,9 @@ class Desk:
         return made
 
 
-def call(desk: Desk, tool: Tool, given: Given, progress: Callable[[str], None] | None = None, gone: int = -1) -> Told:
+def call(
+    desk: Connection, tool: Tool, given: Given, progress: Callable[[str], None] | None = None, gone: int = -1
+) -> Told:
     """Call a tool; the result says what exists and what to do next."""
     given = checked(tool, given)
     if not os.path.isdir(desk.root):  # else a new project would be created there
@@ -95,7 +97,7 @@ def _verb(name: str, session: Session, **given: Any) -> Told:
     return row.function()(session, **given).payload
 
 
-def _delegate(desk: Desk, session: Session, given: Given) -> Told:
+def _delegate(desk: Connection, session: Session, given: Given) -> Told:
     again = given.pop("again", None)
     wait = given.pop("wait", False)
     if again is None:
@@ -106,7 +108,7 @@ def _delegate(desk: Desk, session: Session, given: Given) -> Told:
     return _wait(desk, session, {"id": [str(again)]}, own="delegate", wakes=False)
 
 
-def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
+def _plan_run(desk: Connection, session: Session, given: Given) -> Told:
     """As the verb does it, but without a person to ask: what needs trust is refused."""
     from overhand.verbs import plan_run
     from overhand.verbs.plan import Source, source
@@ -138,14 +140,14 @@ def _plan_run(desk: Desk, session: Session, given: Given) -> Told:
     return with_nodes(told, rows)
 
 
-def _status(desk: Desk, session: Session, _given: Given) -> Told:
+def _status(desk: Connection, session: Session, _given: Given) -> Told:
     from overhand.verbs.status import Headline
 
     desk.overview = desk.overview or Headline(session)
     return overview(desk.overview.payload())
 
 
-def _inbox(_desk: Desk, session: Session, _given: Given) -> Told:
+def _inbox(_desk: Connection, session: Session, _given: Given) -> Told:
     found = _verb("status", session)
     rows = []
     for one in found["groups"]["needs you"]:
@@ -154,7 +156,7 @@ def _inbox(_desk: Desk, session: Session, _given: Given) -> Told:
     return waiting(found["project"], rows)
 
 
-def _wait(desk: Desk, session: Session, given: Given, *, own: str = "wait", wakes: bool = True) -> Told:
+def _wait(desk: Connection, session: Session, given: Given, *, own: str = "wait", wakes: bool = True) -> Told:
     """Wait in slices, so that a question is noticed in between, and return before the client times out."""
     seconds = min(desk.limit, _seconds(given.get("timeout"), desk.limit))
     until = time.monotonic() + seconds
@@ -176,11 +178,11 @@ def _seconds(text: str | None, otherwise: float) -> float:
     return otherwise if text is None else option_duration("timeout", text)
 
 
-def _result(_desk: Desk, session: Session, given: Given) -> Told:
+def _result(_desk: Connection, session: Session, given: Given) -> Told:
     return judged(_verb("show", session, **given), "result")
 
 
-def _answer(_desk: Desk, session: Session, given: Given) -> Told:
+def _answer(_desk: Connection, session: Session, given: Given) -> Told:
     task = session.store.task(session.store.resolve(given["id"]))
     seq, text = given.pop("seq", None), given.pop("text")
     meant = [q for q in task.open_questions if seq in (None, q.seq)]
@@ -193,29 +195,29 @@ def _answer(_desk: Desk, session: Session, given: Given) -> Told:
     return answered(_verb("answer", session, text=said, **given))
 
 
-def _stop(_desk: Desk, session: Session, given: Given) -> Told:
+def _stop(_desk: Connection, session: Session, given: Given) -> Told:
     return {**_verb("stop", session, **given), "next": "They have ended. `status` shows what is left."}
 
 
-def _agents(_desk: Desk, session: Session, given: Given) -> Told:
+def _agents(_desk: Connection, session: Session, given: Given) -> Told:
     found = _verb("agents", session, **given)
     return {**found, "next": "Name one in `agent` of delegate, or name none for the default."}
 
 
-def _handoff(_desk: Desk, session: Session, _given: Given) -> Told:
+def _handoff(_desk: Connection, session: Session, _given: Given) -> Told:
     from overhand.verbs.finish_run import handoff
 
     return given(handoff(session).payload)
 
 
-def _step(_desk: Desk, session: Session, given: Given) -> Told:
+def _step(_desk: Connection, session: Session, given: Given) -> Told:
     state = given.pop("state", None)
     if state is not None and "step" not in given:
         raise BadInput("Which step?", "Give its number, or a part of its text, in `step`.")
     return steps(_verb("step", session, state=None if state is None else [state], **given))
 
 
-def _ask(desk: Desk, session: Session, given: Given) -> Told:
+def _ask(desk: Connection, session: Session, given: Given) -> Told:
     again = given.pop("again", None)
     try:
         found = _verb("ask", session, again=None if again is None else str(again), timeout=f"{desk.limit:.3f}", **given)
@@ -224,12 +226,12 @@ def _ask(desk: Desk, session: Session, given: Given) -> Told:
     return {**found, "pending": False, "next": "Go on with this answer."}
 
 
-def _checkpoint(_desk: Desk, session: Session, given: Given) -> Told:
+def _checkpoint(_desk: Connection, session: Session, given: Given) -> Told:
     found = _verb("checkpoint", session, do="create", **given)
     return {**found, "next": "Go on with your task; files are never rolled back."}
 
 
-def _finish(_desk: Desk, session: Session, given: Given) -> Told:
+def _finish(_desk: Connection, session: Session, given: Given) -> Told:
     if "data" in given:
         import json
 
@@ -237,7 +239,7 @@ def _finish(_desk: Desk, session: Session, given: Given) -> Told:
     return finished(_verb("finish", session, **given))
 
 
-def _permit(_desk: Desk, session: Session, given: Given) -> Told:
+def _permit(_desk: Connection, session: Session, given: Given) -> Told:
     """Block until a person has decided; a run that waits too long is parked, as with any question."""
     from overhand.mcp.door import prompts_of
     from overhand.policy.caller import caller
@@ -250,7 +252,7 @@ def _permit(_desk: Desk, session: Session, given: Given) -> Told:
     return permit(session.store, client.task or "", client.run or "", tool, asked, session.gone)
 
 
-_CALLS: dict[str, Callable[[Desk, Session, Given], Told]] = {
+_CALLS: dict[str, Callable[[Connection, Session, Given], Told]] = {
     "delegate": _delegate,
     "plan_run": _plan_run,
     "status": _status,

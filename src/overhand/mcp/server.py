@@ -49,7 +49,7 @@ async def _serve(server: Server[Any], wire: Wire) -> None:
 
 def build(service: Service) -> Server[Any]:
     """A server with these tools."""
-    desk = calls.Desk(service.root, service.limit)
+    desk = calls.Connection(service.root, service.limit)
     known = {tool.name: tool for tool in service.tools}
     described = ListToolsResult(tools=[Described.model_validate(listed(tool)) for tool in service.tools])
 
@@ -77,7 +77,7 @@ def build(service: Service) -> Server[Any]:
 
 
 def _called(
-    desk: calls.Desk, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None, gone: int = -1
+    desk: calls.Connection, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None, gone: int = -1
 ) -> CallToolResult:
     try:
         return _result(calls.call(desk, tool, given, progress, gone))
@@ -90,7 +90,7 @@ def _called(
 
 
 async def _in_thread(
-    context: ServerRequestContext[Any], desk: calls.Desk, tool: Tool, given: dict[str, Any]
+    context: ServerRequestContext[Any], desk: calls.Connection, tool: Tool, given: dict[str, Any]
 ) -> CallToolResult:
     """Call a tool, with progress notifications if the client asked for them; a cancelled call stops waiting."""
     began, said = time.monotonic(), [""]

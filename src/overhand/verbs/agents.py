@@ -208,7 +208,7 @@ def _try(session: Session, brief: Brief) -> Task:
 def _words(session: Session, agent: Agent, task: Task) -> tuple[str, str, str]:
     """What happened, in words, and what to do next."""
     from overhand.agents import find_driver, quota, sessions
-    from overhand.verbs.show import read_result
+    from overhand.verbs.tasks import read_result
 
     look = f"overhand show {task.handle}"
     if task.status == "completed":

@@ -151,7 +151,7 @@ def _has_promises(session: Session, task: Task) -> bool:
 def _promises(session: Session, task: Task) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
     """What the contract says of the result of record, looked at again; nothing for what was never completed."""
     from overhand.runs import promises as assertions
-    from overhand.verbs.show import read_result
+    from overhand.verbs.tasks import read_result
 
     folder = session.store.folder(task.id)
     contract = assertions.contract_in(folder) if task.node else None

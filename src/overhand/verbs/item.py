@@ -10,18 +10,16 @@ from overhand.documents import tags
 from overhand.errors import BadInput, OverhandError, Refused
 from overhand.items import approve as approving
 from overhand.items import item as places
-from overhand.items import sync, unrecorded
-from overhand.policy import caller, trust
+from overhand.items import sync
+from overhand.policy import caller
 from overhand.policy import config as configs
-from overhand.record.overview import Overview
 from overhand.supervisor import client
 from overhand.system.files import read_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Answer, Session, moves
+from overhand.verbs.moves import ItemSession
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
-    from overhand.policy.caller import Caller
-    from overhand.policy.config import Config
     from overhand.record.task import Task
 
     Row = dict[str, Any]
@@ -32,8 +30,6 @@ _OPEN = ("needs", "delegated", "next")  # stages at which an item may wait for a
 
 def item(session: Session, do: str = "list", item: list[str] | None = None, **given: Any) -> Answer:
     """One of the things that can be done with items."""
-    from overhand.verbs import moves
-
     words = item or []
     calls = {
         "list": list_items,
@@ -48,111 +44,11 @@ def item(session: Session, do: str = "list", item: list[str] | None = None, **gi
     return calls[do](session, words, **given)
 
 
-class Desk:
-    """What every call needs: who asks, the settings, the tasks that have an item."""
-
-    def __init__(self, session: Session) -> None:
-        self.session, self.store, self.root = session, session.store, session.root
-        self.who: Caller = caller.caller(session.store)
-        self.by = self.who.by(session.via)
-        self.config: Config = trust.settings(session.root)
-        self.waiting = unrecorded.waiting(session.store)
-        self.past = places.Past(session.store)
-        self._states: dict[str, Task | None] = {}
-        if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
-            overview = Overview(session.store)
-            overview.look()
-            self._keep(approving.reconcile(session.store, self.by, list(overview.states.values())))
-
-    def _keep(self, states: list[Task]) -> None:
-        self._states.update({task.id: task for task in states})
-
-    def state(self, place: Place) -> Task | None:
-        """What is recorded about an item."""
-        if place.task not in self._states:
-            task = places.record(self.store, place)
-            self._states[place.task] = None
-            if task is not None:
-                self._keep(approving.reconcile(self.store, self.by, [task]))
-        return self._states[place.task]
-
-    def place(self, written: str) -> Place:
-        """The item that somebody wrote."""
-        return places.resolve(self.root, os.getcwd(), written)
-
-    def all(self, kind: str | None = None, *stages: str) -> list[Place]:
-        """Items in the order in which they would be started."""
-        there = places.everywhere(self.root, stages or tags.STAGES, self.session.tell)
-        found = [place for place in there if kind in (None, place.kind)]
-        states = {place.task: task for place in found if (task := self.state(place)) is not None}
-        return places.in_order(found, states, self.config)
-
-    def may_approve(self, what: str) -> str:
-        """How this approval is a person's word."""
-        own = configs.load(self.root, project=False)
-        terminal = self.session.interactive or os.isatty(0)
-        return approving.require_approver(
-            self.store, self.who, what, terminal=terminal, allowed=own.approve_without_terminal
-        )
-
-    def row(self, place: Place) -> Row:
-        """An item as it is shown."""
-        task = self.state(place)
-        path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
-        return {
-            "item": place.name.replace(place.path, path, 1),
-            "path": path,
-            "line": place.line,
-            "tag": place.tag,
-            "kind": place.kind,
-            "stage": place.stage,
-            "priority": f"P{place.priority}",
-            "effort": place.effort or None,
-            "text": place.text,
-            "task_id": place.task or None,
-            "handle": task.handle if task else None,
-            "status": task.status if task else None,
-            "run_state": task.run_state if task else None,
-            "waits": self._waits(place, task),
-        }
-
-    def _waits(self, place: Place, task: Task | None) -> str | None:
-        """What it waits for, if that is a person."""
-        if task is not None and (at := places.original(self.store, task, place)):
-            return f"a copy of {at}: it is never run"
-        if place.task and task is None:
-            return f"the id of a task that is not recorded here: {place.task}"
-        if place.stage == "needs":
-            return self._approval(place)
-        if place.stage in ("delegated", "next") and task is None:
-            why = self.waiting.get(place.key, {}).get("why", "")
-            if not place.on_tags_line and not why:
-                return "approval: a tag in a line of text starts nothing by itself"
-            return f"approval: no record of one{f' ({why})' if why else ''}"
-        if place.stage == "delegated" and task and task.item and task.item.mode == "interactive":
-            return f"a person who opens it: overhand item next {place.name}"
-        if place.stage == "claimed" and task is not None and (held := approving.holder(task)):
-            return None if held.startswith("task ") else f"whoever claimed it: {held}"
-        return None
-
-    def _approval(self, place: Place) -> str:
-        """What an item at needs waits for; it may be an older text of something that was done."""
-        was = self.past.task_of(place)
-        if was is None:
-            why = self.waiting.get(place.key, {}).get("why", "")
-            if not why and self.config.route(place.kind) is None:
-                why = f"the settings in force have no route for the kind {place.kind}"
-            return f"approval: {why}" if why else "approval"
-        if was.status is None:
-            return f"it is task {was.handle} already: overhand show {was.handle}"
-        return f"was task {was.handle}, {was.status}; once more: overhand item approve --again {place.name}"
-
-
 def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Answer:
     """Everything that is noted and not done, in the order in which it would be started."""
     if words:
         raise BadInput(f"{words[0]!r} is one word too many.", "Choose by kind: overhand item list --kind fix")
-    desk = Desk(session)
+    desk = ItemSession(session)
     found = desk.all(kind, *(tags.STAGES if all else tags.STAGES[:-1]))
     return Answer({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
 
@@ -174,7 +70,7 @@ def approve(
     from overhand.verbs.setup import first_use
 
     what = f"Approving {', '.join(words) or 'items'}"
-    desk = Desk(session)
+    desk = ItemSession(session)
     how = desk.may_approve(what)
     first_use(session)
     ask_for_trust(session, desk.who)
@@ -201,7 +97,7 @@ def approve(
     return Answer(payload, 3 if refused else 0)
 
 
-def is_waiting(desk: Desk, place: Place, *, again: bool = False) -> bool:
+def is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool:
     """Whether it waits for an approval that would start it for the first time, or again."""
     if place.stage not in ("needs", "delegated", "next") or (place.task and place.stage != "needs"):
         return False
@@ -214,22 +110,20 @@ def is_waiting(desk: Desk, place: Place, *, again: bool = False) -> bool:
     return not task.runs or (again and not places.original(desk.store, task, place))
 
 
-def approve_one(desk: Desk, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
+def approve_one(desk: ItemSession, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
     """One item: the row that is shown."""
     task = approving.may_approve(desk.store, place, again=again, past=desk.past)
     if task is not None and place.stage == "claimed" and task.item and task.item.how != "outside":
         task = approving.hand_back(desk.store, task, desk.by)
     else:
         if place.stage == "claimed":  # nobody had approved it before somebody took it: there is no task to go on with
-            from overhand.verbs.moves import give_up
-
             approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=caller.Caller())
-            place = give_up(desk, place)
+            place = moves.give_up(desk, place)
         task = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
     return approved_row(desk, task)
 
 
-def approved_row(desk: Desk, task: Task) -> Row:
+def approved_row(desk: ItemSession, task: Task) -> Row:
     """A task that an approval made."""
     shown = task.tag
     at = shown.path if shown else ""
@@ -250,7 +144,7 @@ def approved_row(desk: Desk, task: Task) -> Row:
     }
 
 
-def hand_over(desk: Desk, tasks: list[str]) -> None:
+def hand_over(desk: ItemSession, tasks: list[str]) -> None:
     """The supervisor starts what was approved."""
     if tasks and not client.hand_over(desk.store, tasks):
         desk.session.tell(
@@ -265,7 +159,7 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
     """Run the first item of a kind that is approved as next, here and now, and wait for its result."""
     if len(words) != 1:
         raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
-    desk = Desk(session)
+    desk = ItemSession(session)
     caller.require_person(desk.who, "Running the next item")
     if "#" in words[0]:
         place = desk.place(words[0])
@@ -288,7 +182,7 @@ def run_next(session: Session, words: list[str], **_: Any) -> Answer:
     return wait_for(session, [task_id], None, verb="item")
 
 
-def _is_ready(desk: Desk, place: Place) -> bool:
+def _is_ready(desk: ItemSession, place: Place) -> bool:
     task = desk.state(place)
     return task is not None and sync.wanted(task) == "next" and not task.queued
 
@@ -305,7 +199,7 @@ _MEANT = """  a      approve: a supervisor starts it
 _WIDTH, _LINES = 76, 12  # of what is shown of a request
 
 
-def walk(desk: Desk, waiting: list[Place], how: str) -> Answer:
+def walk(desk: ItemSession, waiting: list[Place], how: str) -> Answer:
     """Each item is put in turn, in the order in which it would be started."""
     payload: dict[str, Any] = {"schema": "overhand.item/1", "do": "approve", "approved": [], "refused": []}
     payload |= {"dismissed": [], "split": [], "left": 0}
@@ -325,7 +219,7 @@ def walk(desk: Desk, waiting: list[Place], how: str) -> Answer:
     return Answer(payload, 3 if payload["refused"] else 0)
 
 
-def _ask(desk: Desk, place: Place, number: int, count: int) -> str:
+def _ask(desk: ItemSession, place: Place, number: int, count: int) -> str:
     read = desk.session.read
     if read is None:
         return "q"
@@ -345,7 +239,7 @@ def _ask(desk: Desk, place: Place, number: int, count: int) -> str:
         desk.session.tell(_MEANT)  # a guess might approve: “no” is not “next”
 
 
-def _shown(desk: Desk, place: Place) -> list[str]:
+def _shown(desk: ItemSession, place: Place) -> list[str]:
     """What would be approved: the line, or the title and the beginning of the document."""
     rows = wrap(place.text, _WIDTH)
     if not place.on_tags_line:
@@ -357,9 +251,7 @@ def _shown(desk: Desk, place: Place) -> list[str]:
     return [*rows, *text[:_LINES], *more]
 
 
-def _do(desk: Desk, place: Place, said: str, how: str, payload: dict[str, Any]) -> None:
-    from overhand.verbs import moves
-
+def _do(desk: ItemSession, place: Place, said: str, how: str, payload: dict[str, Any]) -> None:
     if said in ("a", "A", "n"):
         stage = "next" if said == "n" else "delegated"
         payload["approved"].append(approve_one(desk, place, stage, how, again=False, shown=True))
@@ -376,7 +268,7 @@ def _do(desk: Desk, place: Place, said: str, how: str, payload: dict[str, Any]) 
         payload["left"] += 1
 
 
-def _parts(desk: Desk) -> list[str]:
+def _parts(desk: ItemSession) -> list[str]:
     """What the parts are called, line by line."""
     titles: list[str] = []
     while desk.session.read is not None:

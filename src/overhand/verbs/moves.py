@@ -9,9 +9,11 @@ from overhand.documents import handoff as handoffs
 from overhand.documents import request as requests
 from overhand.documents import tags
 from overhand.errors import BadInput, NotFound
-from overhand.items import approve, item, promote, sync
-from overhand.policy import caller
+from overhand.items import approve, item, promote, sync, unrecorded
+from overhand.policy import caller, trust
+from overhand.policy import config as configs
 from overhand.record.events import Judged, StageSet
+from overhand.record.overview import Overview
 from overhand.system.edits import edit
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
@@ -19,10 +21,113 @@ from overhand.words import is_name
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
+    from overhand.policy.caller import Caller
+    from overhand.policy.config import Config
     from overhand.record.events import Event
     from overhand.record.task import Task
     from overhand.system.edits import Patch
-    from overhand.verbs.item import Desk
+
+    Row = dict[str, Any]
+
+
+class ItemSession:
+    """What every call needs: who asks, the settings, the tasks that have an item."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.store, self.root = session, session.store, session.root
+        self.who: Caller = caller.caller(session.store)
+        self.by = self.who.by(session.via)
+        self.config: Config = trust.settings(session.root)
+        self.waiting = unrecorded.waiting(session.store)
+        self.past = item.Past(session.store)
+        self._states: dict[str, Task | None] = {}
+        if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
+            overview = Overview(session.store)
+            overview.look()
+            self._keep(approve.reconcile(session.store, self.by, list(overview.states.values())))
+
+    def _keep(self, states: list[Task]) -> None:
+        self._states.update({task.id: task for task in states})
+
+    def state(self, place: Place) -> Task | None:
+        """What is recorded about an item."""
+        if place.task not in self._states:
+            task = item.record(self.store, place)
+            self._states[place.task] = None
+            if task is not None:
+                self._keep(approve.reconcile(self.store, self.by, [task]))
+        return self._states[place.task]
+
+    def place(self, written: str) -> Place:
+        """The item that somebody wrote."""
+        return item.resolve(self.root, os.getcwd(), written)
+
+    def all(self, kind: str | None = None, *stages: str) -> list[Place]:
+        """Items in the order in which they would be started."""
+        there = item.everywhere(self.root, stages or tags.STAGES, self.session.tell)
+        found = [place for place in there if kind in (None, place.kind)]
+        states = {place.task: task for place in found if (task := self.state(place)) is not None}
+        return item.in_order(found, states, self.config)
+
+    def may_approve(self, what: str) -> str:
+        """How this approval is a person's word."""
+        own = configs.load(self.root, project=False)
+        terminal = self.session.interactive or os.isatty(0)
+        return approve.require_approver(
+            self.store, self.who, what, terminal=terminal, allowed=own.approve_without_terminal
+        )
+
+    def row(self, place: Place) -> Row:
+        """An item as it is shown."""
+        task = self.state(place)
+        path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
+        return {
+            "item": place.name.replace(place.path, path, 1),
+            "path": path,
+            "line": place.line,
+            "tag": place.tag,
+            "kind": place.kind,
+            "stage": place.stage,
+            "priority": f"P{place.priority}",
+            "effort": place.effort or None,
+            "text": place.text,
+            "task_id": place.task or None,
+            "handle": task.handle if task else None,
+            "status": task.status if task else None,
+            "run_state": task.run_state if task else None,
+            "waits": self._waits(place, task),
+        }
+
+    def _waits(self, place: Place, task: Task | None) -> str | None:
+        """What it waits for, if that is a person."""
+        if task is not None and (at := item.original(self.store, task, place)):
+            return f"a copy of {at}: it is never run"
+        if place.task and task is None:
+            return f"the id of a task that is not recorded here: {place.task}"
+        if place.stage == "needs":
+            return self._approval(place)
+        if place.stage in ("delegated", "next") and task is None:
+            why = self.waiting.get(place.key, {}).get("why", "")
+            if not place.on_tags_line and not why:
+                return "approval: a tag in a line of text starts nothing by itself"
+            return f"approval: no record of one{f' ({why})' if why else ''}"
+        if place.stage == "delegated" and task and task.item and task.item.mode == "interactive":
+            return f"a person who opens it: overhand item next {place.name}"
+        if place.stage == "claimed" and task is not None and (held := approve.holder(task)):
+            return None if held.startswith("task ") else f"whoever claimed it: {held}"
+        return None
+
+    def _approval(self, place: Place) -> str:
+        """What an item at needs waits for; it may be an older text of something that was done."""
+        was = self.past.task_of(place)
+        if was is None:
+            why = self.waiting.get(place.key, {}).get("why", "")
+            if not why and self.config.route(place.kind) is None:
+                why = f"the settings in force have no route for the kind {place.kind}"
+            return f"approval: {why}" if why else "approval"
+        if was.status is None:
+            return f"it is task {was.handle} already: overhand show {was.handle}"
+        return f"was task {was.handle}, {was.status}; once more: overhand item approve --again {place.name}"
 
 
 def claim(session: Session, words: list[str], **_: Any) -> Answer:
@@ -52,7 +157,7 @@ def needs(session: Session, words: list[str], **_: Any) -> Answer:
     return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
 
 
-def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
+def _put(desk: ItemSession, place: Place, to: str, ending: list[Event]) -> Answer:
     """Another stage; a task that is still open ends with it."""
     task = approve.may_move(desk.store, place, to)
     if task is None:
@@ -63,7 +168,7 @@ def _put(desk: Desk, place: Place, to: str, ending: list[Event]) -> Answer:
     return _moved(desk, to, place, task)
 
 
-def give_up(desk: Desk, place: Place) -> Place:
+def give_up(desk: ItemSession, place: Place) -> Place:
     """The claim of somebody outside ends; the item as it is then, at needs."""
     said = f"{place.name} was claimed outside, and is approved for an agent now."
     _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
@@ -81,7 +186,7 @@ def dismiss(session: Session, words: list[str], **_: Any) -> Answer:
     return _moved(desk, "dismiss", place, remove(desk, place))
 
 
-def remove(desk: Desk, place: Place) -> Task | None:
+def remove(desk: ItemSession, place: Place) -> Task | None:
     """The tag of an item that nobody has approved goes."""
     task = approve.may_move(desk.store, place, sync.GONE)
     if task is not None:
@@ -94,12 +199,10 @@ def remove(desk: Desk, place: Place) -> Task | None:
     return None
 
 
-def _one(session: Session, words: list[str], do: str) -> tuple[Desk, Place]:
-    from overhand.verbs.item import Desk
-
+def _one(session: Session, words: list[str], do: str) -> tuple[ItemSession, Place]:
     if len(words) != 1:
         raise BadInput(f"{do} needs one item.", f"overhand item {do} path#kind; see them: overhand item list")
-    desk = Desk(session)
+    desk = ItemSession(session)
     return desk, desk.place(words[0])
 
 
@@ -115,11 +218,11 @@ def _tag(raw: bytes, place: Place) -> tags.Tag:
     return min(same, key=lambda tag: abs(tag.line - place.line))  # lines that say the same are the same
 
 
-def _swap(desk: Desk, place: Place, stage: str) -> None:
+def _swap(desk: ItemSession, place: Place, stage: str) -> None:
     edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{stage}-{place.kind}"))
 
 
-def _moved(desk: Desk, do: str, place: Place, task: Task | None) -> Answer:
+def _moved(desk: ItemSession, do: str, place: Place, task: Task | None) -> Answer:
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
     row = {**desk.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
     if task is not None:
@@ -142,13 +245,11 @@ def new(
     **given: Any,
 ) -> Answer:
     """Write a request: a file that asks for something, at needs; an agent may do this too."""
-    from overhand.verbs.item import Desk
-
     if len(words) < 2 or not is_name(words[0]):
         raise BadInput(
             "A new item of which kind, and what is to be done?", 'overhand item new fix "what is to be done"'
         )
-    desk = Desk(session)
+    desk = ItemSession(session)
     kind, title = words[0], " ".join(" ".join(words[1:]).split())
     if desk.config.route(kind) is None:
         session.tell(f"There is no route for {kind} yet: it can be noted, but not approved.")
@@ -168,7 +269,7 @@ def new(
     return Answer({"schema": "overhand.item/1", "do": "new", "items": [desk.row(item.look(desk.root, path)[0])]})
 
 
-def write(desk: Desk, request: requests.Request) -> str:
+def write(desk: ItemSession, request: requests.Request) -> str:
     """The file of a request, under a name that was free."""
     first = f"{desk.config.requests}/{requests.file_name(request.kind, request.title)}"
     for path in promote.names(first):
@@ -177,7 +278,7 @@ def write(desk: Desk, request: requests.Request) -> str:
     raise NotFound(f"There are too many files like {first}.", "Move some of them.")
 
 
-def split(desk: Desk, place: Place, titles: list[str]) -> list[str]:
+def split(desk: ItemSession, place: Place, titles: list[str]) -> list[str]:
     """Several requests in the place of one item, all at needs; where it stood, the way to them."""
     approve.may_move(desk.store, place, sync.GONE)
     weights = (f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else []))

@@ -337,7 +337,7 @@ def _by_now(session: Session, task: Task) -> list[Row]:
 
 def _checked(session: Session, task_id: str | None) -> Row:
     """By its own result: what was checked, and what nobody did."""
-    from overhand.verbs.show import read_result
+    from overhand.verbs.tasks import read_result
 
     try:
         task = session.store.task(task_id) if task_id else None

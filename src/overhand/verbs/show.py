@@ -6,7 +6,7 @@ from overhand.errors import NotFound, OverhandError
 from overhand.record.events import Seen
 from overhand.verbs import Answer, Session
 from overhand.verbs.reconcile import refresh
-from overhand.verbs.tasks import queue, row, why_held
+from overhand.verbs.tasks import queue, read_result, row, why_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ _RESULT_KEYS = (
     "tokens",
     "seconds",
 )
-_MAX_RESULT = 256 * 1024 * 1024  # it may quote an OUTPUT.md of the largest size more than once
 _EMPTY: dict[str, Any] = {
     "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
     "next_steps": "", "problems": [], "checks": [], "unverified": [], "usage": None, "output": None,
@@ -194,38 +193,6 @@ def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
 def _run(run: Run) -> dict[str, Any]:
     keys = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
     return {key: vars(run)[key] for key in keys}
-
-
-def read_result(session: Session, task: Task) -> dict[str, Any]:
-    """The judged result, if its bytes are the ones the log vouches for."""
-    if task.status is None or task.judged_run is None:
-        return {}
-    import hashlib
-    import json
-
-    from overhand.record import log
-    from overhand.system.files import read_file
-
-    folder = session.store.folder(task.id)
-    output = read_file(f"{folder}/OUTPUT.md")  # first: the next run takes away the result before it takes this
-    raw = read_file(f"{folder}/result.json", limit=_MAX_RESULT)
-    judged = next((e for e in reversed(log.read(folder)) if e.get("e") in ("judged", "rechecked")), {})
-    if raw is not None and judged.get("result") == hashlib.sha256(raw).hexdigest():
-        result: dict[str, Any] = json.loads(raw)
-        if judged.get("output") and (output is None or hashlib.sha256(output).hexdigest() != judged["output"]):
-            result["mismatch"] = _mismatch("OUTPUT.md")
-        return result
-    kept = read_file(f"{session.store.run_folder(task.id, task.judged_run)}/judged.json", _MAX_RESULT)
-    if kept is not None and judged.get("result") == hashlib.sha256(kept).hexdigest():
-        earlier: dict[str, Any] = json.loads(kept)  # the next run has begun since we were told
-        return earlier
-    # A plan that could not go on has none.
-    return {"mismatch": _mismatch("result.json")} if judged.get("result") else {}
-
-
-def _mismatch(name: str) -> dict[str, Any]:
-    text = f"{name} is not the document that was judged: it was changed or removed afterwards."
-    return {"code": "document-changed", "message": text, "level": "error", "of": "substance"}
 
 
 def lately(session: Session, task: Task) -> str:

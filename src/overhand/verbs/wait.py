@@ -16,9 +16,9 @@ from overhand.system import lock, machine
 from overhand.system.bell import deadline
 from overhand.system.files import read_file
 from overhand.verbs import Answer, Session
+from overhand.verbs.ask import question_row
 from overhand.verbs.reconcile import looks_dead, refresh
 from overhand.verbs.show import describe, lately
-from overhand.verbs.walk import item
 from overhand.words import option_duration, say_duration
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _told(session: Session, task: Task, what: str) -> dict[str, Any]:
         "what": what,
         "status": task.status,
     }
-    asked = [item(session, task, question) for question in task.open_questions]
+    asked = [question_row(session, task, question) for question in task.open_questions]
     if what == "question":
         shown.update(question=asked[0], questions=asked)
     elif what != "timeout":
