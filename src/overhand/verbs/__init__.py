@@ -126,6 +126,11 @@ def _imported(words: str) -> Any:
     return getattr(__import__(module, fromlist=[name]), name)  # importlib takes a while
 
 
+def is_file(text: str) -> bool:
+    """Whether a word means a file: it has a `/` or a suffix."""
+    return "/" in text or "." in text.strip(".")
+
+
 def open_session(
     given: str | None,
     via: str,

@@ -18,7 +18,7 @@ from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.record.events import Rechecked
 from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Answer, Session, is_file
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
@@ -36,11 +36,6 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
         raw = read_named(file_or_id, "document", "Name an existing file, a task, or use --stdin.")
         return _lint(session, file_or_id, raw, strict)
     return check_task(session, session.store.resolve(file_or_id))
-
-
-def is_file(text: str) -> bool:
-    """Whether somebody means a file: it has a `/` or a suffix."""
-    return "/" in text or "." in text.strip(".")
 
 
 def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:

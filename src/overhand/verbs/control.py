@@ -155,8 +155,7 @@ def run_again(
         return daemon(session)
     if monitor_tags or not id:
         raise BadInput("Run what?", "Name a task: overhand run 3; or watch tags, and nothing else: --monitor-tags")
-    from overhand.verbs.delegate import ask_for_trust
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.setup import ask_for_trust, first_use
 
     first_use(session)
     who = caller.caller(session.store)

@@ -17,6 +17,7 @@ from overhand.record.events import ChildRefused
 from overhand.supervisor import client
 from overhand.system import lock
 from overhand.verbs import Answer, Session
+from overhand.verbs.setup import ask_for_trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -166,15 +167,6 @@ def note_refusal(session: Session, who: Caller, title: str, agent: str | None, e
             locked.append(event)
     except OverhandError as second:
         session.tell(f"The refusal could not be noted in the parent's log: {second}")
-
-
-def ask_for_trust(session: Session, who: Caller) -> None:
-    """On a terminal the question is asked where it arises."""
-    if session.confirm is not None and who.is_person and trust.untrusted(session.root, files.runnable(session.root)):
-        from overhand.verbs.setup import trust_project
-
-        configs.load(session.root)  # what cannot be read is told, not put up for trust
-        trust_project(session, yes=False)
 
 
 def receipt_of_start(session: Session, task: Task, agent: Agent, draft: Draft, *, prepared: bool) -> dict[str, Any]:

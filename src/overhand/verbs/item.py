@@ -66,8 +66,7 @@ def approve(
     **_: Any,
 ) -> Answer:
     """Make tasks of items; without naming any, on a terminal, walk through all that wait."""
-    from overhand.verbs.delegate import ask_for_trust
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.setup import ask_for_trust, first_use
 
     what = f"Approving {', '.join(words) or 'items'}"
     desk = ItemSession(session)

@@ -196,18 +196,6 @@ def _said(one: object) -> str:
     return f"{kind}: {value if isinstance(value, str) else 'given'}"
 
 
-def commands(plan: Plan) -> list[str]:
-    """What Overhand itself would run because of a plan: checks and whatever merges."""
-    found = [
-        f"{node.id} checks: {one['command']}"
-        for node in plan.nodes.values()
-        for one in node.verification
-        if isinstance(one, dict) and one.get("command")
-    ]
-    found += [f"merge: {' '.join(plan.merge.command)}"] if plan.merge.command else []
-    return found + ([f"merge: {plan.merge.function}"] if plan.merge.function else [])
-
-
 def sound(given: Source, found: Checked) -> Plan:
     """The plan; or a refusal that tells all that is wrong with it."""
     if not found.errors and found.plan is not None:

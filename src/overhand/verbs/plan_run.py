@@ -14,11 +14,12 @@ from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.record.task import PLAN
-from overhand.verbs import Answer, Session
+from overhand.verbs import Answer, Session, is_file
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, Source
 from overhand.verbs.plan_view import View, line
 from overhand.verbs.reconcile import refresh
+from overhand.verbs.setup import plan_commands
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def accept(
     timeout: str | None = None,
 ) -> tuple[Task, Plan, plans.Checked]:
     """A task for the plan, if nothing is wrong with it and whoever calls may run it."""
-    from overhand.verbs.delegate import ask_for_trust, note_refusal
-    from overhand.verbs.setup import first_use
+    from overhand.verbs.delegate import note_refusal
+    from overhand.verbs.setup import ask_for_trust, first_use
 
     plans.refuse_way_out(session, given)
     who = caller.caller(session.store)
@@ -151,7 +152,7 @@ def may_run(session: Session, who: Caller, given: Source, plan: Plan) -> bool:
     if person and name is not None:
         _ask(session, given, name)
         return True
-    if found := plans.commands(plan):
+    if found := plan_commands(plan):
         raise NotTrusted(
             f"{given.word} would run commands, and nobody has trusted it: {'; '.join(found[:5])}. Nothing was run.",
             "Leave the commands out, or ask the person to type: overhand trust FILE",
@@ -199,7 +200,7 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
             "timeout": plan.timeout,
         },
         "waves": [[plans.row(plan, name) for name in wave] for wave in waves(plan.nodes)],
-        "commands": plans.commands(plan),
+        "commands": plan_commands(plan),
         "warnings": [one.as_json() for one in found.problems],
         "next": [f"overhand plan run {given.word} --wait"],
     }
@@ -311,7 +312,6 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
     """The plan of a file, or of a task with the states of its nodes."""
     from overhand.plans.graph import FORMATS, picture
     from overhand.verbs import plan as plans
-    from overhand.verbs.check import is_file
 
     if format not in FORMATS:
         raise BadInput(f"--format cannot be {format!r}.", f"One of: {', '.join(FORMATS)}")

@@ -49,7 +49,7 @@ def resume(
         if answer or from_ or agent or budget:
             raise BadInput("--open goes with no other option.", f"overhand resume {id} --open")
         return open_session(session, id)
-    from overhand.verbs.delegate import ask_for_trust
+    from overhand.verbs.setup import ask_for_trust
 
     who = caller(session.store)
     task_id = session.store.resolve(id)

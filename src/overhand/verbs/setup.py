@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from overhand.plans.model import Plan
+    from overhand.policy.caller import Caller
+
 _CONFIG = """\
 # Settings of this project; the reference page lists them all.
 # default_agent = "worker"
@@ -214,13 +217,12 @@ def _of_program(text: str) -> list[str]:
 def _of_plan(text: str, name: str) -> list[str]:
     """Who would work, and which commands would run."""
     from overhand.plans.reader import read
-    from overhand.verbs.plan import commands
 
     plan = read(text, name).plan
     if plan is None:
         return ["a plan that cannot be read: overhand plan check says why"]
     agents = ", ".join(dict.fromkeys(node.agent or "any agent that fits" for node in plan.nodes.values()))
-    return [f"hands tasks to: {agents}", *commands(plan)]
+    return [f"hands tasks to: {agents}", *plan_commands(plan)]
 
 
 def what_it_runs(root: str, name: str) -> list[str]:
@@ -331,3 +333,27 @@ def _fish() -> str:
         if _takes_task(verb):
             lines.append(f"complete -c overhand {inside} -f -a '({_HANDLES.replace(chr(39), chr(34))})'")
     return "\n".join(lines) + "\n"
+
+
+def ask_for_trust(session: Session, who: Caller) -> None:
+    """On a terminal the question is asked where it arises."""
+    if session.confirm is None or not who.is_person:
+        return
+    from overhand.agents import files
+    from overhand.policy import config, trust
+
+    if trust.untrusted(session.root, files.runnable(session.root)):
+        config.load(session.root)  # what cannot be read is told, not put up for trust
+        trust_project(session, yes=False)
+
+
+def plan_commands(plan: Plan) -> list[str]:
+    """What Overhand itself would run because of a plan: checks and whatever merges."""
+    found = [
+        f"{node.id} checks: {one['command']}"
+        for node in plan.nodes.values()
+        for one in node.verification
+        if isinstance(one, dict) and one.get("command")
+    ]
+    found += [f"merge: {' '.join(plan.merge.command)}"] if plan.merge.command else []
+    return found + ([f"merge: {plan.merge.function}"] if plan.merge.function else [])
