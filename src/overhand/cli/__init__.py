@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from overhand.errors import OverhandError
-    from overhand.verbs import Answer, Verb
+    from overhand.verbs import Reply, Verb
 
 
 def program() -> NoReturn:
@@ -165,7 +165,7 @@ def _forget_progress() -> None:
     _shown[0] = ""
 
 
-def _print(verb: Verb, answer: Answer, *, as_json: bool) -> int:
+def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
     if as_json:
         for item in answer.stream if answer.stream is not None else ():
             print(_as_json({"schema": answer.payload["schema"], **item}), flush=True)

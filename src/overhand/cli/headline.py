@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from overhand.verbs import Answer
+    from overhand.verbs import Reply
 
     Payload = dict[str, Any]
     Row = dict[str, Any]
@@ -34,7 +34,7 @@ def columns() -> int:
     return max(40, min(200, found or 80))
 
 
-def text(answer: Answer) -> Iterator[str]:
+def text(answer: Reply) -> Iterator[str]:
     """The screen once, or again after each change, with an empty line behind it."""
     if answer.stream is None:
         yield from screen(answer.payload)

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from overhand.verbs import Answer
+    from overhand.verbs import Reply
 
     Payload = dict[str, Any]
 
 
-def lines(verb: str, answer: Answer) -> Iterable[str]:
+def lines(verb: str, answer: Reply) -> Iterable[str]:
     """The answer as text."""
     payload = answer.payload
     if verb == "status":

@@ -1,6 +1,6 @@
 """What a verb is; table.py lists them.
 
-A verb's function takes a `Session` and the arguments by name and returns an `Answer`: the JSON object of the verb and
+A verb's function takes a `Session` and the arguments by name and returns a `Reply`: the JSON object of the verb and
 the exit status. Text on a terminal is rendered from that object, so `--json` shows the same facts by construction.
 """
 
@@ -53,7 +53,7 @@ class Session:
         return self.gone >= 0 and bool(select.select([self.gone], [], [], 0)[0])
 
 
-class Answer:
+class Reply:
     """What a verb says: one object, or a stream of objects, and the exit status."""
 
     def __init__(self, payload: dict[str, Any], code: int = 0, stream: Iterator[dict[str, Any]] | None = None) -> None:
@@ -114,9 +114,9 @@ class Verb:
         self.words, self.options, self.about, self.aliases = words, options, about, aliases
         self.project, self.person = project, person
 
-    def function(self) -> Callable[..., Answer]:
+    def function(self) -> Callable[..., Reply]:
         """Import what the verb does, now that it is needed."""
-        found: Callable[..., Answer] = _imported(self.call)
+        found: Callable[..., Reply] = _imported(self.call)
         return found
 
 

@@ -6,7 +6,7 @@ import os
 import time
 
 from overhand.errors import BadInput, OverhandError, ToolMissing
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _COMMANDS = {
 }
 
 
-def agents(session: Session, name: list[str] | str | None = None, example: bool = False) -> Answer:
+def agents(session: Session, name: list[str] | str | None = None, example: bool = False) -> Reply:
     """What is there, what is wrong with what cannot be used, and what to do next."""
     words = [name] if isinstance(name, str) else list(name or ())
     if len(words) == 2 and words[0] == "test" and not example:
@@ -43,7 +43,7 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
         raise BadInput(f"agents has one word too many: {words[-1]!r}.", "overhand agents NAME, or agents test NAME")
     only = words[0] if words else None
     if example:
-        return Answer({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
+        return Reply({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
     from overhand.agents import files, installable
     from overhand.policy import config as configs
 
@@ -62,7 +62,7 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
     if not only:
         payload["default"] = _default(session, config)
-    return Answer(payload, 1 if rows and only and rows[0]["problem"] else 0)
+    return Reply(payload, 1 if rows and only and rows[0]["problem"] else 0)
 
 
 def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ def example_file(name: str | None) -> str:
 # trying one out
 
 
-def trial(session: Session, name: str) -> Answer:
+def trial(session: Session, name: str) -> Reply:
     """Hand the agent one tiny task that only reads, and say in words what came of it."""
     from overhand.agents import files
     from overhand.drafts.build import Brief
@@ -170,11 +170,11 @@ def trial(session: Session, name: str) -> Answer:
         task = _try(session, Brief(title=TASK, agent=name, level="read", timeout=f"{_PATIENCE:.0f}s"))
     except ToolMissing as error:
         told = {"outcome": "not installed", "message": error.message, "next": error.hint}
-        return Answer({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
+        return Reply({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
     outcome, message, todo = _words(session, agent, task)
     shown.update(task_id=task.id, handle=task.handle, outcome=outcome, message=message, next=todo)
     shown["seconds"] = round(time.monotonic() - began, 1)
-    return Answer(shown, 0 if outcome == "works" else 1)
+    return Reply(shown, 0 if outcome == "works" else 1)
 
 
 def _try(session: Session, brief: Brief) -> Task:

@@ -10,7 +10,7 @@ from overhand.errors import BadInput
 from overhand.policy import config as configs
 from overhand.policy.caller import caller, user
 from overhand.system.machine import now
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 if TYPE_CHECKING:
     from overhand.drafts.alerts import Found
@@ -26,23 +26,23 @@ def alert(
     workaround: str | None = None,
     note: str | None = None,
     all: bool = False,
-) -> Answer:
+) -> Reply:
     """One of the three."""
     config = configs.load(session.root)
     words = " ".join(" ".join(title or []).split())
     if do == "list":
         found = [one for one in alerts.find(session.root, config) if all or one.alert.active]
-        return Answer({"schema": "overhand.alert/1", "alerts": [_shown(one) for one in found], "all": all})
+        return Reply({"schema": "overhand.alert/1", "alerts": [_shown(one) for one in found], "all": all})
     if not words:
         raise BadInput("Which alert?", f"Say it: overhand alert {do} TITLE")
     stamp = f"{now()} by {_who(session)}"
     if do == "resolve":
         said = f"{stamp}: {note}" if note else stamp
-        return Answer({"schema": "overhand.alert/1", **_shown(alerts.resolve(session.root, config, words, said))})
+        return Reply({"schema": "overhand.alert/1", **_shown(alerts.resolve(session.root, config, words, said))})
     made = Alert(words, what or "", impact or "", duration or "", workaround or "", stamp)
     path = alerts.raise_alert(session.root, config, made)
     payload = _shown(alerts.Found(path, made))
-    return Answer({"schema": "overhand.alert/1", **payload, "next": [f"overhand alert resolve {path}"]})
+    return Reply({"schema": "overhand.alert/1", **payload, "next": [f"overhand alert resolve {path}"]})
 
 
 def _who(session: Session) -> str:

@@ -7,7 +7,7 @@ from overhand.policy.caller import caller
 from overhand.questions import files, record, wait
 from overhand.system import lock
 from overhand.system.jsonline import loads
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.words import option_duration
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def ask(
     step: str | None = None,
     again: str | None = None,
     timeout: str | None = None,
-) -> Answer:
+) -> Reply:
     """Ask from inside a run, wait, and say the answer."""
     who = caller(session.store)
     if who.is_person or who.task is None or who.run is None:
@@ -56,7 +56,7 @@ def ask(
             seq=asked.seq,
         )
     shown = {"schema": "overhand.ask/1", "task_id": who.task, "seq": asked.seq, "question": asked.text}
-    return Answer({**shown, "answer": answer})
+    return Reply({**shown, "answer": answer})
 
 
 def _new(
@@ -91,13 +91,13 @@ def _max_block(session: Session, who: Caller) -> float:
         return MAX_BLOCK
 
 
-def answer(session: Session, id: str | None = None, text: list[str] | None = None, no_resume: bool = False) -> Answer:
+def answer(session: Session, id: str | None = None, text: list[str] | None = None, no_resume: bool = False) -> Reply:
     """Answer a question, once; without words walk through everything that waits."""
     if id is None or not text:
         return walk(session, id, resume=not no_resume)
     task_id = session.store.resolve(id)
     seq, said = _meant(session.store.task(task_id), text)
-    return Answer(give(session, caller(session.store), task_id, seq, said, resume=not no_resume))
+    return Reply(give(session, caller(session.store), task_id, seq, said, resume=not no_resume))
 
 
 def _meant(task: Task, words: list[str]) -> tuple[int | None, str]:
@@ -171,7 +171,7 @@ def _may_answer(session: Session, who: Caller, task: Task, seq: int | None) -> N
     )
 
 
-def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
+def walk(session: Session, handle: str | None, *, resume: bool) -> Reply:
     """On a terminal each question is put in turn; elsewhere they are listed."""
     waiting = [(task, question) for task in _states(session, handle) for question in task.open_questions]
     shown = [question_row(session, task, question) for task, question in waiting]
@@ -179,7 +179,7 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
     if not session.interactive or session.read is None or not waiting:
         if handle is not None and not waiting:
             record.choose(session.store.task(session.store.resolve(handle)), None)
-        return Answer(payload)
+        return Reply(payload)
     who = caller(session.store)
     for number, one in enumerate(shown, 1):
         told = _put(session, one, number, len(shown))
@@ -192,7 +192,7 @@ def walk(session: Session, handle: str | None, *, resume: bool) -> Answer:
                 session.tell(f"  {error.message}")
     done = {(one["task_id"], one["seq"]) for one in payload["answered"]}
     payload["questions"] = [one for one in shown if (one["task_id"], one["seq"]) not in done]
-    return Answer(payload)
+    return Reply(payload)
 
 
 def _states(session: Session, handle: str | None) -> list[Task]:

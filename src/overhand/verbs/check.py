@@ -18,7 +18,7 @@ from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.record.events import Rechecked
 from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
-from overhand.verbs import Answer, Session, is_file
+from overhand.verbs import Reply, Session, is_file
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.runs.judge import Fact
 
 
-def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Answer:
+def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Reply:
     """A file (it has a `/` or a suffix), standard input, or a task."""
     if stdin:
         return _lint(session, file_or_id or "-", sys.stdin.buffer.read(MAX_PLAN + 1), strict)
@@ -38,7 +38,7 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
     return check_task(session, session.store.resolve(file_or_id))
 
 
-def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
+def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:
     folder = os.path.dirname(os.path.realpath(name)) if name != "-" else os.getcwd()
 
     def exists(path: str) -> bool:
@@ -55,7 +55,7 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
 
         given = Source(name, "" if name == "-" else os.path.realpath(name), raw)
         told, code = report(given, look_over(session, given, strict=strict))
-        return Answer({**told, "schema": "overhand.check/1"}, code)
+        return Reply({**told, "schema": "overhand.check/1"}, code)
     kind, problems = lint_document(called, raw, exists=exists, size_of=size_of, strict=strict)
     if kind == "unknown" and (found := _control(session, raw, strict)) is not None:
         kind, problems = "control", found
@@ -71,7 +71,7 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Answer:
         "warnings": len(problems) - errors,
         "problems": [p.as_json() for p in problems],
     }
-    return Answer(payload, 1 if errors else 0)
+    return Reply(payload, 1 if errors else 0)
 
 
 def is_plan(name: str, raw: bytes) -> bool:
@@ -118,7 +118,7 @@ def _agent(session: Session, name: str, raw: bytes, strict: bool) -> list[Proble
     return as_strict(problems) if strict else problems
 
 
-def check_task(session: Session, task_id: str) -> Answer:
+def check_task(session: Session, task_id: str) -> Reply:
     """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
     task = session.store.task(task_id)
     caller.require_person(caller.caller(session.store), "Running checks")
@@ -157,7 +157,7 @@ def _promises(session: Session, task: Task) -> tuple[tuple[Fact, ...], tuple[str
     return facts, assertions.unverified(contract)
 
 
-def _recheck(session: Session, task: Task, config: configs.Config) -> Answer:
+def _recheck(session: Session, task: Task, config: configs.Config) -> Reply:
     from overhand.runs.finish import checks_after
     from overhand.runs.judge import verified as verified_by
     from overhand.runs.result import checks_as_json
@@ -178,7 +178,7 @@ def _recheck(session: Session, task: Task, config: configs.Config) -> Answer:
         "checks": checks,
     }
     _note(session, task, who, verified, checks)
-    return Answer(payload, 0 if all(check["passed"] for check in checks) else 1)
+    return Reply(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
 def _note(session: Session, task: Task, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:

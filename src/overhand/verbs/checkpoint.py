@@ -9,7 +9,7 @@ from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
 from overhand.policy.caller import caller
 from overhand.runs import checkpoints
 from overhand.system import git
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
@@ -24,15 +24,15 @@ def checkpoint(
     handoff: str | None = None,
     name: str | None = None,
     git_tag: bool = False,
-) -> Answer:
+) -> Reply:
     """One of the three."""
     who = caller(session.store)
     if do == "show":
-        return Answer(_show(session, who, id))
+        return Reply(_show(session, who, id))
     task_id = _task(session, who, id, do)
     if do == "list":
-        return Answer(_list(session.store.task(task_id)))
-    return Answer(_create(session, who, task_id, reason or "", handoff or "quick", name or "", git_tag=git_tag))
+        return Reply(_list(session.store.task(task_id)))
+    return Reply(_create(session, who, task_id, reason or "", handoff or "quick", name or "", git_tag=git_tag))
 
 
 def _task(session: Session, who: Caller, id: str | None, do: str) -> str:

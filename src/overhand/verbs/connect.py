@@ -15,7 +15,7 @@ from overhand.documents import jsonc
 from overhand.errors import BadInput, Refused
 from overhand.policy.caller import caller, require_person
 from overhand.system.files import read_file, write_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 if TYPE_CHECKING:
     from overhand.agents.driver import McpClient
@@ -34,7 +34,7 @@ def connect(
     remove: bool = False,
     here: bool = False,
     plugin: str | None = None,
-) -> Answer:
+) -> Reply:
     """Print what belongs where; write it or take it back on request."""
     require_person(caller(session.store), "Changing a client's configuration")
     known = _client(client)
@@ -54,7 +54,7 @@ def connect(
         changed = after != before
         if changed:
             _put(path, before, after, keep=write)
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.connect/1",
             "client": client,
@@ -209,7 +209,7 @@ def _put(path: str, before: bytes | None, after: bytes | None, *, keep: bool) ->
         os.unlink(kept)
 
 
-def _write_plugin(name: str, client: McpClient, folder: str, *, remove: bool) -> Answer:
+def _write_plugin(name: str, client: McpClient, folder: str, *, remove: bool) -> Reply:
     if not client.plugin:
         able = next(one for one, driver in all_drivers().items() if driver.client and driver.client.plugin)
         raise BadInput(f"There is no plugin for {name}.", f"overhand connect {able} --plugin DIR")
@@ -236,7 +236,7 @@ def _write_plugin(name: str, client: McpClient, folder: str, *, remove: bool) ->
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as written:
                 written.write(text)
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.connect/1",
             "client": name,

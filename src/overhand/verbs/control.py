@@ -20,7 +20,7 @@ from overhand.supervisor import client
 from overhand.system import detached, machine
 from overhand.system.bell import deadline
 from overhand.system.files import random_text
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import refresh
 from overhand.words import option_duration
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from overhand.record.task import Run, Task
 
 
-def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Answer:
+def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Reply:
     """End tasks; returns when no member of their runs is left."""
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
@@ -59,7 +59,7 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         {"task_id": t, "handle": session.store.task(t).handle, "was": said[t], **_end_of(session.store.task(t))}
         for t in task_ids
     ]
-    return Answer({"schema": "overhand.stop/1", "tasks": tasks})
+    return Reply({"schema": "overhand.stop/1", "tasks": tasks})
 
 
 def _grace(session: Session, task_id: str) -> float:
@@ -147,7 +147,7 @@ def _end_of(task: Task) -> dict[str, Any]:
 
 def run_again(
     session: Session, id: str = "", agent: str | None = None, wait: bool = False, monitor_tags: bool = False
-) -> Answer:
+) -> Reply:
     """Start a prepared folder, or an ended task once more."""
     if monitor_tags and not (id or agent or wait):
         from overhand.verbs.daemon import daemon
@@ -181,7 +181,7 @@ def run_again(
     return queue_again(session, who, task_id, Accepted(agent=chosen.name), "run", wait=wait)
 
 
-def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Answer:
+def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Reply:
     """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
     with session.store.lock(task_id, who.by(session.via)) as locked:
         if locked.task.item:
@@ -198,7 +198,7 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted,
 
         return wait_for(session, [task_id], None, verb=verb)
     handle = task.handle
-    return Answer(
+    return Reply(
         {
             "schema": f"overhand.{verb}/1",
             "task_id": task_id,
@@ -220,7 +220,7 @@ def run_plan(
     *,
     wait: bool,
     budget: str | None = None,
-) -> Answer:
+) -> Reply:
     """The next run of a plan: what is verified stays, the rest goes on."""
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
@@ -303,7 +303,7 @@ def _require_item(session: Session, task: Task) -> None:
             )
 
 
-def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Answer:
+def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Reply:
     """Remove whole tasks that ended long ago and that somebody has seen."""
     caller.require_person(caller.caller(session.store), "Cleaning")
     before = time.time() - option_duration("--older", older or "7d", "Write it as 7d or 12h.")
@@ -322,7 +322,7 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
         _confirm(session, f"Remove what is finished (tasks: {len(found)})?")
     removed = [] if dry_run else [s.id for s in found if _remove(session, s)]
     rows = [{"task_id": s.id, "handle": s.handle, "title": s.title, "status": s.status} for s in found]
-    return Answer({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
+    return Reply({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
 
 
 def _may_go(task: Task, before: float) -> bool:

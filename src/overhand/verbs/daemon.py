@@ -16,7 +16,7 @@ from overhand.policy import caller
 from overhand.supervisor import client, switch
 from overhand.system import machine
 from overhand.system.inotify import CREATE, MODIFY, MOVED_TO, Inotify
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.log import Tail
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ _PATIENCE = 20.0  # seconds for it to begin; two of them for the first look at t
 _LOOK_EVERY = 2.0  # seconds between looks whether a supervisor is there
 
 
-def daemon(session: Session, do: str = "", follow: bool = False, print: bool = False) -> Answer:
+def daemon(session: Session, do: str = "", follow: bool = False, print: bool = False) -> Reply:
     """One of the things that can be done with it; without a word, look on while it works."""
     if follow and do != "log":
         raise BadInput("--follow is for `daemon log`.", "overhand daemon log -f")
     if print and do != "install":
         raise BadInput("--print is for `daemon install`.", "overhand daemon install --print")
     if do == "status":
-        return Answer({"schema": SCHEMA, "do": "status", **status(session)})
+        return Reply({"schema": SCHEMA, "do": "status", **status(session)})
     if do == "log":
-        return Answer({"schema": SCHEMA}, stream=_log(session, follow=follow))
+        return Reply({"schema": SCHEMA}, stream=_log(session, follow=follow))
     if do == "install":
         return _install(session, print)
     caller.require_person(caller.caller(session.store), "Switching the daemon")
@@ -48,7 +48,7 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
     from overhand.verbs.setup import first_use
 
     first_use(session)
-    return _start(session) if do == "start" else Answer({"schema": SCHEMA}, stream=_look_on(session))
+    return _start(session) if do == "start" else Reply({"schema": SCHEMA}, stream=_look_on(session))
 
 
 def status(session: Session) -> Row:
@@ -82,7 +82,7 @@ def _named(session: Session, tasks: list[str]) -> list[Row]:
     return [{"task_id": task.id, "handle": task.handle, "title": task.title} for task in states]
 
 
-def _start(session: Session) -> Answer:
+def _start(session: Session) -> Reply:
     store = session.store
     before = switch.state(store)
     was_on = before is not None and not before.get("pid")
@@ -94,10 +94,10 @@ def _start(session: Session) -> Answer:
         time.sleep(0.01)
     if not now["running"]:
         raise Refused("The supervisor does not begin to watch.", f"Look at {store.own}/log, then try again.")
-    return Answer({"schema": SCHEMA, "do": "start", "was_on": was_on, **now})
+    return Reply({"schema": SCHEMA, "do": "start", "was_on": was_on, **now})
 
 
-def _stop(session: Session) -> Answer:
+def _stop(session: Session) -> Reply:
     """Nothing is killed: agents work on, and what was approved is still started."""
     store = session.store
     was_on = switch.turn_off(store) if store.exists() else False
@@ -106,7 +106,7 @@ def _stop(session: Session) -> Answer:
     deadline = time.monotonic() + _PATIENCE
     while (now := status(session))["running"] and not now["switched"] and time.monotonic() < deadline:
         client.wake(store, [])  # we dawdled, and it did not wait for us
-    return Answer({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
+    return Reply({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
 
 
 def _call(session: Session) -> None:
@@ -234,7 +234,7 @@ _PLIST = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def _install(session: Session, is_print: bool) -> Answer:
+def _install(session: Session, is_print: bool) -> Reply:
     if not is_print:
         raise BadInput(
             "Overhand installs nothing there by itself.", "See what to write and where: overhand daemon install --print"
@@ -260,7 +260,7 @@ def _install(session: Session, is_print: bool) -> Answer:
     keys = "".join(f"<key>{key}</key><string>{escape(value)}</string>" for key, value in env.items())
     unit = _UNIT.format(environment=lines, **{key: _for_systemd(key, value) for key, value in facts.items()})
     plist = _PLIST.format(environment=keys, **{key: escape(value) for key, value in facts.items()})
-    return Answer({"schema": SCHEMA, "do": "install", "systemd": unit, "launchd": plist})
+    return Reply({"schema": SCHEMA, "do": "install", "systemd": unit, "launchd": plist})
 
 
 def _for_systemd(key: str, value: str) -> str:

@@ -16,7 +16,7 @@ from overhand.policy import config as configs
 from overhand.record.events import ChildRefused
 from overhand.supervisor import client
 from overhand.system import lock
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.setup import ask_for_trust
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from overhand.record.task import By, Task
 
 
-def delegate(session: Session, /, **given: Any) -> Answer:
+def delegate(session: Session, /, **given: Any) -> Reply:
     """Accept a task; a supervisor carries on."""
     brief = from_words(given)
     task, agent, draft = accept(session, brief)
@@ -44,7 +44,7 @@ def delegate(session: Session, /, **given: Any) -> Answer:
         from overhand.verbs.tasks import waits
 
         receipt["reason"] = waits(session, task.id)
-    return Answer(receipt)
+    return Reply(receipt)
 
 
 def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:

@@ -19,7 +19,7 @@ from overhand.runs import run
 from overhand.supervisor import client
 from overhand.system import git, lock, machine
 from overhand.system.files import read_file, write_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PATIENCE = 20.0  # seconds
 
 
-def doctor(session: Session, fix: bool = False) -> Answer:
+def doctor(session: Session, fix: bool = False) -> Reply:
     """Look at everything; with `fix`, offer what can be mended without losing anything."""
     if fix:
         caller.require_person(caller.caller(session.store), "Mending a project")
@@ -56,7 +56,7 @@ def doctor(session: Session, fix: bool = False) -> Answer:
         "failed": failed,
         **facts(session),
     }
-    return Answer(payload, 1 if problems else 0)
+    return Reply(payload, 1 if problems else 0)
 
 
 def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from overhand.policy.caller import caller
 from overhand.runs import evidence, worktree
 from overhand.runs.judge import Evidence, judge
 from overhand.system.files import read_file, write_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def finish(
     for_primary: str | None = None,
     data: str | None = None,
     block: str | None = None,
-) -> Answer:
+) -> Reply:
     """Write OUTPUT.md of this run; nothing is written while something is wrong with it."""
     who = caller(session.store)
     if who.is_person or who.task is None or who.run is None:
@@ -71,7 +71,7 @@ def finish(
         )
     path = f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md"
     write_file(path, text)
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.finish/1",
             "task_id": who.task,
@@ -143,7 +143,7 @@ def _named(returned: Returned) -> list[tuple[str, str]]:
     return [(note.path, note.note) for note in notes if note.path and "://" not in note.path]
 
 
-def handoff(session: Session) -> Answer:
+def handoff(session: Session) -> Reply:
     """What this run was given: its HANDOFF.md, the plan as it stands, the answers it got, and where to return."""
     who = caller(session.store)
     if who.task is None or who.run is None:
@@ -156,7 +156,7 @@ def handoff(session: Session) -> Answer:
     from overhand.questions import record
     from overhand.runs import steps
 
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.handoff/1",
             "task_id": who.task,

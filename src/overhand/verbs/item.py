@@ -15,7 +15,7 @@ from overhand.policy import caller
 from overhand.policy import config as configs
 from overhand.supervisor import client
 from overhand.system.files import read_file
-from overhand.verbs import Answer, Session, moves
+from overhand.verbs import Reply, Session, moves
 from overhand.verbs.moves import ItemSession
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _OPEN = ("needs", "delegated", "next")  # stages at which an item may wait for approval
 
 
-def item(session: Session, do: str = "list", item: list[str] | None = None, **given: Any) -> Answer:
+def item(session: Session, do: str = "list", item: list[str] | None = None, **given: Any) -> Reply:
     """One of the things that can be done with items."""
     words = item or []
     calls = {
@@ -44,13 +44,13 @@ def item(session: Session, do: str = "list", item: list[str] | None = None, **gi
     return calls[do](session, words, **given)
 
 
-def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Answer:
+def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Reply:
     """Everything that is noted and not done, in the order in which it would be started."""
     if words:
         raise BadInput(f"{words[0]!r} is one word too many.", "Choose by kind: overhand item list --kind fix")
     desk = ItemSession(session)
     found = desk.all(kind, *(tags.STAGES if all else tags.STAGES[:-1]))
-    return Answer({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
+    return Reply({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
 
 
 # approval
@@ -64,7 +64,7 @@ def approve(
     again: bool = False,
     next: bool = False,
     **_: Any,
-) -> Answer:
+) -> Reply:
     """Make tasks of items; without naming any, on a terminal, walk through all that wait."""
     from overhand.verbs.setup import ask_for_trust, first_use
 
@@ -93,7 +93,7 @@ def approve(
             refused.append({"item": desk.row(place)["item"], **error.as_json()})
     hand_over(desk, [row["task_id"] for row in done if row["stage"] == "delegated"])
     payload = {"schema": "overhand.item/1", "do": "approve", "approved": done, "refused": refused}
-    return Answer(payload, 3 if refused else 0)
+    return Reply(payload, 3 if refused else 0)
 
 
 def is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool:
@@ -154,7 +154,7 @@ def hand_over(desk: ItemSession, tasks: list[str]) -> None:
 # the next one, now
 
 
-def run_next(session: Session, words: list[str], **_: Any) -> Answer:
+def run_next(session: Session, words: list[str], **_: Any) -> Reply:
     """Run the first item of a kind that is approved as next, here and now, and wait for its result."""
     if len(words) != 1:
         raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
@@ -198,7 +198,7 @@ _MEANT = """  a      approve: a supervisor starts it
 _WIDTH, _LINES = 76, 12  # of what is shown of a request
 
 
-def walk(desk: ItemSession, waiting: list[Place], how: str) -> Answer:
+def walk(desk: ItemSession, waiting: list[Place], how: str) -> Reply:
     """Each item is put in turn, in the order in which it would be started."""
     payload: dict[str, Any] = {"schema": "overhand.item/1", "do": "approve", "approved": [], "refused": []}
     payload |= {"dismissed": [], "split": [], "left": 0}
@@ -215,7 +215,7 @@ def walk(desk: ItemSession, waiting: list[Place], how: str) -> Answer:
             desk.session.tell(f"  {error.message} {error.hint}")
             payload["refused"].append({"item": place.name, **error.as_json()})
     hand_over(desk, [row["task_id"] for row in payload["approved"] if row["stage"] == "delegated"])
-    return Answer(payload, 3 if payload["refused"] else 0)
+    return Reply(payload, 3 if payload["refused"] else 0)
 
 
 def _ask(desk: ItemSession, place: Place, number: int, count: int) -> str:

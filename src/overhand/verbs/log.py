@@ -9,7 +9,7 @@ from overhand.agents import stream, translator
 from overhand.record import log
 from overhand.record.events import KIND
 from overhand.system.secrets import mask
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import refresh
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _drain(tails: dict[str, Tail], *, last: bool) -> Iterator[dict[str, Any]]:
         yield from tail.lines(last=last)
 
 
-def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Answer:
+def show_log(session: Session, id: str, follow: bool = False, out: bool = False, window: bool = False) -> Reply:
     """Events, as a stream, here or in a window of their own."""
     from overhand.verbs.log import events
 
@@ -152,6 +152,6 @@ def show_log(session: Session, id: str, follow: bool = False, out: bool = False,
 
         opened = watch_in_tmux(session.root, task)
         payload = {"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle, "window": opened}
-        return Answer({**payload, "next": [f"tmux attach -t {opened}"]})
+        return Reply({**payload, "next": [f"tmux attach -t {opened}"]})
     stream = events(session, task_id, follow=follow, out=out)
-    return Answer({"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle}, stream=stream)
+    return Reply({"schema": "overhand.log/1", "task_id": task_id, "handle": task.handle}, stream=stream)

@@ -16,7 +16,7 @@ from overhand.record.events import Judged, StageSet
 from overhand.record.overview import Overview
 from overhand.system.edits import edit
 from overhand.system.files import read_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.words import is_name
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ItemSession:
         return f"was task {was.handle}, {was.status}; once more: overhand item approve --again {place.name}"
 
 
-def claim(session: Session, words: list[str], **_: Any) -> Answer:
+def claim(session: Session, words: list[str], **_: Any) -> Reply:
     """Take an approved item to work on it outside Overhand; exactly one caller gets it."""
     desk, place = _one(session, words, "claim")
     caller.require_person(desk.who, "Claiming an item")
@@ -138,7 +138,7 @@ def claim(session: Session, words: list[str], **_: Any) -> Answer:
     return _moved(desk, "claim", place, task)
 
 
-def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Answer:
+def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Reply:
     """Say that an item is done, by hand or by somebody outside."""
     desk, place = _one(session, words, "done")
     caller.require_person(desk.who, "Closing an item")
@@ -149,7 +149,7 @@ def done(session: Session, words: list[str], summary: str | None = None, **_: An
     return _put(desk, place, "done", [_staged("done"), judged])
 
 
-def needs(session: Session, words: list[str], **_: Any) -> Answer:
+def needs(session: Session, words: list[str], **_: Any) -> Reply:
     """Put an item back: an approval is withdrawn, an outside claim given up, what is done is open again."""
     desk, place = _one(session, words, "needs")
     caller.require_person(desk.who, "Putting an item back")
@@ -157,7 +157,7 @@ def needs(session: Session, words: list[str], **_: Any) -> Answer:
     return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
 
 
-def _put(desk: ItemSession, place: Place, to: str, ending: list[Event]) -> Answer:
+def _put(desk: ItemSession, place: Place, to: str, ending: list[Event]) -> Reply:
     """Another stage; a task that is still open ends with it."""
     task = approve.may_move(desk.store, place, to)
     if task is None:
@@ -179,7 +179,7 @@ def _staged(stage: str) -> Event:
     return StageSet(stage=stage, how="verb")
 
 
-def dismiss(session: Session, words: list[str], **_: Any) -> Answer:
+def dismiss(session: Session, words: list[str], **_: Any) -> Reply:
     """Take the tag away: nobody is going to do it."""
     desk, place = _one(session, words, "dismiss")
     caller.require_person(desk.who, "Dismissing an item")
@@ -222,12 +222,12 @@ def _swap(desk: ItemSession, place: Place, stage: str) -> None:
     edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{stage}-{place.kind}"))
 
 
-def _moved(desk: ItemSession, do: str, place: Place, task: Task | None) -> Answer:
+def _moved(desk: ItemSession, do: str, place: Place, task: Task | None) -> Reply:
     stage = {"claim": "claimed", "dismiss": None}.get(do, do)
     row = {**desk.row(place), "stage": stage, "tag": f"#{stage}-{place.kind}" if stage else None, "waits": None}
     if task is not None:
         row |= {"task_id": task.id, "handle": task.handle, "status": task.status}
-    return Answer({"schema": "overhand.item/1", "do": do, "items": [row]})
+    return Reply({"schema": "overhand.item/1", "do": do, "items": [row]})
 
 
 # a new one
@@ -243,7 +243,7 @@ def new(
     priority: str | None = None,
     effort: str | None = None,
     **given: Any,
-) -> Answer:
+) -> Reply:
     """Write a request: a file that asks for something, at needs; an agent may do this too."""
     if len(words) < 2 or not is_name(words[0]):
         raise BadInput(
@@ -266,7 +266,7 @@ def new(
         tags=(f"#needs-{kind}", f"#{priority or 'P2'}", *([f"#{effort}"] if effort else [])),
     )
     path = write(desk, request)
-    return Answer({"schema": "overhand.item/1", "do": "new", "items": [desk.row(item.look(desk.root, path)[0])]})
+    return Reply({"schema": "overhand.item/1", "do": "new", "items": [desk.row(item.look(desk.root, path)[0])]})
 
 
 def write(desk: ItemSession, request: requests.Request) -> str:

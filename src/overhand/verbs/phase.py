@@ -8,14 +8,14 @@ from overhand.errors import NotAllowed, Refused, StaleRun
 from overhand.record.events import ABSENT, ControlHandled, Notice, PhaseMoved
 from overhand.runs import checkpoints, phases
 from overhand.supervisor import client
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.record.task import Task
 
 
-def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer:
+def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
     """Move a task to another phase, and do what that phase means."""
     with session.store.lock(task_id, who.by(session.via)) as locked:
         _may_move(locked.task, who)
@@ -39,7 +39,7 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Answer
         "checkpoint": saved,
         "next": list(phases.next_phases([*history, moved.to])),
     }
-    return Answer(payload)
+    return Reply(payload)
 
 
 def _may_move(task: Task, who: Caller) -> None:

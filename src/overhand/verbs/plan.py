@@ -11,7 +11,7 @@ from overhand.plans import skeleton
 from overhand.policy import trust
 from overhand.policy.caller import caller
 from overhand.system.files import MAX_PLAN, read_named
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ _OPTIONS: dict[str, set[str]] = {
 }
 
 
-def plan(session: Session, do: str, file_or_id: str | None = None, **options: Any) -> Answer:
+def plan(session: Session, do: str, file_or_id: str | None = None, **options: Any) -> Reply:
     """One of the five."""
     given = {name: value for name, value in options.items() if value}
     if wrong := given.keys() - _OPTIONS[do]:
@@ -135,10 +135,10 @@ def facts(session: Session) -> Mapping[str, AgentFacts]:
     return found
 
 
-def check_file(session: Session, word: str, explain: bool = False, strict: bool = False, stdin: bool = False) -> Answer:
+def check_file(session: Session, word: str, explain: bool = False, strict: bool = False, stdin: bool = False) -> Reply:
     """Every problem, the score, and what follows from it."""
     given = source(word, stdin=stdin)
-    return Answer(*report(given, look_over(session, given, strict=strict), explain=explain))
+    return Reply(*report(given, look_over(session, given, strict=strict), explain=explain))
 
 
 def report(given: Source, found: Checked, *, explain: bool = False) -> tuple[dict[str, Any], int]:
@@ -238,7 +238,7 @@ def new(
     template: str | None = None,
     strategy: str | None = None,
     out: str | None = None,
-) -> Answer:
+) -> Reply:
     """Write a skeleton; what a person had written by us is trusted."""
     title = " ".join(task.split())
     if not title or len(title) > _LONGEST:
@@ -253,11 +253,11 @@ def new(
         first = next(one for one in found.problems if one.level == "error")
         raise BadInput(f"That cannot be the task of a plan: {first.message}", "Say it in other words.")
     if out == "-":
-        return Answer({"schema": SCHEMA, "do": "new", "file": out, "agents": chosen, "text": text, "raw": True})
+        return Reply({"schema": SCHEMA, "do": "new", "file": out, "agents": chosen, "text": text, "raw": True})
     path = _place(session, title, out)
     name = _write_new(session, path, text)
     shown = os.path.relpath(path)
-    return Answer({
+    return Reply({
         "schema": SCHEMA,
         "do": "new",
         "file": shown,

@@ -14,7 +14,7 @@ from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.record.task import PLAN
-from overhand.verbs import Answer, Session, is_file
+from overhand.verbs import Reply, Session, is_file
 from overhand.verbs import plan as plans
 from overhand.verbs.plan import SCHEMA, Source
 from overhand.verbs.plan_view import View, line
@@ -43,16 +43,16 @@ def run(
     budget: str | None = None,
     timeout: str | None = None,
     set: list[str] | None = None,
-) -> Answer:
+) -> Reply:
     """From a file or standard input."""
     given = plans.source(word, stdin=stdin)
     limits = {"max_parallel": max_parallel, "budget": budget, "timeout": timeout}
     if dry_run:
-        return Answer(dry(session, given, strict=strict, **limits))
+        return Reply(dry(session, given, strict=strict, **limits))
     task, plan, found = accept(session, given, strict=strict, settings=set, **limits)
     if wait:
         return wait_for(session, task.id)
-    return Answer(receipt(session, task, plan, found))
+    return Reply(receipt(session, task, plan, found))
 
 
 def accept(
@@ -264,7 +264,7 @@ def find(session: Session, word: str) -> str:
     return task.id
 
 
-def show(session: Session, word: str, watch: bool = False, format: str = "text") -> Answer:
+def show(session: Session, word: str, watch: bool = False, format: str = "text") -> Reply:
     """The tree, once or until it is judged; or the plan with its states as a document."""
     if format not in ("text", "yaml", "json"):
         raise BadInput(f"--format cannot be {format!r}.", "One of: text, yaml, json")
@@ -273,17 +273,17 @@ def show(session: Session, word: str, watch: bool = False, format: str = "text")
     view = View(session, find(session, word))
     view.look()
     if format != "text":
-        return Answer(_document(session, view, format))
+        return Reply(_document(session, view, format))
     if not watch:
-        return Answer(view.payload())
+        return Reply(view.payload())
     if not session.plain:
-        answer = Answer({"schema": SCHEMA})
+        answer = Reply({"schema": SCHEMA})
         answer.stream = _stream(session, view, answer)
         return answer
     for _ in _each(session, view):
         _draw(session, view)
     payload = view.payload()
-    return Answer(payload, 0 if payload["status"] == "completed" else 1)
+    return Reply(payload, 0 if payload["status"] == "completed" else 1)
 
 
 def _document(session: Session, view: View, format: str) -> Row:
@@ -308,7 +308,7 @@ def _document(session: Session, view: View, format: str) -> Row:
     return {**head, "plan": made, "text": json.dumps(made, ensure_ascii=False, indent=2, default=str), "raw": True}
 
 
-def graph(session: Session, word: str, format: str = "mermaid", out: str | None = None) -> Answer:
+def graph(session: Session, word: str, format: str = "mermaid", out: str | None = None) -> Reply:
     """The plan of a file, or of a task with the states of its nodes."""
     from overhand.plans.graph import FORMATS, picture
     from overhand.verbs import plan as plans
@@ -327,13 +327,13 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
     text = picture(plan, states, format)
     told = {"schema": SCHEMA, "do": "graph", "format": format, "nodes": len(plan.nodes), "text": text}
     if out is None or out == "-":
-        return Answer({**told, "raw": True})
+        return Reply({**told, "raw": True})
     from overhand.system.files import write_file
 
     if os.path.isdir(out):
         raise BadInput(f"--out {out} is a folder.", f"Name the file to write, such as plan.{format}")
     write_file(os.path.realpath(out), text)
-    return Answer({**told, "out": out})
+    return Reply({**told, "out": out})
 
 
 # waiting
@@ -354,7 +354,7 @@ def _each(session: Session, view: View, until: float = float("inf")) -> Iterator
 _PAUSE = 0.5  # a plan's own events ring no bell
 
 
-def _stream(session: Session, view: View, answer: Answer) -> Iterator[Row]:
+def _stream(session: Session, view: View, answer: Reply) -> Iterator[Row]:
     before: Row = {}
     for _ in _each(session, view):
         payload = view.payload()
@@ -416,7 +416,7 @@ def _slotless(session: Session, task_id: str) -> Iterator[None]:
         yield
 
 
-def wait_for(session: Session, task_id: str) -> Answer:
+def wait_for(session: Session, task_id: str) -> Reply:
     """Until the plan is judged, with its tree in sight; as `wait` does for any task, and with the same answer."""
     from overhand.verbs.show import describe
 
@@ -433,4 +433,4 @@ def wait_for(session: Session, task_id: str) -> Answer:
         raise
     task = session.store.task(task_id)
     shown = {**describe(session, task, "plan"), "do": "run", "nodes": view.payload()["nodes"]}
-    return Answer(shown, 0 if task.status == "completed" else 1)
+    return Reply(shown, 0 if task.status == "completed" else 1)

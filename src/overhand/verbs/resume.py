@@ -21,7 +21,7 @@ from overhand.record.store import new_run_id
 from overhand.runs import checkpoints, checks, finish, prepare, prompt, run, spending, worktree
 from overhand.system import detached
 from overhand.system.files import read_file, write_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.ask import give
 from overhand.verbs.control import may_run, queue_again, run_plan
 from overhand.verbs.reconcile import refresh
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.policy.caller import Caller
     from overhand.record.task import Task
-    from overhand.verbs import Answer, Session
+    from overhand.verbs import Reply, Session
 
 
 def resume(
@@ -43,7 +43,7 @@ def resume(
     budget: str | None = None,
     wait: bool = False,
     open: bool = False,
-) -> Answer:
+) -> Reply:
     """Start the next run of a task that ended short, or open its session for a person."""
     if open:
         if answer or from_ or agent or budget:
@@ -84,7 +84,7 @@ def _resume_plan(
     budget: str | None,
     *,
     wait: bool,
-) -> Answer:
+) -> Reply:
     """Nothing is rolled back: verified nodes stay, from whichever checkpoint."""
     if answer is not None:
         raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
@@ -149,7 +149,7 @@ class Opened:
     before: str  # the run whose return stands, if this one leaves none
 
 
-def open_session(session: Session, id: str) -> Answer:
+def open_session(session: Session, id: str) -> Reply:
     """The agent's program in the foreground; when it ends, the task is judged as it is then."""
     who = caller(session.store)
     require_person(who, "Opening a session")
@@ -170,7 +170,7 @@ def open_session(session: Session, id: str) -> Answer:
         os.close(opened.life)
     _end(work, task.id, opened, code)
     task = finish.finish(work, task.id, patient=True)
-    return Answer(describe(session, task, "resume"), 0 if task.status == "completed" else 1)
+    return Reply(describe(session, task, "resume"), 0 if task.status == "completed" else 1)
 
 
 def _session(session: Session, task: Task, config: configs.Config) -> tuple[Agent, str]:

@@ -14,7 +14,7 @@ from overhand.questions import record
 from overhand.record.events import Accepted
 from overhand.runs import messages, spending
 from overhand.supervisor import client
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.control import may_run
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.resume import unanswered
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST = 100_000  # characters
 
 
-def send(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Answer:
+def send(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Reply:
     """Record a message, once; whoever runs the task hands it over."""
     said = _text(text, file)
     who = caller(session.store)
@@ -37,7 +37,7 @@ def send(session: Session, id: str, text: list[str] | str | None = None, file: s
     _may_send(session, who, task)
     if task.is_plan:
         return _to_nodes(session, who, task, said)
-    return Answer(_to_one(session, who, task_id, said) or {})
+    return Reply(_to_one(session, who, task_id, said) or {})
 
 
 def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bool = True) -> dict[str, Any] | None:
@@ -73,7 +73,7 @@ def _is_open(task: Task) -> bool:
     return bool(task.status is None or task.queued or task.current_run)
 
 
-def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Answer:
+def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Reply:
     """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
     task_id, current = task.id, task.current_run
     with session.store.lock(task_id, who.by(session.via)) as locked:
@@ -83,7 +83,7 @@ def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Answer:
     nodes = [s for s in session.store.tasks() if s.node and s.parent and s.parent.task == task_id]
     told = [one for s in nodes if s.status is None and (one := _to_node(session, who, s.id, said))]
     handle = task.handle or task_id
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.send/1",
             "task_id": task_id,

@@ -8,7 +8,7 @@ import overhand
 from overhand.errors import BadInput, NotFound, NotTrusted, Refused
 from overhand.system.files import read_file, write_file
 from overhand.system.secrets import address
-from overhand.verbs import Answer, Session, Verb
+from overhand.verbs import Reply, Session, Verb
 from overhand.verbs.table import GLOBAL, VERBS
 
 TYPE_CHECKING = False
@@ -32,22 +32,22 @@ _CONFIG = """\
 {checks}"""
 
 
-def version(session: Session) -> Answer:
+def version(session: Session) -> Reply:
     """The version."""
-    return Answer({"schema": "overhand.version/1", "version": overhand.__version__})
+    return Reply({"schema": "overhand.version/1", "version": overhand.__version__})
 
 
-def completion(session: Session, shell: str) -> Answer:
+def completion(session: Session, shell: str) -> Reply:
     """A completion script."""
 
-    return Answer({"schema": "overhand.completion/1", "shell": shell, "text": script(shell), "raw": True})
+    return Reply({"schema": "overhand.completion/1", "shell": shell, "text": script(shell), "raw": True})
 
 
-def demo(session: Session, keep: bool = False) -> Answer:
+def demo(session: Session, keep: bool = False) -> Reply:
     """The demonstration, step by step."""
     from importlib import import_module
 
-    answer = Answer({"schema": "overhand.demo/1"})
+    answer = Reply({"schema": "overhand.demo/1"})
 
     def steps() -> Iterator[dict[str, Any]]:
         for item in import_module("overhand.testing.demo").run(keep=keep):
@@ -58,7 +58,7 @@ def demo(session: Session, keep: bool = False) -> Answer:
     return answer
 
 
-def init(session: Session) -> Answer:
+def init(session: Session) -> Reply:
     """Write the settings; what is there already stays as it is."""
     from overhand.policy.caller import caller, require_person
 
@@ -70,7 +70,7 @@ def init(session: Session) -> Answer:
         "wrote": wrote,
         "proposed": proposed_checks(session.root),
     }
-    return Answer({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
+    return Reply({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
 
 
 def first_use(session: Session) -> None:
@@ -153,7 +153,7 @@ def proposed_checks(root: str) -> dict[str, str]:
     return {}
 
 
-def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Answer:
+def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Reply:
     """Show what would be allowed to run, ask, remember its content; of some files, or of all."""
     from overhand.agents import files
     from overhand.policy import trust
@@ -182,7 +182,7 @@ def trust_project(session: Session, file: list[str] | None = None, yes: bool = F
         "all": wanted or files.runnable(session.root),
         "refused": links,
     }
-    return Answer(payload, 3 if links else 0)
+    return Reply(payload, 3 if links else 0)
 
 
 def _in_project(root: str, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overhand.errors import NotFound, OverhandError
 from overhand.record.events import Seen
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.tasks import queue, read_result, row, why_held
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from overhand.record.task import Run, Task
 
 
-def show(session: Session, id: str, output: bool = False, report: bool = False) -> Answer:
+def show(session: Session, id: str, output: bool = False, report: bool = False) -> Reply:
     """Everything about one task."""
     task_id = session.store.resolve(id)
     task = refresh(session, session.store.task(task_id))
@@ -27,10 +27,10 @@ def show(session: Session, id: str, output: bool = False, report: bool = False) 
     if session.interactive and task.status == "completed" and not task.seen:
         _mark_seen(session, task_id)
         payload["headline"] = "done"
-    return Answer(payload)
+    return Reply(payload)
 
 
-def _report(session: Session, task: Task, payload: dict[str, Any]) -> Answer:
+def _report(session: Session, task: Task, payload: dict[str, Any]) -> Reply:
     from overhand.runs import report as reports
 
     run = task.run(task.judged_run)
@@ -38,7 +38,7 @@ def _report(session: Session, task: Task, payload: dict[str, Any]) -> Answer:
         how = "Wait for it: overhand wait" if task.run_state else "Start it: overhand run"
         raise NotFound("No run of this task was judged yet.", f"{how} {task.handle}")
     made = reports.kept(session.store, task, run) or reports.report(session.store, task, run, payload)
-    return Answer({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
+    return Reply({**made, "schema": "overhand.report/1", "text": "\n".join(reports.text(made)), "raw": True})
 
 
 def _mark_seen(session: Session, task_id: str) -> None:
@@ -54,7 +54,7 @@ def _mark_seen(session: Session, task_id: str) -> None:
             session.tell(f"It could not be noted as seen: {error.message}")
 
 
-def _show_output(session: Session, task: Task) -> Answer:
+def _show_output(session: Session, task: Task) -> Reply:
     from overhand.system.files import read_file
 
     raw = read_file(f"{session.store.folder(task.id)}/OUTPUT.md")
@@ -64,7 +64,7 @@ def _show_output(session: Session, task: Task) -> Answer:
             f"See why: overhand show {task.name}",
         )
     text = raw.decode("utf-8", "replace")
-    return Answer({"schema": "overhand.show/1", "task_id": task.id, "handle": task.handle, "text": text, "raw": True})
+    return Reply({"schema": "overhand.show/1", "task_id": task.id, "handle": task.handle, "text": text, "raw": True})
 
 
 _RESULT_KEYS = (

@@ -10,7 +10,7 @@ from overhand.record.headline import headline, is_for_a_person
 from overhand.record.overview import Overview
 from overhand.system import lock, machine
 from overhand.system.files import read_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import needs_supervisor, refresh
 from overhand.verbs.tasks import queue, row, why_held
 from overhand.words import HEADLINES
@@ -31,12 +31,12 @@ _PASSING = ("age", "sign", "deadline")  # what changes by itself
 _RESUMABLE = ("timeout", "answer-timeout", "budget", "killed", "lost", "error")
 
 
-def status(session: Session, watch: bool = False, all: bool = False) -> Answer:
+def status(session: Session, watch: bool = False, all: bool = False) -> Reply:
     """Where everything stands; with `watch`, again whenever that changes."""
     headline = Headline(session, all=all)
     if watch:
-        return Answer({"schema": "overhand.status/1"}, stream=changes(headline))
-    return Answer(headline.payload())
+        return Reply({"schema": "overhand.status/1"}, stream=changes(headline))
+    return Reply(headline.payload())
 
 
 def changes(headline: Headline) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from overhand.policy.caller import caller
 from overhand.record.events import ABSENT, StepMarked
 from overhand.runs import steps
 from overhand.system.files import read_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def step(
     reason: str | None = None,
     question: str | None = None,
     phase: str | None = None,
-) -> Answer:
+) -> Reply:
     """Mark a step of the plan; without a step, show the plan."""
     who = caller(session.store)
     words = [word for word in (id, step, *(state or ())) if word is not None]
@@ -55,7 +55,7 @@ def step(
         marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
         _record(locked, path, marked, who)
     done, total, _ = steps.progress(read_file(path) or b"")
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.step/1",
             "task_id": task_id,
@@ -66,14 +66,14 @@ def step(
     )
 
 
-def _show(session: Session, task_id: str) -> Answer:
+def _show(session: Session, task_id: str) -> Reply:
     task = session.store.task(task_id)
     raw = read_file(f"{session.store.folder(task_id)}/HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
     items = steps.read(raw)
     done, total, _ = steps.progress_of(items)
-    return Answer(
+    return Reply(
         {
             "schema": "overhand.step/1",
             "task_id": task_id,

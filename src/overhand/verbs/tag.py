@@ -7,7 +7,7 @@ import os
 from overhand.documents import tags
 from overhand.errors import BadInput, NotFound, Refused, TimedOut
 from overhand.items import find
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ USAGE = {
 _WORDS = {"add": (2, 2), "remove": (2, 2), "swap": (3, 3), "find": (1, 2), "await": (2, 2)}
 
 
-def tag(session: Session, do: str, word: list[str] | None = None, **options: Any) -> Answer:
+def tag(session: Session, do: str, word: list[str] | None = None, **options: Any) -> Reply:
     """One of the five."""
     words = list(word or ())
     least, most = _WORDS[do]
@@ -43,7 +43,7 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
         raise BadInput(f"--{min(wrong).replace('_', '-')} is not for tag {do}.", USAGE[do])
     if do == "find":
         return _find(session, words, **options)
-    calls: dict[str, Callable[..., Answer]]
+    calls: dict[str, Callable[..., Reply]]
     calls = {"add": add_tag, "remove": remove_tag, "swap": swap_tag, "await": await_tag}
     return calls[do](session, *words, **options)
 
@@ -68,7 +68,7 @@ def _find(
     files: bool = False,
     no_ignore: bool = False,
     **_: Any,
-) -> Answer:
+) -> Reply:
     name, where = (*words, ".")[:2]
     around = _number(context, where)
     warnings: list[str] = []
@@ -82,13 +82,13 @@ def _find(
         hits = [(path, raw, kept) for path, raw, found in hits if (kept := [one for one in found if one.on_tags_line])]
     if session.plain:
         lines = [path for path, _, _ in hits] if files else _lines(hits, around)
-        return Answer({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
+        return Reply({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
     if files:
-        return Answer({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
+        return Reply({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
     from overhand.documents.tags import row
 
     rows = [row(path, raw, one) for path, raw, found in hits for one in found]
-    return Answer({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
+    return Reply({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
 
 
 def _number(context: str | None, where: str) -> int:
@@ -179,7 +179,7 @@ def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> b
     return edit(path, in_text, limit=_MOST)
 
 
-def add_tag(session: Session, file: str, name: str, **_: Any) -> Answer:
+def add_tag(session: Session, file: str, name: str, **_: Any) -> Reply:
     """At the end of the Tags line."""
     file, path, line = _place(file)
     wanted = named(name)
@@ -201,7 +201,7 @@ def add_tag(session: Session, file: str, name: str, **_: Any) -> Answer:
     return _said("add", file, raw, found, changed=done[-1])
 
 
-def remove_tag(session: Session, file: str, name: str, **_: Any) -> Answer:  # noqa: ARG001 -- all five are called alike
+def remove_tag(session: Session, file: str, name: str, **_: Any) -> Reply:  # noqa: ARG001 -- all five are called alike
     """Wherever it is live in the file, or in one line."""
     from overhand.system.edits import together
 
@@ -215,7 +215,7 @@ def remove_tag(session: Session, file: str, name: str, **_: Any) -> Answer:  # n
         return together(raw, *patches)
 
     _changed(file, path, change)
-    return Answer(
+    return Reply(
         {
             "schema": SCHEMA,
             "do": "remove",
@@ -227,7 +227,7 @@ def remove_tag(session: Session, file: str, name: str, **_: Any) -> Answer:  # n
     )
 
 
-def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Answer:
+def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Reply:
     """Another tag in the place of one; exactly one caller succeeds."""
     file, path, line = _place(file)
     wanted = named(new)
@@ -348,11 +348,11 @@ def _note_claim(session: Session, path: str, held: Tag) -> None:
         return
 
 
-def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Answer:
-    return Answer({"schema": SCHEMA, "do": do, **tags.row(file, raw, found), "path": file, **more})
+def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Reply:
+    return Reply({"schema": SCHEMA, "do": do, **tags.row(file, raw, found), "path": file, **more})
 
 
-def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Answer:  # noqa: ARG001 -- as above
+def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Reply:  # noqa: ARG001 -- as above
     """As soon as a tag is there."""
     from overhand.system.inotify import until
     from overhand.words import option_duration

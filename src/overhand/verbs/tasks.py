@@ -7,7 +7,7 @@ import time
 
 from overhand.record.headline import headline
 from overhand.system import machine
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import needs_supervisor, refresh
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ def _behind_writer(states: list[Task], queued: list[Task], places: dict[str, dic
 
 def list_tasks(
     session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
-) -> Answer:
+) -> Reply:
     """All tasks, newest last."""
     states = all_states(session)
     places = queue(states)
@@ -110,13 +110,13 @@ def list_tasks(
         states = [s for s in states if is_resumable(s)]
     if live:
         rows = [shown for s in states if (shown := live_row(s))]
-        return Answer({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
+        return Reply({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
     payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
     payload |= {"resumable": True} if resumable else {}
     payload["tasks"] = [row(s, places) for s in states]
     if cost:
         payload.update(costs(session, states, payload["tasks"]), cost=True)
-    return Answer(payload)
+    return Reply(payload)
 
 
 def waits(session: Session, task_id: str) -> str | None:

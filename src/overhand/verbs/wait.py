@@ -15,7 +15,7 @@ from overhand.supervisor import client
 from overhand.system import lock, machine
 from overhand.system.bell import deadline
 from overhand.system.files import read_file
-from overhand.verbs import Answer, Session
+from overhand.verbs import Reply, Session
 from overhand.verbs.ask import question_row
 from overhand.verbs.reconcile import looks_dead, refresh
 from overhand.verbs.show import describe, lately
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from overhand.record.task import Task
 
 
-def wait(session: Session, id: list[str], timeout: str | None = None) -> Answer:
+def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
     """Until all of them are judged."""
     seconds = None if timeout is None else option_duration("--timeout", timeout)
     task_ids = [session.store.resolve(handle) for handle in id]
     return wait_for(session, task_ids, seconds)
 
 
-def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Answer:
+def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
     """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
     until = deadline(seconds)
     who = caller(session.store)
@@ -63,8 +63,8 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
     shown = [describe(session, session.store.task(task_id), verb) for task_id in task_ids]
     code = 0 if all(one["status"] == "completed" for one in shown) else 1
     if len(shown) == 1:
-        return Answer(shown[0], code)
-    return Answer({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
+        return Reply(shown[0], code)
+    return Reply({"schema": f"overhand.{verb}/1", "tasks": shown}, code)
 
 
 def goes_on(task: Task) -> bool:
@@ -114,7 +114,7 @@ LIFETIME = "15m"
 _SIGNED = 11  # bytes of a pid file: the lock's signature
 
 
-def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
+def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     """Until it asks, is judged, or the time is over."""
     until = deadline(option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
@@ -136,7 +136,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Answer:
             left = until - time.monotonic()
             what = _what(session, task) or ("timeout" if left <= 0 else "")
             if what:
-                return Answer(_told(session, task, what), CODES[what])
+                return Reply(_told(session, task, what), CODES[what])
             session.progress(progress(session, [task]))
             bell.wait(left)
 
