@@ -47,25 +47,6 @@ import sys
 
 from overhand.testing import returns
 
-
-def main(actions: list[str]) -> None:
-    """Do every action in order; one that does not exist is refused before anything is done."""
-    if "--help" in actions or "-h" in actions:
-        say((__doc__ or "").rstrip())
-        return
-    for action in actions:
-        if not hasattr(Script, "do_" + action.partition(":")[0].replace("-", "_")):
-            print(f"overhand.testing.agent: no action {action!r}; --help lists them.", file=sys.stderr)
-            sys.exit(2)
-    script = Script()
-    for action in actions or ["output"]:
-        script.do(action)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
-
-
 KEYS = ("status", "summary", "title", "file")
 
 
@@ -318,3 +299,21 @@ def append(path: str, text: str) -> None:
 def say(text: str) -> None:
     """Print at once: what a test or a supervisor waits for must not sit in a buffer."""
     print(text, flush=True)
+
+
+def main(actions: list[str]) -> None:
+    """Do every action in order; one that does not exist is refused before anything is done."""
+    if "--help" in actions or "-h" in actions:
+        say((__doc__ or "").rstrip())
+        return
+    for action in actions:
+        if not hasattr(Script, "do_" + action.partition(":")[0].replace("-", "_")):
+            print(f"overhand.testing.agent: no action {action!r}; --help lists them.", file=sys.stderr)
+            sys.exit(2)
+    script = Script()
+    for action in actions or ["output"]:
+        script.do(action)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
