@@ -76,9 +76,7 @@ class Executor:
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)  # by node: how its last attempt ended, and when
     began: str = ""  # the run that the newest PlanStarted is about
     timers: dict[str, float] = field(default_factory=dict)  # when they fire, in seconds since 1970
-    heard: deque[str] = field(default_factory=deque)  # tasks of nodes that are to be looked at
     held: set[str] = field(default_factory=set)  # tasks of nodes that are queued behind their provider's limit
-    seen: int = -1  # how long the log of its own task was when it was last looked at
     is_over: bool = False  # it is judged
     _values: dict[tuple[str, str], results.Value] = field(default_factory=dict)  # by task and hash; mostly read again
     _news: deque[tuple[Event, ...]] = field(default_factory=deque)

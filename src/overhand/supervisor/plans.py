@@ -6,6 +6,7 @@ A plan takes no slot. What it does is a job of its own task.
 from __future__ import annotations
 
 import time
+from collections import defaultdict, deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,8 @@ class Plans:
         self._store, self._jobs, self._mail, self._actor = store, jobs, mail, actor
         self._open: dict[str, Executor] = {}
         self._tries: dict[str, int] = {}  # of plans that could not be opened, how often
+        self._seen: dict[str, int] = {}  # by plan: how long its own log was when it was last read
+        self._changed: defaultdict[str, deque[str]] = defaultdict(deque)  # by plan: tasks of nodes to look at
 
     @property
     def is_idle(self) -> bool:
@@ -66,10 +69,11 @@ class Plans:
             self._jobs.retry(plan.id, time.monotonic() + _AGAIN)
             return
         size = self._store.log_size(plan.id)
-        if executor is not None and executor.run_id == current.id and executor.seen == size and not executor.heard:
-            return
         if executor is not None:
-            executor.seen = size
+            is_known = self._seen.get(plan.id) == size and not self._changed[plan.id]
+            if executor.run_id == current.id and is_known:
+                return
+            self._seen[plan.id] = size
         self._execute(plan.id, current.id)
 
     def _execute(self, task_id: str, run_id: str) -> None:
@@ -87,8 +91,9 @@ class Plans:
             if executor is None:
                 executor = Executor.open(self._actor(task_id), task_id, run_id, _Queued(task_id, self._mail))
                 executor.resume()
-            while executor.heard:
-                executor.look_up(executor.heard.popleft())
+            changed = self._changed[task_id]
+            while changed:
+                executor.look_up(changed.popleft())
             executor.plan_changed(self._store.task(task_id))
         except BaseException as error:
             if executor is not None and is_new:
@@ -109,7 +114,7 @@ class Plans:
         self._tries.pop(task_id, None)
         if task_id not in self._open:
             self._open[task_id] = executor
-            executor.heard.extend(executor.live_tasks)  # they may have changed before they could be told apart
+            self._changed[task_id].extend(executor.live_tasks)  # they may have changed before they could be told apart
         if executor.is_over:
             self.drop(task_id)
 
@@ -136,6 +141,8 @@ class Plans:
     def drop(self, task_id: str) -> None:
         """Stop executing a plan; its state is on disk."""
         executor = self._open.pop(task_id, None)
+        self._seen.pop(task_id, None)
+        self._changed.pop(task_id, None)
         if executor is not None:
             executor.close()
 
@@ -165,7 +172,7 @@ class Plans:
                 self._tell(executor, task_id)
 
     def _tell(self, executor: Executor, task_id: str) -> None:
-        executor.heard.append(task_id)
+        self._changed[executor.task_id].append(task_id)
         self._execute(executor.task_id, executor.run_id)
 
     def _plan_of(self, child: Task) -> Executor | None:
@@ -186,8 +193,8 @@ class Plans:
 
     def examine(self) -> None:
         """Check the plans' logs: a process may have written to one and died before it notified us."""
-        for task_id, executor in list(self._open.items()):
-            if self._store.log_size(task_id) != executor.seen:
+        for task_id in list(self._open):
+            if self._store.log_size(task_id) != self._seen.get(task_id):
                 self._mail.post(Changed(task_id))
 
     @property
