@@ -146,5 +146,5 @@ def test_starts_without_the_rest_of_overhand(desk: Desk) -> None:
         text=True,
         check=True,
     )
-    ours = ["overhand", *(f"overhand.testing{name}" for name in ("", ".agent", ".returns", ".script"))]
+    ours = ["overhand", *(f"overhand.testing{name}" for name in ("", ".agent", ".returns"))]
     assert done.stdout.split() == ours

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -64,6 +63,8 @@ def return_json(
 
 def ask(ipc: str, question: str) -> int:
     """Write the next question and return its number."""
+    import json
+
     os.makedirs(ipc, exist_ok=True)
     taken = [int(name[:3]) for name in os.listdir(ipc) if name[:3].isdigit()]
     seq = max(taken, default=0) + 1
@@ -77,6 +78,8 @@ def ask(ipc: str, question: str) -> int:
 
 def await_answer(ipc: str, seq: int) -> str:
     """Block until the question is answered; the answer appears by rename, so it is whole when it is there."""
+    import json
+
     path = f"{ipc}/{seq:03d}.answer"
     while not os.path.exists(path):
         time.sleep(0.02)
