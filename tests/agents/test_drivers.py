@@ -6,6 +6,8 @@ import ast
 import os
 import re
 import shutil
+import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import overhand
-from overhand.agents import Agent, Driver, Job, all_drivers, driver_names, find_driver, installable, lookup, translator
+from overhand.agents import (
+    Agent,
+    Driver,
+    Job,
+    all_drivers,
+    driver_names,
+    drivers,
+    find_driver,
+    installable,
+    lookup,
+    translator,
+)
 from overhand.agents.driver import is_plain_name, is_uuid
 from overhand.agents.stream import Heard
 from overhand.errors import BadInput, ToolMissing
@@ -247,3 +260,29 @@ def test_a_new_driver_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert (refused.code, "Not trusted yet: .toy.json" in refused.err) == (3, True)
     finally:
         project.cleanup()
+
+
+def test_a_driver_that_another_thread_is_importing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half, whole = threading.Event(), threading.Event()
+    monkeypatch.setattr(threading, "half_and_whole", (half, whole), raising=False)
+    (tmp_path / "slow.py").write_text(
+        "import threading\nhalf, whole = threading.half_and_whole\nhalf.set()\nwhole.wait()\n"
+        "from overhand.agents.drivers.command import DRIVER\n"
+    )
+    monkeypatch.setattr(drivers, "__path__", [*drivers.__path__, str(tmp_path)])
+    found: list[Driver | None] = []
+    threads = [threading.Thread(target=lambda: found.append(lookup("slow"))) for _ in range(2)]
+    try:
+        threads[0].start()
+        assert half.wait(60)
+        threads[1].start()
+        threads[1].join(0.2)  # it would have come back with nothing by now
+        whole.set()
+        for thread in threads:
+            thread.join()
+    finally:
+        whole.set()
+        sys.modules.pop(f"{drivers.__name__}.slow", None)
+    assert found == [find_driver("command")] * 2

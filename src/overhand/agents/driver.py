@@ -263,9 +263,10 @@ def driver_names() -> list[str]:
 
 def lookup(name: str) -> Driver | None:
     """The driver of this name, or None: a run may be of another version, and a plan has no driver here."""
-    module: Any = sys.modules.get(f"{drivers.__name__}.{name}")
-    if module is None and name in driver_names():
-        module = import_module(f"{drivers.__name__}.{name}")
+    place = f"{drivers.__name__}.{name}"
+    if place not in sys.modules and name not in driver_names():
+        return None
+    module: Any = import_module(place)  # also where it is known: another thread may have imported only half of it
     found: Driver | None = getattr(module, "DRIVER", None)
     return found
 
