@@ -19,14 +19,20 @@ from overhand.errors import NotFound
 from overhand.items import find
 
 ITEM = "# T\n**Tags**: #needs-fix #P1\n\n- x #needs-docs\n`#needs-fix`\n"
-HOW = ["walk", pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not installed"))]
+RIPGREP = shutil.which("rg", path=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")  # a dev dependency
+NEEDED = pytest.mark.skipif(RIPGREP is None, reason="ripgrep is not installed")
+HOW = ["walk", pytest.param("rg", marks=NEEDED)]
 
 
 @pytest.fixture(params=HOW)
 def tree(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of our own, with ripgrep on PATH or not."""
-    if request.param == "walk":
-        monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    if request.param == "rg":
+        (programs / "rg").symlink_to(str(RIPGREP))
+        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}:{os.defpath}")
     root = tmp_path / "tree"
     root.mkdir()
     monkeypatch.chdir(root)
@@ -100,12 +106,12 @@ def test_a_file_that_changes_under_ripgrep_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bytes
 ) -> None:
     """A ripgrep that names a file for an earlier text."""
-    if not shutil.which("rg"):
+    if RIPGREP is None:
         pytest.skip("ripgrep is not installed")
     program = tmp_path / "bin/rg"
     program.parent.mkdir()
     (tmp_path / "new").write_bytes(new)
-    program.write_text(f'#!/bin/sh\n{shutil.which("rg")} "$@"\ncp {tmp_path}/new a.md\n')
+    program.write_text(f'#!/bin/sh\n{RIPGREP} "$@"\ncp {tmp_path}/new a.md\n')
     program.chmod(0o755)
     root = tmp_path / "tree"
     write(root, "a.md", b"a\n#needs-fix c\n\n#needs-docs")
