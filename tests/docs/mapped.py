@@ -36,6 +36,7 @@ def purposes() -> dict[str, str]:
 def public() -> dict[str, set[str]]:
     """By package, what other packages use of it, as `module.name`."""
     modules = {_module(path): path for path in SRC.rglob("*.py")}
+    defined = {module: _defined(path) for module, path in modules.items()}
     found: dict[str, set[str]] = defaultdict(set)
 
     def note(here: str, module: str, name: str) -> None:
@@ -56,7 +57,21 @@ def public() -> dict[str, set[str]]:
                         note(here, str(node.module), one.name)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
-                note(here, imported[node.value.id], node.attr)
+                module = imported[node.value.id]
+                if node.attr in defined[module]:  # else a variable has the module's name here
+                    note(here, module, node.attr)
+    return found
+
+
+def _defined(path: Path) -> set[str]:
+    """The names that a module gives at its top level."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
     return found
 
 
