@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.testing import processes
+from support.installed import SESSIONS, holds
 from support.real_agents import FIRST, LIMIT, REST, House, house, kill, returns, until
 
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ QUICK = '[limits]\nstop_grace = "2s"\n'
 
 
 def begun(place: House) -> str:
-    """Delegate, and wait until the agent's tool is at work: the run."""
+    """Delegate, and wait until the agent's tool is at work and its session has the call: the run."""
     place.delegate("Do it. script:slow", wait=False)
     until((place.path / "begun").exists, "its command")
+    if place.name != "goose":  # it saves a call only with its result
+        # The others start the tool first and save a moment later: killed in between they would begin again.
+        until(lambda: holds(place.home / SESSIONS.get(place.name, ""), b"touch begun"), "its saved session")
     return str(place.show()["runs"][-1]["id"])
 
 

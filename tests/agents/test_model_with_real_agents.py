@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from model import scripted_model
-from support.installed import LIMIT, Ran, finish, kill, require, run_bare, start
+from support.installed import LIMIT, SESSIONS, Ran, finish, holds, kill, require, run_bare, start
 from support.real_agents import until
 
 if TYPE_CHECKING:
@@ -124,7 +124,6 @@ RESUME: dict[str, Callable[[dict[str, Any]], tuple[str, ...]]] = {
     "codex": lambda first: ("resume", first["thread_id"]),
     "goose": lambda _: ("--name", "one", "--resume"),
 }
-SESSIONS = {"claude": ".claude/projects", "codex": ".codex/sessions", "goose": ".local/share/goose/sessions"}
 
 
 @pytest.mark.parametrize("agent", RESUME, indirect=True)
@@ -157,17 +156,6 @@ def test_killed_while_the_model_thinks_then_resumed(agent: str, tmp_path: Path) 
         again = Ran(0, *finish(second), model.log()[len(begun.log) :])
     assert again.turns("late") == [1, 2], again.err
     assert (tmp_path / "work/two.txt").read_text() == "two\n"
-
-
-def holds(sessions: Path, words: bytes) -> bool:
-    """Whether some file in there has these words; files come and go while the agent runs."""
-    for path in sessions.rglob("*"):
-        try:
-            if words in path.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
 
 
 @pytest.mark.parametrize("agent", AGENTS, indirect=True)

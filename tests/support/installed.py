@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 USUAL = ("claude", "codex", "goose", "codex-acp")  # what `make agents` installs without ALL=1
 LIMIT = 90  # seconds; the slowest needs ten on a busy machine
+SESSIONS = {"claude": ".claude/projects", "codex": ".codex/sessions", "goose": ".local/share/goose/sessions"}
 
 
 def program(name: str) -> Path:
@@ -103,3 +104,14 @@ def run_bare(name: str, scripts: Mapping[str, object], prompt: str, folder: Path
         process = start(name, model.url, prompt, folder, *flags)
         out, err = finish(process)
         return Ran(process.returncode, out, err, model.log())
+
+
+def holds(sessions: Path, words: bytes) -> bool:
+    """Whether some file in there has these words; files come and go while the agent runs."""
+    for path in sessions.rglob("*"):
+        try:
+            if words in path.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
