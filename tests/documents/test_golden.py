@@ -16,6 +16,7 @@ import pytest
 from overhand.documents import (
     agentfile,
     alert,
+    appendix,
     checkpoint,
     context,
     contracts,
@@ -26,6 +27,7 @@ from overhand.documents import (
     returns,
 )
 from overhand.documents.jsontext import dump
+from overhand.documents.layout import Section
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
 from overhand.documents.problems import CODES, Problem
@@ -95,7 +97,7 @@ HANDOFF = handoff.Handoff(
     ),
     contract="- tiles: array of {x, y}",
     previous="The first worker ended because its budget was used up.",
-    extra=(handoff.Section("Glossary", "## looks like a heading\nA tile is 256 pixels wide."),),
+    extra=(Section("Glossary", "## looks like a heading\nA tile is 256 pixels wide."),),
 )
 OUTPUT = output.Output(
     title="Cache the tile index",
@@ -108,7 +110,7 @@ OUTPUT = output.Output(
     for_primary="Delete `.tiles/` after an upgrade.",
     files_modified=(FileNote("src/atlas.py", "asks the cache first"), FileNote("src/tiles.py")),
     data={"tiles": 12, "sizes": [1.5, 2], "note": "größer"},
-    extra=(output.Section("Timing", "Before 900 ms, after 40 ms."),),
+    extra=(Section("Timing", "Before 900 ms, after 40 ms."),),
 )
 CONTEXT = context.Context(
     task_id="worker-20261115-191500",
@@ -164,7 +166,7 @@ QUICK = quick.Quick(
     text="The cache is filled on start.\n\n**Next:** is a word that may stand here.",
     state=(quick.done("Measure the pause (bench/pan.py:1-30)"), quick.upcoming("Choose the eviction rule")),
     gotchas=("Keys are strings:\n`x|y`, not tuples", "No locks"),
-    extra=(handoff.Section("Glossary", "A tile is 256 pixels wide."),),
+    extra=(Section("Glossary", "A tile is 256 pixels wide."),),
 )
 CHECKPOINT = checkpoint.Checkpoint(
     checkpoint_id="ckpt_tiles_2",
@@ -197,7 +199,7 @@ REQUEST = request.Request(
     criteria=("Panning takes less than 50 ms", "The old reader still works:\n`make old`"),
     requester="anna, from notes/maps.md",
     tags=("#needs-fix", "#P1", "#M"),
-    extra=(request.Section("Glossary", "A tile is 256 pixels wide."),),
+    extra=(Section("Glossary", "A tile is 256 pixels wide."),),
 )
 
 
@@ -211,11 +213,11 @@ def answered() -> str:
     """A request that one run lost and another one answered."""
     raw = request.render(REQUEST).encode()
     told = ("2026-11-15T20:02:11Z", "its process died", "sess_1794770100_a1b2c3", "queued again, attempt 2 of 3")
-    raw = added(raw, request.recovery(raw, *told))
+    raw = added(raw, appendix.recovery(raw, *told))
     files = (FileNote("src/atlas.py", "asks the cache first"), FileNote("", "38 ms instead of 900"))
     link = "../.agent-workspaces/fix-20261115-191500/OUTPUT.md"
     said = "Panning asks a cache.\n\n## Not a section\nA #needs-fix in it is no item."
-    return added(raw, request.response(raw, "sess_1794772931_d4e5f6", "completed", said, files, link)).decode()
+    return added(raw, appendix.response(raw, "sess_1794772931_d4e5f6", "completed", said, files, link)).decode()
 
 
 ALERT = alert.Alert(

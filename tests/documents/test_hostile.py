@@ -11,7 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import agentfile, alert, context, contracts, handoff, ipc, markdown, output, request, returns
+from overhand.documents import (
+    agentfile,
+    alert,
+    appendix,
+    context,
+    contracts,
+    handoff,
+    ipc,
+    markdown,
+    output,
+    request,
+    returns,
+)
 from overhand.documents.lint import lint_document
 from overhand.documents.text import decode
 from support import strategies as make
@@ -71,7 +83,7 @@ def test_hostile_text_is_read_in_linear_time(name: str) -> None:
     contracts.parse_block(f"=== RESEARCH OUTPUT ===\nEVIDENCE:\n- {text}\n=== END ===")
     returns.find_return(text)
     request.render(request.parse(f"# x\n## What\n{text}")[0])
-    request.response(text.encode(), "sess_1_a", "completed", text)
+    appendix.response(text.encode(), "sess_1_a", "completed", text)
     alert.parse(text)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import handoff, request
+from overhand.documents import appendix, handoff, request
 from overhand.documents.lint import lint_document
 from overhand.documents.lists import FileNote
 from overhand.documents.tags import scan, stage
@@ -108,37 +108,37 @@ def test_a_request_becomes_a_handoff() -> None:
 def test_a_response_is_added_once_per_run_and_read_back(text: str, end: str, said: str, eol: str, bom: bool) -> None:
     raw = (b"\xef\xbb\xbf" if bom else b"") + (f"# x\n{text}{end}".replace("\n", eol)).encode()
     files, link = (FileNote("a.py", "the code"),), "../a b/OUTPUT.md"
-    first = request.response(raw, "sess_1_a", "partial", "Half.")
+    first = appendix.response(raw, "sess_1_a", "partial", "Half.")
     assert first is not None
     once = applied(raw, first)
     added(raw, once, first)
-    second = request.response(once, "sess_2_b", "completed", said, files, link)
+    second = appendix.response(once, "sess_2_b", "completed", said, files, link)
     assert second is not None
     twice = applied(once, second)
     added(once, twice, second)
-    assert request.response(twice, "sess_2_b", "completed", said, files, link) is None
+    assert appendix.response(twice, "sess_2_b", "completed", said, files, link) is None
     assert b"\n" not in twice[len(raw) :].replace(b"\r\n", b"") or eol == "\n" or b"\r\n" not in raw
     last = request.parse(twice.removeprefix(b"\xef\xbb\xbf").decode())[0].responses[-2:]
     assert [one.run for one in last] == ["sess_1_a", "sess_2_b"]
-    assert last[1] == request.Response("sess_2_b", "completed", said, files, link)
-    third = request.response(twice, "sess_1_a", "completed", "All.")
+    assert last[1] == appendix.Response("sess_2_b", "completed", said, files, link)
+    third = appendix.response(twice, "sess_1_a", "completed", "All.")
     assert third is not None
     thrice = applied(twice, third)
     added(twice, thrice, third)
     found = request.parse(thrice.removeprefix(b"\xef\xbb\xbf").decode())[0].responses[-2:]
-    assert found == (request.Response("sess_1_a", "completed", "All."), last[1])
+    assert found == (appendix.Response("sess_1_a", "completed", "All."), last[1])
 
 
 @light
 @given(make.body, st.sampled_from(_ENDS))
 def test_a_recovery_is_added_once_per_session(text: str, end: str) -> None:
     raw = f"# x\n{text}{end}".encode()
-    patch = request.recovery(raw, "2026-11-15T19:15:00Z", "it died", "sess_1_a", "queued again")
+    patch = appendix.recovery(raw, "2026-11-15T19:15:00Z", "it died", "sess_1_a", "queued again")
     assert patch is not None
     once = applied(raw, patch)
     added(raw, once, patch)
-    assert request.recovery(once, "2026-11-16T19:15:00Z", "it died", "sess_1_a", "queued again") is None
-    again = request.recovery(once, "2026-11-16T19:15:00Z", "it hung", "sess_2_b", "queued again")
+    assert appendix.recovery(once, "2026-11-16T19:15:00Z", "it died", "sess_1_a", "queued again") is None
+    again = appendix.recovery(once, "2026-11-16T19:15:00Z", "it hung", "sess_2_b", "queued again")
     assert again is not None
     twice = applied(once, again)
     assert twice.count(b"- **Prior Session**: ") == raw.count(b"- **Prior Session**: ") + 2
@@ -148,11 +148,11 @@ def test_a_recovery_is_added_once_per_session(text: str, end: str) -> None:
 @light
 def test_any_bytes_can_be_added_to(junk: bytes, end: str) -> None:
     raw = junk + end.encode()
-    patch = request.response(raw, "sess_1_a", "completed", "Done.")
+    patch = appendix.response(raw, "sess_1_a", "completed", "Done.")
     assert patch is not None
     whole = applied(raw, patch)
     added(raw, whole, patch)
-    assert request.response(whole, "sess_1_a", "completed", "Done.") is None
+    assert appendix.response(whole, "sess_1_a", "completed", "Done.") is None
 
 
 @light
@@ -161,15 +161,15 @@ def test_a_request_is_one_item_whatever_it_says(parts: list[str]) -> None:
     said = "".join(parts)
     asked = request.Request("fix", " ".join(said.split()), said, said, said, (), (said,) if said.strip() else (), said)
     raw = request.render(asked).encode()
-    answer = request.response(raw, "sess_1_a", "completed", said, (FileNote("a.py", " ".join(said.split())),))
+    answer = appendix.response(raw, "sess_1_a", "completed", said, (FileNote("a.py", " ".join(said.split())),))
     raw = applied(raw, answer)
-    raw = applied(raw, request.recovery(raw, "2026-11-15", said, "sess_1_a", "queued"))
+    raw = applied(raw, appendix.recovery(raw, "2026-11-15", said, "sess_1_a", "queued"))
     assert [(tag.name, tag.on_tags_line) for tag in scan(raw) if stage(tag.name)] == [("#needs-fix", True)]
 
 
 def test_what_people_wrote_under_response_stays() -> None:
     raw = b"# x\n\n## Response\n\nThanks!  \n\n## Later\nmore"
-    patch = request.response(raw, "sess_1_a", "completed", "Done.")
+    patch = appendix.response(raw, "sess_1_a", "completed", "Done.")
     assert applied(raw, patch) == (
         b"# x\n\n## Response\n\nThanks!  \n\n### Run sess_1_a\n\n**Outcome:** completed\n\n> Done.\n\n"
         b"**Deliverables:** none\n\n## Later\nmore"
@@ -179,7 +179,7 @@ def test_what_people_wrote_under_response_stays() -> None:
 def test_patches_together() -> None:
     raw = b"**Tags**: #claimed-fix\n\ntext"
     start = raw.index(b"claimed")
-    answer = request.response(raw, "sess_1_a", "completed", "Done.")
+    answer = appendix.response(raw, "sess_1_a", "completed", "Done.")
     both = together(raw, answer, None, (start, start + 7, b"done"))
     assert applied(raw, both).startswith(b"**Tags**: #done-fix\n\ntext\n\n## Response")
     assert together(raw, None) is None
@@ -191,9 +191,9 @@ def test_patches_together() -> None:
 @given(st.lists(st.sampled_from(_HARD), max_size=12))
 def test_inert_text_stays_inert_and_keeps_its_words(parts: list[str]) -> None:
     text = "".join(parts)
-    once = request.inert(text)
+    once = appendix.inert(text)
     assert not [tag for tag in scan(once.encode()) if stage(tag.name)]
-    assert request.inert(once) == once
+    assert appendix.inert(once) == once
     for mark in "` \\":
         once, text = once.replace(mark, ""), text.replace(mark, "")
     assert once == text

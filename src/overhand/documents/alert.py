@@ -5,30 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.appendix import with_tags
+from overhand.documents.appendix import tags_in, with_tags
 from overhand.documents.layout import Section, contain, read_sheet, render_sections
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.tags import scan
 from overhand.documents.text import unix
 
 ACTIVE, DONE = "#active-alert", "#done-alert"
-KNOWN = {
-    "what changed": "what",
-    "impact": "impact",
-    "expected duration": "duration",
-    "duration": "duration",
-    "workaround": "workaround",
-    "raised": "raised",
-    "resolved": "resolved",
-}
-_TITLES = {
-    "what": "What Changed",
-    "impact": "Impact",
-    "duration": "Expected Duration",
-    "workaround": "Workaround",
-    "raised": "Raised",
-    "resolved": "Resolved",
-}
+_NEEDED = {"what": "What Changed", "impact": "Impact", "duration": "Expected Duration", "workaround": "Workaround"}
+_TITLES = {**_NEEDED, "raised": "Raised", "resolved": "Resolved"}
+_KNOWN = {title.lower(): name for name, title in _TITLES.items()} | {"duration": "duration"}
 _TITLE = re.compile(r"Alert:\s*(.*)", re.IGNORECASE)
 _NO_WORD = re.compile(r"\W+")
 
@@ -69,8 +54,8 @@ def render(alert: Alert) -> str:
 def parse(text: str) -> tuple[Alert, list[Problem]]:
     """The alert a file holds, read tolerantly, and everything that is wrong with it."""
     text = unix(text)
-    sheet = read_sheet(text, KNOWN)
-    tags = tuple(tag.name for tag in scan(text.encode("utf-8", "replace")) if tag.on_tags_line)
+    sheet = read_sheet(text, _KNOWN)
+    tags = tags_in(text)
     preamble = "\n".join(line for line in sheet.preamble.split("\n") if not line.startswith("**Tags")).strip("\n")
     match = _TITLE.fullmatch(sheet.title or "")
     found = Alert(
@@ -85,8 +70,4 @@ def parse(text: str) -> tuple[Alert, list[Problem]]:
     if not {ACTIVE, DONE} & set(tags):
         fix = f"Write `**Tags**: {ACTIVE}` under the title."
         problems.append(warning("alert-tag-missing", "No tag says whether it is in force.", 1, fix))
-    for name in ("what", "impact", "duration", "workaround"):
-        if not sheet.body(name):
-            message, fix = f"“{_TITLES[name]}” is missing or empty.", f"Add `## {_TITLES[name]}`."
-            problems.append(warning("alert-section-missing", message, sheet.lines.get(name), fix))
-    return found, by_line(problems)
+    return found, by_line(problems + sheet.missing("alert-section-missing", _NEEDED))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from overhand.documents.layout import contain, heading, name_of
-from overhand.documents.lists import FileNote, bold_pair, entries, entry, file_notes, note_lines, pair
+from overhand.documents.lists import FileNote, bold_pair, file_notes, list_lines, note_lines, pair, texts_of
 from overhand.documents.markdown import BOM, Scanner, front_matter_end, headings, sections
 from overhand.documents.tags import scan, stage
 from overhand.documents.text import decode, one_line, unix
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from overhand.documents.tags import Tag
     from overhand.system.edits import Patch
 
-ALERT = "#active-alert"
+_ALERT = "#active-alert"
 _TICKS = re.compile(rb"`+")
 _RUN = re.compile(r"Run (\S+)")
 _LINK = re.compile(r"\[[^\]]*\]\((?:<([^>]*)>|([^)]*))\)")
@@ -48,7 +49,7 @@ def inert(text: str) -> str:
     runs = {len(run) for run in _TICKS.findall(raw)}
     # A width that no other run of backticks has cannot pair with one.
     ticks = b"`" * next(width for width in range(1, len(runs) + 2) if width not in runs)
-    parts, done = [], 0
+    parts, done = list[bytes](), 0
     for tag in found:
         before = b" " if raw[tag.start - 1 : tag.start] == b"`" else b""
         after = b" " if raw[tag.end : tag.end + 1] == b"`" else b""
@@ -63,12 +64,8 @@ def hushed(raw: bytes, start: int, end: int) -> bytes:
 
     The text around (unclosed HTML, for example) decides whether backticks count; a backslash always does.
     """
-    while found := [tag for tag in _live(raw) if start <= tag.start < end]:
-        parts, done = [], 0
-        for tag in found:
-            parts += [raw[done : tag.start], b"\\"]
-            done = tag.start
-        raw = b"".join([*parts, raw[done:]])
+    while found := [tag.start for tag in _live(raw) if start <= tag.start < end]:
+        raw = b"\\".join(raw[at:stop] for at, stop in pairwise([0, *found, len(raw)]))
         end += len(found)
     return raw[start:end]
 
@@ -80,8 +77,13 @@ def with_tags(title: str, tags: Iterable[str], text: str) -> str:
     return (head + hushed(head + body, len(head), len(head) + len(body))).decode()
 
 
+def tags_in(text: str) -> tuple[str, ...]:
+    """The words of a document's Tags line."""
+    return tuple(tag.name for tag in scan(text.encode("utf-8", "replace")) if tag.on_tags_line)
+
+
 def _live(raw: bytes) -> list[Tag]:
-    return [tag for tag in scan(raw) if stage(tag.name) or tag.name == ALERT]
+    return [tag for tag in scan(raw) if stage(tag.name) or tag.name == _ALERT]
 
 
 def response(
@@ -92,19 +94,20 @@ def response(
     files = tuple(deliverables)
     shown = f"**Deliverables:**\n\n{note_lines(files).rstrip()}" if files else "**Deliverables:** none"
     parts = [f"### Run {run}", f"**Outcome:** {one_line(outcome)}"]
-    parts += [inert(quoted) if summary else "", inert(shown), _shown_link(link) if link else ""]
-    block = "\n\n".join(part for part in parts if part)
+    parts += [inert(quoted)] if summary else []
+    parts.append(inert(shown))
+    if link:
+        target = f"<{link}>" if set(link) & set(" ()") else link
+        parts.append(f"**Result:** [{link.rsplit('/', 1)[-1]}]({target})")
+    block = "\n\n".join(parts)
     page = _Page(raw)
     for start, end in page.named("response"):
         for level, title, _, at in headings(page.text[:end], start):
             if level == 3 and (match := _RUN.fullmatch(title)) and match.group(1) == run:
-                return page.replace(at, page.next_heading(at, end), block)
+                after = page.text.find("\n", at) + 1 or end
+                following = (place for depth, _, _, place in headings(page.text[:end], after) if depth <= 3)
+                return page.replace(at, next(following, end), block)
     return page.append("response", "Response", block)
-
-
-def _shown_link(link: str) -> str:
-    target = f"<{link}>" if set(link) & set(" ()") else link
-    return f"**Result:** [{link.rsplit('/', 1)[-1]}]({target})"
 
 
 def read_responses(body: str) -> tuple[Response, ...]:
@@ -134,10 +137,10 @@ def _read_response(run: str, body: str) -> Response:
 def recovery(raw: bytes, date: str, reason: str, prior_session: str, action: str) -> Patch | None:
     """Add a step back under `## Recovery`; None if there is one for that session already."""
     values = (("Date", date), ("Reason", reason), ("Prior Session", prior_session), ("Action", action))
-    block = inert("".join(entry(bold_pair(name, one_line(value))) for name, value in values if value).rstrip("\n"))
+    block = inert(list_lines(bold_pair(name, one_line(value)) for name, value in values if value))
     page = _Page(raw)
     for start, end in page.named("recovery"):
-        noted = [pair(one.text) for one in entries(decode(raw[page.begin + start : page.begin + end])[0])]
+        noted = map(pair, texts_of(decode(raw[page.begin + start : page.begin + end])[0]))
         if prior_session and ("Prior Session", prior_session) in noted:
             return None
     return page.append("recovery", "Recovery", block)
@@ -162,11 +165,6 @@ class _Page:
         """The bodies of the sections of this name."""
         return [(one.body, one.end) for one in sections(self.text) if one.level == 2 and name_of(one.title) == name]
 
-    def next_heading(self, at: int, end: int) -> int:
-        """Where the part that begins with the heading at `at` ends."""
-        after = self.text.find("\n", at) + 1 or end
-        return next((start for level, _, _, start in headings(self.text[:end], after) if level <= 3), end)
-
     def replace(self, start: int, end: int, block: str) -> Patch | None:
         """Replace the text between the offsets with `block`, without the blank lines after it."""
         patch = self._patch(start, self._last(start, end), block)
@@ -179,14 +177,15 @@ class _Page:
         there = self.named(name)
         start, end = there[-1] if there else (0, len(self.text))
         at = self._last(start, end)
-        opened = _left_open(self.text[start if there else front_matter_end(self.text) : at])
+        # Close an open fence or comment, so that what is added after it is visible.
+        state = Scanner()
+        for line in self.text[start if there else front_matter_end(self.text) : at].split("\n"):
+            state.line(line, 0)
+        opened = "" if state.stack else state.hidden  # a list item ends where our heading begins
         parts = [opened, "" if there else f"## {title}", block]
         new = "\n\n".join(part for part in parts if part)
-        if at:
-            new = "\n\n" + new
-        if at == len(self.text):
-            new += "\n"
-        return self._patch(at, at, new)
+        end_of_file = "\n" if at == len(self.text) else ""
+        return self._patch(at, at, ("\n\n" if at else "") + new + end_of_file)
 
     def _last(self, start: int, end: int) -> int:
         """Where the last line that is not blank ends, between the two."""
@@ -200,11 +199,3 @@ class _Page:
         new = text.replace("\n", self.eol).encode("utf-8", "replace")
         start, end = self.begin + start, self.begin + end
         return start, end, hushed(self.raw[:start] + new + self.raw[end:], start, start + len(new))
-
-
-def _left_open(text: str) -> str:
-    """The text that closes an open fence or comment, so that what is added after it is visible."""
-    state = Scanner()
-    for number, line in enumerate(text.split("\n"), 1):
-        state.line(line, number)
-    return "" if state.stack else state.hidden  # a list item ends where our heading begins

@@ -5,20 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.layout import Section, contain, heading, read_sheet, render_sections
+from overhand.documents.layout import Section, contain, read_sheet, render_document
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.text import one_line, unix
+from overhand.documents.text import unix
 from overhand.words import CAUSES
 
-KNOWN = {
-    "progress": "progress",
-    "current state": "state",
-    "state": "state",
-    "blocking issue": "blocking",
-    "blocker": "blocking",
-    "how to resume": "resume",
-    "handoff": "handoff",
-}
 _TITLES = {
     "progress": "Progress",
     "state": "Current State",
@@ -26,6 +17,7 @@ _TITLES = {
     "resume": "How to Resume",
     "handoff": "Handoff",
 }
+_KNOWN = {title.lower(): name for name, title in _TITLES.items()} | {"state": "state", "blocker": "blocking"}
 _FIELDS = {"task id": "task_id", "dumped": "dumped", "reason": "reason"}
 _FIELD = re.compile(r"[ \t>*_-]*(task id|dumped|reason)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE)
 _SYNONYMS = {
@@ -57,17 +49,15 @@ class Context:
 
 def render(context: Context) -> str:
     """CONTEXT.md for `context`; `parse` reads it back."""
-    head = (("Task ID", context.task_id), ("Dumped", context.dumped), ("Reason", context.reason))
-    fields = "".join(f"**{name}:** {one_line(value)}\n" for name, value in head if value)
+    fields = {"Task ID": context.task_id, "Dumped": context.dumped, "Reason": context.reason}
     bodies = {title: contain(getattr(context, name)) for name, title in _TITLES.items()}
-    text = f"{heading('Worker Context Dump', 1)}\n{fields}\n{render_sections(bodies, context.extra)}"
-    return text.rstrip("\n") + "\n"
+    return render_document("Worker Context Dump", fields, bodies, context.extra)
 
 
 def parse(text: str) -> tuple[Context, list[Problem]]:
     """The context in a file, read tolerantly, and everything that is wrong with it."""
     text = unix(text)
-    sheet = read_sheet(text, KNOWN)
+    sheet = read_sheet(text, _KNOWN)
     fields: dict[str, str] = {}
     rest: list[str] = []
     for line in sheet.preamble.split("\n"):
@@ -82,11 +72,8 @@ def parse(text: str) -> tuple[Context, list[Problem]]:
             shown = "Task ID" if field == "task_id" else name.capitalize()
             message = f"{shown} is missing."
             problems.append(Problem("context-field-missing", message, line=1, fix=f"Add `**{shown}:** …`."))
-    for field in ("progress", "state", "resume"):
-        if not sheet.body(field):
-            message = f"“{_TITLES[field]}” is missing or empty."
-            fix = f"Add `## {_TITLES[field]}`."
-            problems.append(warning("context-section-missing", message, sheet.lines.get(field), fix))
+    needed = {name: _TITLES[name] for name in ("progress", "state", "resume")}
+    problems += sheet.missing("context-section-missing", needed)
     context = Context(
         task_id=fields.get("task_id", ""),
         dumped=fields.get("dumped", ""),

@@ -7,41 +7,27 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from overhand.documents.inline import code
-from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, section
+from overhand.documents.layout import Section, Sheet, contain, heading, name_of, read_sheet, render_sections
 from overhand.documents.lists import (
     bold_pair,
     entries,
     entry,
+    escaped,
+    list_lines,
     looks_like_path,
-    must_escape,
+    noted_path,
     pair,
     quoted_path,
     split_note,
+    texts_of,
+    unescaped,
 )
 from overhand.documents.markdown import lines, tasks
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import one_line, shorten, unix
 
-__all__ = [
-    "Deliverable",
-    "Handoff",
-    "KeyFile",
-    "Section",
-    "Step",
-    "deliverable_text",
-    "filled",
-    "lint",
-    "parse",
-    "promises_files",
-    "read_deliverable",
-    "render",
-    "step_line",
-    "wanted_contract",
-]
-
-KNOWN = {
+_KNOWN = {
     "task": "task",
     "context": "context",
     "key files": "key_files",
@@ -55,7 +41,7 @@ KNOWN = {
     "previous worker context": "previous",
 }
 # the expected result of a task without a deliverable, by kind; prose, so it stays unverified
-EXPECTED = {
+_EXPECTED = {
     "research": "An answer to the question, with its sources",
     "exploration": "An account of what is there, with the places where it was found",
     "plan": "A plan that somebody else could carry out",
@@ -63,10 +49,9 @@ EXPECTED = {
     "fix": "The fault no longer occurs",
     "none": "What the task asks for",
 }
-DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
-CONTEXT_LIMIT = 4000
-WAIVER = "(may be unchanged)"
-
+_DEFAULT_RETURN = "- What was done, what was checked, and what is left open"
+_CONTEXT_LIMIT = 4000
+_WAIVER = "(may be unchanged)"
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 _QUESTION = re.compile(r"(?:^|\s)\(IPC:\s*([^()\s]+)\)$")
 _DASH = re.compile(r"(?:^|(?<= ))(?=\\*—(?: |$))")
@@ -141,58 +126,41 @@ class Handoff:
 
 def render(handoff: Handoff) -> str:
     """HANDOFF.md for `handoff`; `parse` reads it back."""
-    out = [heading("Task Handoff", 1), "\n"]
-    out += [contain(one.body) + "\n\n" for one in handoff.extra if not one.title]
-    out.append(section("Task", contain(handoff.task)))
-    lists = {
-        "Key Files": [f"{code(one.path)} — {one.why}" if one.why else code(one.path) for one in handoff.key_files],
-        "Constraints": handoff.constraints,
+    bodies = {
+        "Task": contain(handoff.task),
+        "Context": contain(handoff.context),
+        "Key Files": list_lines(noted_path(one.path, one.why) for one in handoff.key_files),
+        "Constraints": list_lines(handoff.constraints),
+        "Expected Deliverables": deliverable_lines(handoff.deliverables),
+        "Return Requirements": contain(handoff.return_requirements),
+        "Execution Strategy": list_lines(bold_pair(*one) for one in handoff.strategy),
+        "Plan": "\n".join(_step_line(one) for one in handoff.plan),
+        "Contract": contain(handoff.contract),
+        "Previous Worker Context": contain(handoff.previous),
     }
-    if handoff.context:
-        out.append(section("Context", contain(handoff.context)))
-    out += [section(title, _list(texts)) for title, texts in lists.items() if texts]
-    if handoff.deliverables:
-        shown = "".join(entry(deliverable_text(one), "x" if one.done else " ") for one in handoff.deliverables)
-        out.append(section("Expected Deliverables", shown.rstrip("\n")))
-    if handoff.return_requirements:
-        out.append(section("Return Requirements", contain(handoff.return_requirements)))
-    if handoff.strategy:
-        out.append(section("Execution Strategy", _list(bold_pair(*one) for one in handoff.strategy)))
-    if handoff.plan:
-        out.append(section("Plan", "\n".join(step_line(one) for one in handoff.plan)))
-    if handoff.contract:
-        out.append(section("Contract", contain(handoff.contract)))
-    if handoff.previous:
-        out.append(section("Previous Worker Context", contain(handoff.previous)))
-    out += [section(one.title, contain(one.body)) for one in handoff.extra if one.title]
-    return "".join(out).rstrip("\n") + "\n"
-
-
-def _list(texts: Iterable[str]) -> str:
-    return "".join(entry(one) for one in texts).rstrip("\n")
+    text = f"{heading('Task Handoff', 1)}\n{render_sections(bodies, handoff.extra, always='Task')}"
+    return text.rstrip("\n") + "\n"
 
 
 def filled(handoff: Handoff, kind: str | None) -> Handoff:
     """The handoff with its kind's defaults for missing deliverables and return requirements."""
     return replace(
         handoff,
-        deliverables=handoff.deliverables or (Deliverable(text=EXPECTED.get(kind or "", EXPECTED["none"])),),
-        return_requirements=handoff.return_requirements or DEFAULT_RETURN,
+        deliverables=handoff.deliverables or (Deliverable(text=_EXPECTED.get(kind or "", _EXPECTED["none"])),),
+        return_requirements=handoff.return_requirements or _DEFAULT_RETURN,
     )
 
 
-def deliverable_text(one: Deliverable) -> str:
-    """A deliverable as its line, without the box."""
-    text = one.text
-    if one.path is not None:
-        text = f"{code(one.path)} — {text}" if text else code(one.path)
-    elif must_escape(text):
-        text = "\\" + text
-    return f"{text} {WAIVER}" if one.may_be_unchanged else text
+def deliverable_lines(deliverables: Iterable[Deliverable]) -> str:
+    """Deliverables as a list with boxes."""
+    rows = []
+    for one in deliverables:
+        text = escaped(one.text) if one.path is None else noted_path(one.path, one.text)
+        rows.append(entry(f"{text} {_WAIVER}" if one.may_be_unchanged else text, "x" if one.done else " "))
+    return "".join(rows).rstrip("\n")
 
 
-def step_line(step: Step) -> str:
-    """A step as its line of the plan."""
+def _step_line(step: Step) -> str:
     text, error = one_line(step.text), one_line(step.error)
     if step.marker == "!" and not error:
         text = _DASH.sub(r"\\", text)
@@ -210,49 +178,35 @@ def parse(text: str) -> Handoff:
 
 def _read(text: str) -> tuple[Sheet, Handoff]:
     """Parse with a cache for short texts: each is read several times between a delegation and its verdict."""
-    return _read_short(text) if len(text) < _SHORT else _read_any(text)
-
-
-_SHORT = 20_000
+    return _read_cached(text) if len(text) < 20_000 else _read_any(text)
 
 
 def _read_any(text: str) -> tuple[Sheet, Handoff]:
-    sheet = read_sheet(unix(text), KNOWN)
-    return sheet, _from_sheet(sheet)
-
-
-_read_short = lru_cache(maxsize=128)(_read_any)
-
-
-def _from_sheet(sheet: Sheet) -> Handoff:
-    extra = sheet.extra
-    task = sheet.body("task")
-    if "task" in sheet.bodies:
-        if sheet.preamble:
-            extra = [Section("", sheet.preamble), *extra]
-    else:  # a file written by hand: its title and first paragraphs are the task
+    sheet = read_sheet(unix(text), _KNOWN)
+    task, preamble = sheet.body("task"), sheet.preamble
+    if "task" not in sheet.bodies:  # a file written by hand: its title and first paragraphs are the task
         title = sheet.title or ""
         if name_of(title).startswith("task handoff"):
             title = title.partition(":")[2].strip()
-        task = "\n\n".join(part for part in (title, sheet.preamble) if part)
-    read = {name: entries(body) for name, body in sheet.bodies.items() if name in _LISTS}
-    boxes = entries(sheet.bodies.get("deliverables", ""), boxes=True)
-    return Handoff(
+        task, preamble = "\n\n".join(part for part in (title, preamble) if part), ""
+    raw = sheet.raw
+    steps = tasks(raw("plan"), 0, None, sheet.lines.get("plan", 0) + 1)
+    return sheet, Handoff(
         task=task,
         context=sheet.body("context"),
-        key_files=tuple(_key_file(one.text) for one in read.get("key_files", ())),
-        constraints=tuple(one.text for one in read.get("constraints", ())),
-        deliverables=tuple(read_deliverable(one.text, one.box) for one in boxes),
+        key_files=tuple(_key_file(text) for text in texts_of(raw("key_files"))),
+        constraints=texts_of(raw("constraints")),
+        deliverables=read_deliverables(raw("deliverables")),
         return_requirements=sheet.body("return_requirements"),
-        strategy=tuple(pair(one.text) for one in read.get("strategy", ())),
-        plan=_steps(sheet.bodies.get("plan", ""), sheet.lines.get("plan", 0) + 1),
+        strategy=tuple(pair(text) for text in texts_of(raw("strategy"))),
+        plan=tuple(_step(one.text, one.box, one.number) for one in steps),
         contract=sheet.body("contract"),
         previous=sheet.body("previous"),
-        extra=tuple(extra),
+        extra=sheet.unknown(preamble),
     )
 
 
-_LISTS = frozenset(("key_files", "constraints", "strategy"))
+_read_cached = lru_cache(maxsize=128)(_read_any)
 
 
 def _key_file(text: str) -> KeyFile:
@@ -262,20 +216,20 @@ def _key_file(text: str) -> KeyFile:
     return KeyFile(head, rest) if rest and " " not in head else KeyFile(text)
 
 
+def read_deliverables(body: str) -> tuple[Deliverable, ...]:
+    """The deliverables that a list names."""
+    return tuple(read_deliverable(one.text, one.box) for one in entries(body, boxes=True))
+
+
 def read_deliverable(text: str, box: str) -> Deliverable:
-    """What a line of the list promises."""
-    waived = text.lower().endswith(WAIVER)
+    """The deliverable that an entry of the list names."""
+    waived = text.lower().endswith(_WAIVER)
     if waived:
-        text = text[: -len(WAIVER)].rstrip()
+        text = text[: -len(_WAIVER)].rstrip()
+    note, path = unescaped(text), None
     if found := quoted_path(text):
-        return Deliverable(found[1], found[0], box == "x", waived)
-    if text[:1] == "\\" and text.lstrip("\\")[:1] == "`":
-        text = text[1:]
-    return Deliverable(text, None, box == "x", waived)
-
-
-def _steps(body: str, line: int) -> tuple[Step, ...]:
-    return tuple(_step(one.text, one.box, one.number) for one in tasks(body, 0, None, line))
+        path, note = found
+    return Deliverable(note, path, box == "x", waived)
 
 
 def _step(text: str, marker: str, line: int) -> Step:
@@ -307,8 +261,8 @@ def lint(text: str, *, exists: Callable[[str], bool] | None = None, strict: bool
     sheet, handoff = _read(text)
     at = sheet.lines
     problems = [*sheet.problems, *_lint_task(handoff, at.get("task", 1))]
-    if len(handoff.context) > CONTEXT_LIMIT:
-        message = f"The context has {len(handoff.context)} characters; more than {CONTEXT_LIMIT} is pasting."
+    if len(handoff.context) > _CONTEXT_LIMIT:
+        message = f"The context has {len(handoff.context)} characters; more than {_CONTEXT_LIMIT} is pasting."
         problems.append(warning("context-long", message, at["context"], "Refer to files under Key Files instead."))
     if not handoff.deliverables:
         fix = "Add `## Expected Deliverables` with `- [ ] `path` — what`."
@@ -349,7 +303,7 @@ def is_vague(task: str) -> bool:
 
 
 def _lint_key_files(sheet: Sheet, handoff: Handoff, exists: Callable[[str], bool]) -> list[Problem]:
-    found = entries(sheet.bodies.get("key_files", ""), sheet.lines.get("key_files", 0) + 1)
+    found = entries(sheet.raw("key_files"), sheet.lines.get("key_files", 0) + 1)
     problems: list[Problem] = []
     for one, key in zip(found, handoff.key_files, strict=True):
         if not quoted_path(one.text) and not looks_like_path(key.path):

@@ -7,12 +7,12 @@ fence) is written with a backslash before each such line, and read without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from overhand.documents.markdown import Line, Part, lines, sections
 from overhand.documents.problems import Problem, warning
-from overhand.documents.text import unix
+from overhand.documents.text import one_line, unix
 
 # Lines that would mean something to a reader of the whole document, alone or behind bullets.
 _BEFORE = r"^([ \t]*(?:(?:[-+*]|[0-9]{1,9}[.)])[ \t]+)*"
@@ -32,6 +32,9 @@ class Section:
     body: str
 
 
+Extra = tuple[Section, ...]
+
+
 @dataclass(slots=True)
 class Sheet:
     """A document cut into its known sections."""
@@ -44,9 +47,21 @@ class Sheet:
     extra: list[Section] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
+    def raw(self, name: str) -> str:
+        """The text of a known section as it stands in the document, or nothing."""
+        return self.bodies.get(name, "")
+
     def body(self, name: str) -> str:
-        """The text of a known section, or nothing."""
-        return tidy(self.bodies.get(name, ""))
+        """The text of a known section without its escapes, or nothing."""
+        return tidy(self.raw(name))
+
+    def missing(self, code: str, titles: Mapping[str, str]) -> list[Problem]:
+        """A warning for each of these sections that is missing or empty."""
+        return [
+            warning(code, f"“{title}” is missing or empty.", self.lines.get(name), f"Add `## {title}`.")
+            for name, title in titles.items()
+            if not self.body(name)
+        ]
 
     def unknown(self, before: str) -> tuple[Section, ...]:
         """The unknown parts; `before` is the text before all sections."""
@@ -192,15 +207,25 @@ def heading(title: str, level: int = 2) -> str:
     return f"{'#' * level} {title}{' ##' if title.endswith('#') else ''}\n"
 
 
+def field_lines(values: Mapping[str, str | None]) -> str:
+    """Bold fields, one per line, without those that are empty."""
+    return "".join(f"**{name}:** {one_line(value)}\n" for name, value in values.items() if value)
+
+
 def section(title: str, body: str) -> str:
     """A section with its heading, ready to be joined."""
     return f"{heading(title)}{body}\n\n" if body else f"{heading(title)}\n"
 
 
-def render_sections(bodies: Mapping[str, str], extra: Iterable[Section]) -> str:
-    """The sections that have a body, in this order, between the unknown parts."""
-    extra = tuple(extra)
+def render_document(title: str, fields: Mapping[str, str | None], bodies: Mapping[str, str], extra: Extra = ()) -> str:
+    """A whole document: heading, bold fields and sections."""
+    head = f"{heading(title, 1)}\n{field_lines(fields)}\n"
+    return (head + render_sections(bodies, extra)).rstrip("\n") + "\n"
+
+
+def render_sections(bodies: Mapping[str, str], extra: Extra, always: str = "") -> str:
+    """The sections that have a body (and the one titled `always`), in this order, between the unknown parts."""
     out = [contain(one.body) + "\n\n" for one in extra if not one.title]
-    out += [section(title, body) for title, body in bodies.items() if body]
+    out += [section(title, body) for title, body in bodies.items() if body or title == always]
     out += [section(one.title, contain(one.body)) for one in extra if one.title]
     return "".join(out)

@@ -43,6 +43,11 @@ class Entry:
     is_item: bool = True
 
 
+def texts_of(body: str) -> tuple[str, ...]:
+    """The entries of a list, and the paragraphs beside it."""
+    return tuple(one.text for one in entries(body))
+
+
 def entries(body: str, line: int = 1, *, boxes: bool = False) -> list[Entry]:
     """The top-level entries of a section, continuation lines dedented; paragraphs count as entries.
 
@@ -53,7 +58,9 @@ def entries(body: str, line: int = 1, *, boxes: bool = False) -> list[Entry]:
     box, is_item = "", True
 
     def close(stop: int) -> None:
-        if number and (text := _dedent(body[begin:stop], column)):
+        first, *rest = body[begin:stop].strip().split("\n")
+        if number and first:
+            text = "\n".join([first, *(_dedent(one, column) for one in rest)])
             found.append(Entry(text, number, box, is_item))
 
     for one in lines(body, 0, None, line):
@@ -74,15 +81,7 @@ def entries(body: str, line: int = 1, *, boxes: bool = False) -> list[Entry]:
 
 
 def _dedent(text: str, column: int) -> str:
-    """An entry's text without the indent that made it part of the entry."""
-    text = text.strip()
-    if "\n" not in text or not column:
-        return text
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(_cut(one, column) for one in rest)])
-
-
-def _cut(text: str, column: int) -> str:
+    """A line of an entry without the indent that made it part of the entry."""
     pad = text[: len(text) - len(text.lstrip(" \t"))]
     if len(pad) == len(text):
         return text
@@ -103,6 +102,11 @@ def entry(text: str, box: str | None = None) -> str:
         return f"- [{box}] {text}\n"
     # `- - -` would be a rule.
     return f"- {text}\n" if first.strip("- \t") else f"* {text}\n"
+
+
+def list_lines(texts: Iterable[str]) -> str:
+    """Texts as a list, without a final newline."""
+    return "".join(entry(one) for one in texts).rstrip("\n")
 
 
 def split_note(text: str) -> tuple[str, str]:
@@ -133,17 +137,9 @@ def bold_pair(what: str, why: str) -> str:
 
 def looks_like_path(text: str) -> bool:
     """Whether an unquoted word is a path or glob rather than prose."""
-    if _has_blank(text) or not _has_path_sign(text):
+    if text.split() != [text] or not any(sign in text for sign in "/.*"):
         return False
     return text[-1] not in ".," and not text.startswith("http")
-
-
-def _has_blank(text: str) -> bool:
-    return text.split() != [text]
-
-
-def _has_path_sign(text: str) -> bool:
-    return "/" in text or "." in text or "*" in text
 
 
 def quoted_path(text: str) -> tuple[str, str] | None:
@@ -162,16 +158,9 @@ def quoted_path(text: str) -> tuple[str, str] | None:
     else:
         return None
     # `npm run build` — passes: a command, not a file.
-    if _has_blank(path) and (" -" in path or not _has_path_sign(path)):
+    if path.split() != [path] and (" -" in path or not any(sign in path for sign in "/.*")):
         return None
     return path, note
-
-
-def must_escape(prose: str) -> bool:
-    """Whether prose would be read as a quoted path, or as already escaped."""
-    if prose[:1] == "\\":
-        return prose.lstrip("\\")[:1] == "`"
-    return prose[:1] == "`" and quoted_path(prose) is not None
 
 
 def file_notes(body: str) -> tuple[FileNote, ...]:
@@ -193,8 +182,8 @@ def file_notes(body: str) -> tuple[FileNote, ...]:
 def _note(text: str) -> FileNote:
     if pair := quoted_path(text):
         return FileNote(*pair)
-    if text[:1] == "\\" and text.lstrip("\\")[:1] == "`":
-        return FileNote("", text[1:])
+    if (prose := unescaped(text)) != text:
+        return FileNote("", prose)
     head, rest = split_note(text)
     head = head.strip("*")
     return FileNote(head, rest) if looks_like_path(head) else FileNote("", text)
@@ -219,18 +208,32 @@ def _table(rows: list[str]) -> Iterator[FileNote]:
 
 def note_lines(notes: Iterable[FileNote]) -> str:
     """Files as a list: `` - `path` — note ``."""
-    return "".join(_note_line(one) for one in notes)
+    texts = (noted_path(one.path, one.note) if one.path else escaped(one.note) for one in notes)
+    return list_lines(texts)
 
 
-def _note_line(one: FileNote) -> str:
-    if not one.path:
-        return entry("\\" + one.note if must_escape(one.note) else one.note)
-    return entry(f"{code(one.path)} — {one.note}" if one.note else code(one.path))
+def noted_path(path: str, note: str) -> str:
+    """A path and its note as `quoted_path` reads them."""
+    return f"{code(path)} — {note}" if note else code(path)
 
 
-def note_table(notes: tuple[FileNote, ...], head: str) -> str:
+def escaped(prose: str) -> str:
+    """Prose with a backslash if it would be read as a quoted path, or as already escaped."""
+    if prose[:1] == "\\":
+        must_escape = prose.lstrip("\\")[:1] == "`"
+    else:
+        must_escape = prose[:1] == "`" and quoted_path(prose) is not None
+    return "\\" + prose if must_escape else prose
+
+
+def unescaped(prose: str) -> str:
+    """The inverse of `escaped`."""
+    return prose[1:] if prose[:1] == "\\" and prose.lstrip("\\")[:1] == "`" else prose
+
+
+def note_table(notes: tuple[FileNote, ...]) -> str:
     """Files as a table, or as a list where a table cannot hold them."""
-    if any(not one.path or "\n" in one.note or "\r" in one.note for one in notes):
+    if not notes or any(not one.path or "\n" in one.note or "\r" in one.note for one in notes):
         return note_lines(notes)
-    rows = "".join(f"| {cell(code(one.path))} | {cell(one.note)} |\n" for one in notes)
-    return f"{head}\n|---|---|\n{rows}"
+    rows = (f"| {cell(code(one.path))} | {cell(one.note)} |" for one in notes)
+    return "\n".join(["| File | Description |", "|---|---|", *rows])

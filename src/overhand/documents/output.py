@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from overhand.documents.layout import Section, Sheet, contain, fences, heading, read_sheet, render_sections
+from overhand.documents.layout import Section, Sheet, contain, fences, read_sheet, render_document
 from overhand.documents.lists import (
     FileNote,
     bold_pair,
-    entries,
-    entry,
     file_notes,
+    list_lines,
     note_lines,
     note_table,
     pair,
+    texts_of,
 )
 from overhand.documents.markdown import lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
-from overhand.documents.text import one_line, unix
+from overhand.documents.text import unix
 from overhand.words import STATUSES
 
-__all__ = ["Decision", "FileNote", "Output", "Section", "parse", "render"]
+__all__ = ["Decision", "FileNote", "Output", "parse", "read_status", "render"]
 
-KNOWN = {
+_KNOWN = {
     "summary": "summary",
     "deliverables": "deliverables",
-    "decisions made": "decisions",
-    "decisions": "decisions",
-    "key decisions": "decisions",
-    "for primary": "for_primary",
-    "for the primary": "for_primary",
-    "files modified": "files_modified",
-    "modified files": "files_modified",
-    "files changed": "files_modified",
+    **dict.fromkeys(("decisions made", "decisions", "key decisions"), "decisions"),
+    **dict.fromkeys(("for primary", "for the primary"), "for_primary"),
+    **dict.fromkeys(("files modified", "modified files", "files changed"), "files_modified"),
     "data": "data",
     "status": "status",
 }
-SENTENCES, TOKENS, CHARACTERS = 5, 100, 500
-
-_TITLE = re.compile(r"task\s+(?:complete(?:d)?|output|result|blocked|partial|failed)\s*(?::|—|-|$)\s*", re.IGNORECASE)
+_SENTENCES, _TOKENS, _CHARACTERS = 5, 100, 500
+_TITLE = re.compile(r"^task\s+(?:complete(?:d)?|output|result|blocked|partial|failed)\s*(?::|—|-|$)\s*", re.IGNORECASE)
 _FIELD = re.compile(r"[ \t>*_-]*(status|duration|agent)[ \t]*[*_]*[ \t]*:[ \t]*[*_]*[ \t]*(.*)", re.IGNORECASE)
 _SENTENCE = re.compile(r"[.!?](?=\s|$)")
 _WORDS = ", ".join(STATUSES)
@@ -82,23 +76,22 @@ class Output:
 
 def render(output: Output) -> str:
     """OUTPUT.md for `output`; `parse` reads it back."""
-    title = heading(f"Task Complete: {output.title}" if output.title else "Task Complete", 1)
-    head = (("Status", output.status), ("Duration", output.duration), ("Agent", output.agent))
-    fields = "".join(f"**{name}:** {one_line(value)}\n" for name, value in head if value)
+    title = f"Task Complete: {output.title}" if output.title else "Task Complete"
+    fields = {"Status": output.status, "Duration": output.duration, "Agent": output.agent}
     bodies = {
         "Summary": contain(output.summary),
-        "Deliverables": note_table(output.deliverables, "| File | Description |").rstrip("\n")
-        if output.deliverables
-        else "",
-        "Decisions Made": "".join(entry(bold_pair(one.what, one.why)) for one in output.decisions).rstrip("\n"),
+        "Deliverables": note_table(output.deliverables),
+        "Decisions Made": list_lines(bold_pair(one.what, one.why) for one in output.decisions),
         "For Primary": contain(output.for_primary),
-        "Files Modified": note_lines(output.files_modified).rstrip("\n"),
-        "Data": "" if output.data is None else _data_text(output),
+        "Files Modified": note_lines(output.files_modified),
+        "Data": _data_text(output),
     }
-    return f"{title}\n{fields}\n{render_sections(bodies, output.extra)}".rstrip("\n") + "\n"
+    return render_document(title, fields, bodies, output.extra)
 
 
 def _data_text(output: Output) -> str:
+    if output.data is None:
+        return ""
     if output.contract:
         from overhand.documents.contracts import CONTRACTS, ContractBlock, render_block
 
@@ -115,7 +108,7 @@ def parse(text: str) -> tuple[Output, list[Problem]]:
     problems: list[Problem] = []
     text = _unwrap(text, problems)
     contract, summary, data, text = _take_block(text, problems)
-    sheet = read_sheet(text, KNOWN)
+    sheet = read_sheet(text, _KNOWN)
     problems += sheet.problems
     fields, rest = _fields(sheet)
     status, odd = _status(fields, sheet, contract, text)
@@ -124,9 +117,7 @@ def parse(text: str) -> tuple[Output, list[Problem]]:
     if sheet.body("data"):
         stated = _data(sheet, problems)
         data = stated if data is None else data
-    title = sheet.title or ""
-    if match := _TITLE.match(title):
-        title = title[match.end() :]
+    title = _TITLE.sub("", sheet.title or "", count=1)
     if not title and not contract:
         fix = "Begin with `# Task Complete: title`."
         problems.append(warning("title-missing", "The output has no title.", 1, fix))
@@ -136,10 +127,10 @@ def parse(text: str) -> tuple[Output, list[Problem]]:
         duration=fields.get("duration", "").strip("*"),
         agent=fields.get("agent", "").strip("`*"),
         summary=found,
-        deliverables=file_notes(sheet.bodies.get("deliverables", "")),
-        decisions=tuple(Decision(*pair(one.text)) for one in entries(sheet.bodies.get("decisions", ""))),
+        deliverables=file_notes(sheet.raw("deliverables")),
+        decisions=tuple(Decision(*pair(text)) for text in texts_of(sheet.raw("decisions"))),
         for_primary=sheet.body("for_primary"),
-        files_modified=file_notes(sheet.bodies.get("files_modified", "")),
+        files_modified=file_notes(sheet.raw("files_modified")),
         data=data,
         contract=contract,
         extra=sheet.unknown(rest),
@@ -171,12 +162,18 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     from overhand.documents.contracts import find_block, read_block
 
     found = find_block(text)
-    hidden, first_heading = _quoted_places(text) if found else (frozenset[int](), 0)
-    # Skip a few quoted blocks, but no more: a document full of them is about contracts.
-    for _ in range(8):
-        if found and found.start in hidden and found.start > first_heading:
-            found = find_block(text, found.end)
-    if not found or (found.start in hidden and found.start > first_heading):
+    rows = list(lines(text)) if found else []
+    hidden = frozenset(one.start for one in rows if one.kind in ("code", "comment", "indented"))
+    first_heading = next((one.start for one in rows if one.kind == "heading"), len(text))
+    # Below a heading, a block inside a fence is an example, not a return. Skip a few of them, but no more:
+    # a document full of them is about contracts.
+    for _ in range(9):
+        if not found or found.start not in hidden or found.start <= first_heading:
+            break
+        found = find_block(text, found.end)
+    else:
+        found = None
+    if not found:
         return None, "", None, text
     block, odd = read_block(found)
     problems += odd
@@ -184,21 +181,11 @@ def _take_block(text: str, problems: list[Problem]) -> tuple[str | None, str, ob
     return block.name, block.summary, block.data, text
 
 
-def _quoted_places(text: str) -> tuple[frozenset[int], int]:
-    """Offsets of the lines inside code and comments, and of the first heading.
-
-    A block inside a fence, in a document with headings of its own, is an example, not a return.
-    """
-    found = list(lines(text))
-    hidden = frozenset(one.start for one in found if one.kind in ("code", "comment", "indented"))
-    return hidden, next((one.start for one in found if one.kind == "heading"), len(text))
-
-
 def _fields(sheet: Sheet) -> tuple[dict[str, str], str]:
     """Status, Duration and Agent, and what else stands before the first section."""
     fields: dict[str, str] = {}
     rest: list[str] = []
-    for line in sheet.preamble.split("\n") if sheet.preamble else ():
+    for line in sheet.preamble.split("\n"):
         name = ""
         for piece in line.split(" | "):
             if match := _FIELD.fullmatch(piece):
@@ -213,13 +200,13 @@ def _fields(sheet: Sheet) -> tuple[dict[str, str], str]:
 
 def _status(fields: dict[str, str], sheet: Sheet, contract: str | None, text: str) -> tuple[str | None, list[Problem]]:
     raw = fields.get("status") or sheet.body("status")
-    if raw:
-        status, odd = read_status(raw)
-        return status, [replace(one, line=_status_line(text)) for one in odd]
-    if contract:  # the block alone is a return, and its existence says that the work is done
+    if not raw and contract:  # the block alone is a return, and its existence says that the work is done
         return "completed", []
+    line = next((number for number, row in enumerate(text.split("\n"), 1) if "status" in row.lower()), None)
+    if raw:
+        return read_status(raw, line)
     fix = f"Add `**Status:**` with one of {_WORDS}."
-    return None, [Problem("status-missing", "The output has no status.", line=_status_line(text), fix=fix)]
+    return None, [Problem("status-missing", "The output has no status.", line=line, fix=fix)]
 
 
 def read_status(raw: str, line: int | None = None) -> tuple[str | None, list[Problem]]:
@@ -259,22 +246,17 @@ def _word(text: str) -> str:
     return words[0] if words else ""
 
 
-def _status_line(text: str) -> int | None:
-    found = (number for number, line in enumerate(text.split("\n"), 1) if "status" in line.lower())
-    return next(found, None)
-
-
 def _summary_problems(summary: str, line: int | None) -> list[Problem]:
     if not summary:
         fix = "Add `## Summary`: what was done, in one to three sentences."
         return [Problem("summary-missing", "The output has no summary.", line=line, fix=fix)]
     tokens = int(len(summary.split()) * 1.3)
     sentences = len(_SENTENCE.findall(summary))
-    if len(summary) <= CHARACTERS and tokens <= TOKENS and sentences <= SENTENCES:
+    if len(summary) <= _CHARACTERS and tokens <= _TOKENS and sentences <= _SENTENCES:
         return []
     message = (
         f"The summary has {sentences} sentences, about {tokens} tokens and {len(summary)} characters;"
-        f" at most {SENTENCES}, {TOKENS} and {CHARACTERS} are meant."
+        f" at most {_SENTENCES}, {_TOKENS} and {_CHARACTERS} are meant."
     )
     return [warning("summary-long", message, line, "Move detail to `## For Primary`.")]
 

@@ -8,49 +8,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from overhand.documents.appendix import Response, inert, read_responses, recovery, response, with_tags
-from overhand.documents.handoff import Deliverable, Handoff, deliverable_text, read_deliverable
+from overhand.documents.appendix import Response, read_responses, tags_in, with_tags
+from overhand.documents.handoff import Deliverable, Handoff, deliverable_lines, read_deliverables
 from overhand.documents.layout import Section, Sheet, contain, read_sheet, render_sections
-from overhand.documents.lists import entries, entry
+from overhand.documents.lists import list_lines, texts_of
 from overhand.documents.problems import Problem, by_line, warning
 from overhand.documents.tags import kind as kind_of
-from overhand.documents.tags import scan
 from overhand.documents.text import one_line, shorten, unix
 
-__all__ = [
-    "Request",
-    "Response",
-    "Section",
-    "file_name",
-    "inert",
-    "kind_in_name",
-    "lint",
-    "parse",
-    "recovery",
-    "render",
-    "response",
-    "to_handoff",
-]
-
-KNOWN = {
-    "what": "what",
-    "why": "why",
-    "context": "context",
-    "expectations": "expectations",
-    "acceptance criteria": "criteria",
-    "criteria": "criteria",
-    "requester": "requester",
-    "requested by": "requester",
-    "response": "response",
-    "recovery": "recovery",
-}
-_TITLES = {
-    "what": "What",
-    "why": "Why",
-    "context": "Context",
-    "expectations": "Expectations",
-    "criteria": "Acceptance Criteria",
-    "requester": "Requester",
+_KNOWN = {
+    **{name: name for name in ("what", "why", "context", "expectations", "response", "recovery")},
+    **dict.fromkeys(("acceptance criteria", "criteria"), "criteria"),
+    **dict.fromkeys(("requester", "requested by"), "requester"),
 }
 _NAME = re.compile(r"([A-Z][A-Z0-9_]*?)_REQUEST_.+\.md")
 _TITLE = re.compile(r"([A-Za-z][A-Za-z0-9-]*) Request(?::\s*(.*))?", re.IGNORECASE)
@@ -93,13 +62,12 @@ def render(request: Request) -> str:
     """The file for a request; tags in its texts become mentions, so that only its Tags line makes it an item."""
     head = f"{request.kind.capitalize()} Request"
     tags = request.tags or (f"#needs-{request.kind}", "#P2")
-    expected = "".join(entry(deliverable_text(one), "x" if one.done else " ") for one in request.expectations)
     bodies = {
         "What": contain(request.what),
         "Why": contain(request.why),
         "Context": contain(request.context),
-        "Expectations": expected.rstrip("\n"),
-        "Acceptance Criteria": "".join(entry(one) for one in request.criteria).rstrip("\n"),
+        "Expectations": deliverable_lines(request.expectations),
+        "Acceptance Criteria": list_lines(request.criteria),
         "Requester": contain(request.requester),
     }
     title = f"{head}: {request.title}" if request.title else head
@@ -109,9 +77,11 @@ def render(request: Request) -> str:
 def parse(text: str) -> tuple[Request, list[Problem]]:
     """The request a file holds, read tolerantly, and everything that is wrong with it."""
     text = unix(text)
-    sheet = read_sheet(text, KNOWN)
-    tags = tuple(tag.name for tag in scan(text.encode("utf-8", "replace")) if tag.on_tags_line)
-    preamble = _drop_tags(sheet.preamble)
+    sheet = read_sheet(text, _KNOWN)
+    tags, preamble = tags_in(text), sheet.preamble
+    rows = preamble.split("\n")
+    if at := [index for index, row in enumerate(rows) if row.startswith("**Tags")]:
+        preamble = "\n".join([*rows[: at[0]], *rows[at[0] + 1 :]]).strip("\n")
     kind, title = _head(sheet.title or "", tags)
     what = sheet.body("what")
     if "what" not in sheet.bodies:  # a file written by hand: its first paragraphs say what is wanted
@@ -122,21 +92,14 @@ def parse(text: str) -> tuple[Request, list[Problem]]:
         what=what,
         why=sheet.body("why"),
         context=sheet.body("context"),
-        expectations=_expectations(sheet),
-        criteria=tuple(one.text for one in entries(sheet.bodies.get("criteria", ""))),
+        expectations=read_deliverables(sheet.raw("expectations")),
+        criteria=texts_of(sheet.raw("criteria")),
         requester=sheet.body("requester"),
         tags=tags,
-        responses=read_responses(sheet.bodies.get("response", "")),
+        responses=read_responses(sheet.raw("response")),
         extra=sheet.unknown(preamble),
     )
     return found, by_line([*sheet.problems, *_problems(found, sheet)])
-
-
-def _drop_tags(preamble: str) -> str:
-    """The text under the title, without the Tags line."""
-    lines = preamble.split("\n")
-    at = next((index for index, line in enumerate(lines) if line.startswith("**Tags")), None)
-    return preamble if at is None else "\n".join([*lines[:at], *lines[at + 1 :]]).strip("\n")
 
 
 def _head(title: str, tags: tuple[str, ...]) -> tuple[str, str]:
@@ -147,11 +110,6 @@ def _head(title: str, tags: tuple[str, ...]) -> tuple[str, str]:
     return next((kind for kind in kinds if kind), named), (match.group(2) or "").strip() if match else title
 
 
-def _expectations(sheet: Sheet) -> tuple[Deliverable, ...]:
-    boxes = entries(sheet.bodies.get("expectations", ""), boxes=True)
-    return tuple(read_deliverable(one.text, one.box) for one in boxes)
-
-
 def _problems(found: Request, sheet: Sheet) -> list[Problem]:
     problems: list[Problem] = []
     if not any(kind_of(tag) for tag in found.tags):
@@ -159,19 +117,17 @@ def _problems(found: Request, sheet: Sheet) -> list[Problem]:
         problems.append(warning("request-tag-missing", "No tag says what kind of work this is.", 1, fix))
     if not (found.what or found.title):
         fix = "Say under `## What` what is to be done."
-        problems.append(
-            Problem("request-empty", "The request asks for nothing.", line=sheet.lines.get("what"), fix=fix)
-        )
+        line = sheet.lines.get("what")
+        problems.append(Problem("request-empty", "The request asks for nothing.", line=line, fix=fix))
     needed = {
-        "why": ("why it is wanted", found.why),
-        "expectations": ("what to deliver", found.expectations),
-        "criteria": ("how one sees that it is done", found.criteria),
-        "requester": ("who asks", found.requester),
+        "why": ("Why", "why it is wanted"),
+        "expectations": ("Expectations", "what to deliver"),
+        "criteria": ("Acceptance Criteria", "how one sees that it is done"),
+        "requester": ("Requester", "who asks"),
     }
-    for name, (meaning, value) in needed.items():
-        if not value:
-            message = f"“{_TITLES[name]}” is missing or empty: {meaning}."
-            fix = f"Add `## {_TITLES[name]}`."
+    for name, (title, meaning) in needed.items():
+        if not getattr(found, name):
+            message, fix = f"“{title}” is missing or empty: {meaning}.", f"Add `## {title}`."
             problems.append(warning("request-section-missing", message, sheet.lines.get(name), fix))
     return problems
 
@@ -194,12 +150,10 @@ def to_handoff(request: Request, *, source: str = "") -> Handoff:
     asked = " ".join(one_line(request.requester).split())
     origin = f"Asked for in {source}" if source else "Asked for"
     parts = [why, request.context, f"{origin} by {shorten(asked, 200)}" if asked else origin if source else ""]
-    report = ""
-    if request.criteria:
-        report = "Say of each whether it holds, and how you know:\n" + "".join(entry(one) for one in request.criteria)
+    criteria = list_lines(request.criteria)
     return Handoff(
         task=what if is_repeated else f"{title}\n\n{what}".strip(),
         context="\n\n".join(part for part in parts if part),
         deliverables=request.expectations,
-        return_requirements=report.rstrip("\n"),
+        return_requirements=f"Say of each whether it holds, and how you know:\n{criteria}" if criteria else "",
     )

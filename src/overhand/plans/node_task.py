@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from overhand.agents import Agent, files, find_driver
 from overhand.documents import handoff as handoffs
 from overhand.documents import jsontext
-from overhand.documents.handoff import Deliverable, Handoff, KeyFile, Section
+from overhand.documents.handoff import Deliverable, Handoff, KeyFile
+from overhand.documents.layout import Section
 from overhand.documents.lists import looks_like_path
 from overhand.documents.problems import Problem
 from overhand.documents.text import decode, one_line, shorten
