@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import checkpoint, schemas
+from overhand.documents import checkpoint
 from overhand.documents.checkpoint import (
     Budget,
     Checkpoint,
@@ -27,6 +27,7 @@ from overhand.documents.problems import has_errors
 from overhand.documents.quick import count
 from overhand.words import is_checkpoint_id
 from support import strategies as make
+from support.schemas import schema
 from support.strategies import light
 
 GOOD: dict[str, Any] = {
@@ -38,7 +39,7 @@ GOOD: dict[str, Any] = {
     "token_budget": {"used": 136000, "limit": 160000, "percentage": 85},
     "created_at": "2026-11-15T19:40:00Z",
 }
-VALIDATOR = jsonschema_rs.validator_for(schemas.schema("checkpoint"))
+VALIDATOR = jsonschema_rs.validator_for(schema("checkpoint"))
 
 
 @light
@@ -61,7 +62,7 @@ def test_the_document_says_the_same(value: Checkpoint) -> None:
 
 
 def test_the_least_that_is_needed() -> None:
-    found, problems = checkpoint.read(GOOD)
+    found, problems = checkpoint.parse(json.dumps(GOOD))
     assert problems == []
     assert found == Checkpoint(
         "ckpt_tiles",
@@ -88,7 +89,7 @@ def test_all_problems_at_once() -> None:
         "created_at": "yesterday",
         "mood": "good",
     }
-    found, problems = checkpoint.read(bad)
+    found, problems = checkpoint.parse(json.dumps(bad))
     assert found is None
     assert [one.message.partition(" must")[0] for one in problems] == [
         "task_id is missing.",
@@ -126,7 +127,7 @@ def test_all_problems_at_once() -> None:
     ],
 )
 def test_budget(budget: object, codes: list[str]) -> None:
-    found, problems = checkpoint.read({**GOOD, "token_budget": budget})
+    found, problems = checkpoint.parse(json.dumps({**GOOD, "token_budget": budget}))
     assert [one.code for one in problems] == codes
     assert (found is None) == has_errors(problems)
 

@@ -11,34 +11,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns, schemas
+from overhand.documents import agentfile, alert, context, handoff, ipc, output, request, returns
 from overhand.documents.contracts import ContractBlock, validate_data
 from overhand.documents.problems import Problem, has_errors
 from overhand.words import CAUSES, STATUSES
 from support import strategies as make
+from support.schemas import SCHEMAS, schema
 from support.strategies import light
 
 
 def is_valid(name: str, value: object) -> bool:
-    return bool(jsonschema_rs.validator_for(schemas.schema(name)).is_valid(value))
+    return bool(jsonschema_rs.validator_for(schema(name)).is_valid(value))
 
 
-@pytest.mark.parametrize("name", schemas.names())
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_every_schema_is_one(name: str) -> None:
-    found = schemas.schema(name)
-    assert found is schemas.schema(name)
+    found = schema(name)
     assert found["$schema"].endswith("2020-12/schema")
     jsonschema_rs.meta.validate(found)
 
 
-def test_unknown_schema() -> None:
-    with pytest.raises(KeyError, match="there are agent, alert, answer"):
-        schemas.schema("poem")
-
-
 def test_the_words_are_the_models() -> None:
-    assert schemas.schema("return")["properties"]["status"]["enum"] == list(STATUSES)
-    assert schemas.schema("context")["properties"]["reason"]["enum"] == list(CAUSES)
+    assert schema("return")["properties"]["status"]["enum"] == list(STATUSES)
+    assert schema("context")["properties"]["reason"]["enum"] == list(CAUSES)
 
 
 # Almost right objects: each field right, wrong, absent or null.
@@ -117,13 +112,13 @@ def test_documents_as_values(
         "handoff": given_, "output": value, "context": left, "request": asked, "alert": told,
     }  # fmt: skip
     for name, document in documents.items():
-        assert validate_data(schemas.schema(name), json.loads(json.dumps(asdict(document)))) == []
+        assert validate_data(schema(name), json.loads(json.dumps(asdict(document)))) == []
 
 
 @light
 @given(make.blocks)
 def test_contract_data(block: ContractBlock) -> None:
-    assert validate_data(schemas.schema(block.name), block.data) == []
+    assert validate_data(schema(block.name), block.data) == []
 
 
 def test_events() -> None:

@@ -9,11 +9,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from overhand.documents.jsontext import is_texts
 from overhand.documents.markdown import front_matter
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix
 
-NAME = re.compile(r"[a-z][a-z0-9-]*")
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 _COMMANDS = ("command", "start", "poll", "collect", "stop")
 _SWITCHES = ("reentrant", "can_delegate", "control", "exclusive", "compacts", "mcp", "hooks")
 
@@ -62,9 +64,18 @@ def parse(text: str, name: str = "") -> tuple[AgentFile | None, list[Problem]]:
     found = AgentFile(given if isinstance(given, str) else "", fields, body.strip(), yaml)
     check = _Check(found)
     check.name(given, name)
-    check.top(fields)
-    check.cdp(fields.get("cdp"))
-    check.overhand(fields.get("overhand"))
+    if not isinstance(fields.get("description", ""), str):
+        check.bad("description", "description must be text.", "Quote it.")
+    check.words("capabilities", fields.get("capabilities"))
+    cdp = fields.get("cdp")
+    if isinstance(cdp, dict):
+        check.words("cdp.input_requirements", cdp.get("input_requirements"))
+        check.words("cdp.output_includes", cdp.get("output_includes"))
+    elif cdp is not None:
+        check.bad("cdp", "cdp must be a mapping.", "Write `cdp: {version: 1.0}`.")
+    check.settings(found.settings)
+    if not isinstance(fields.get("overhand"), dict | None):
+        check.bad("overhand", "overhand: must be a mapping.", "Write `overhand:` and indented `driver: …`.")
     if not found.prompt:
         line = text.count("\n") or 1
         fix = "Write below the front matter what the agent is for."
@@ -102,9 +113,6 @@ def load_yaml(text: str) -> object:
         raise ValueError(str(error).split("\n", 1)[0], None) from None
 
 
-_SURPRISES = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
-
-
 class _Check:
     """Collects the problems of fields, with their lines."""
 
@@ -113,72 +121,33 @@ class _Check:
         self.problems: list[Problem] = []
 
     def bad(self, key: str, message: str, fix: str) -> None:
-        """Add a problem with a field."""
         self.problems.append(wrong("agent-field", message, self.line(key.rsplit(".", 1)[-1]), fix))
 
     def name(self, name: object, of_file: str) -> None:
         """Check that the name can be typed, and that it matches the file name where that identifies the agent."""
         line = self.line("name")
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             message = f"The name {name!r} is not of the form [a-z][a-z0-9-]*." if name else "The agent has no name."
             self.problems.append(wrong("agent-name", message, line, "Add `name: my-agent`."))
         elif of_file and name != of_file:
             message = f"The name {name!r} differs from the file's name."
             self.problems.append(wrong("agent-name", message, line, f"Write `name: {of_file}`."))
 
-    def top(self, fields: dict[str, Any]) -> None:
-        """Check `description` (text) and `capabilities` (words)."""
-        if not isinstance(fields.get("description", ""), str):
-            self.bad("description", "description must be text.", "Quote it.")
-        self.words("capabilities", fields.get("capabilities"))
-
     def words(self, key: str, value: object) -> None:
-        """Check for a list of strings, or nothing."""
-        if value is not None and not _is_words(value):
+        if value is not None and not is_texts(value):
             self.bad(key, f"{key} must be a list of strings.", f"Write `{key.rsplit('.', 1)[-1]}: [a, b]`.")
 
-    def cdp(self, cdp: object) -> None:
-        """Check `cdp`, which declares inputs and outputs."""
-        if cdp is None:
-            return
-        if not isinstance(cdp, dict):
-            self.bad("cdp", "cdp must be a mapping.", "Write `cdp: {version: 1.0}`.")
-            return
-        self.words("cdp.input_requirements", cdp.get("input_requirements"))
-        self.words("cdp.output_includes", cdp.get("output_includes"))
-
-    def overhand(self, ours: object) -> None:
-        """Check `overhand`, which says how to run the agent."""
-        if ours is None:
-            return
-        if isinstance(ours, dict):
-            self.settings(ours)
-        else:
-            self.bad("overhand", "overhand: must be a mapping.", "Write `overhand:` and indented `driver: …`.")
-
     def settings(self, ours: dict[str, Any]) -> None:
-        """Check the format of each setting."""
+        """Check the format of each setting; a command is an argv, never a shell string."""
         if not isinstance(ours.get("driver", ""), str | None):
-            self.bad("overhand.driver", "overhand.driver must be a name.", "Write `driver: command`.")
+            self.bad("driver", "overhand.driver must be a name.", "Write `driver: command`.")
         for key in _COMMANDS:
-            self.command(key, ours.get(key))
+            command = ours.get(key)
+            if isinstance(command, str):
+                words = ", ".join(f'"{word}"' for word in command.split())
+                self.bad(key, f"{key} must be a list, not a shell string.", f"Write `{key}: [{words}]`.")
+            elif command is not None and not (is_texts(command) and command):
+                self.bad(key, f"{key} must be a list of strings.", f'Write `{key}: ["program", "argument"]`.')
         for key in _SWITCHES:
             if not isinstance(ours.get(key, False), bool):
-                self.bad(f"overhand.{key}", f"overhand.{key} must be true or false.", f"Write `{key}: true`.")
-
-    def command(self, key: str, command: object) -> None:
-        """Check for an argv, never a shell string."""
-        if isinstance(command, str):
-            words = ", ".join(f'"{word}"' for word in command.split())
-            self.bad(
-                f"overhand.{key}",
-                f"{key} must be a list, not a shell string.",
-                f"Write `{key}: [{words}]`.",
-            )
-        elif command is not None and not (_is_words(command) and command):
-            fix = f'Write `{key}: ["program", "argument"]`.'
-            self.bad(f"overhand.{key}", f"{key} must be a list of strings.", fix)
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+                self.bad(key, f"overhand.{key} must be true or false.", f"Write `{key}: true`.")

@@ -19,8 +19,8 @@ from overhand.documents.jsontext import (
     mistyped,
     unknown,
 )
-from overhand.documents.layout import contain, heading, read_sheet, render_sections
-from overhand.documents.lists import FileNote, note_lines
+from overhand.documents.layout import contain, read_sheet, render_document
+from overhand.documents.lists import FileNote, list_lines, note_lines
 from overhand.documents.problems import Problem, by_line, has_errors, warning, wrong
 from overhand.documents.quick import (
     DONE,
@@ -29,9 +29,7 @@ from overhand.documents.quick import (
     Quick,
     done,
     fields_missing,
-    head_lines,
     lint_text,
-    list_lines,
     plain_name,
     quick_text,
     read_quick,
@@ -41,10 +39,8 @@ from overhand.documents.text import one_line, unix
 from overhand.words import is_checkpoint_id
 
 _TEXTS = ("run_id", "workflow_state", "next_action", "resume_instructions", "commit")
-_LISTS = ("control_commands_issued", "delegation_chain")
 _MOST = 10**15
-_TOLERANCE = 1.0
-"""In percentage points: agents round the percentages they write."""
+_TOLERANCE = 1.0  # percentage points: agents round the percentages they write
 _KNOWN = {
     "quick handoff": "quick",
     **dict.fromkeys(("completed", "done"), "completed"),
@@ -149,23 +145,20 @@ def _filled(one: Command | Delegation) -> dict[str, str]:
     return {name: value for name in one.__dataclass_fields__ if (value := getattr(one, name))}
 
 
-# ------------------------------------------------------------------------------------------------------- reading
 def parse(text: str) -> tuple[Checkpoint | None, list[Problem]]:
     """A checkpoint and everything that is wrong with its file."""
     value, problems = load_object(text)
-    return read(value) if value is not None else (None, problems)
-
-
-def read(value: Mapping[str, Any]) -> tuple[Checkpoint | None, list[Problem]]:
-    """A checkpoint from its object."""
-    problems = missing(value, ("checkpoint_id", "task_id", *_LISTS, "created_at"))
+    if value is None:
+        return None, problems
+    needed = ("checkpoint_id", "task_id", "control_commands_issued", "delegation_chain", "created_at")
+    problems += missing(value, needed)
     problems += _mistyped(value, "checkpoint_id", "task_id", "created_at", *_TEXTS)
     problems += _entry_problems(value, "control_commands_issued", "command", Command)
     problems += _entry_problems(value, "delegation_chain", "to", Delegation)
     problems += _budget_problems(value.get("token_budget"))
     problems += _mistyped(value, "iteration", "changed_files")
     problems += unknown(value, Checkpoint.__dataclass_fields__)
-    return (None if has_errors(problems) else _made(value)), problems
+    return (None if has_errors(problems) else _from_json(value)), problems
 
 
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -187,7 +180,7 @@ def _mistyped(value: Mapping[str, Any], *keys: str) -> list[Problem]:
     return [mistyped(key, _RULES[key][0]) for key in there if not _RULES[key][1](value[key])]
 
 
-def _made(value: Mapping[str, Any]) -> Checkpoint:
+def _from_json(value: Mapping[str, Any]) -> Checkpoint:
     budget = value.get("token_budget")
     limit = budget and budget.get("limit")
     return Checkpoint(
@@ -238,14 +231,12 @@ def _budget_problems(budget: object) -> list[Problem]:
         problems.append(mistyped("token_budget.limit", "a whole number from 1, or null"))
     if share is not None and not (isinstance(share, int | float) and not isinstance(share, bool) and share >= 0):
         problems.append(mistyped("token_budget.percentage", "a number from 0, or null"))
-    return problems if problems or limit is None else _sum_problems(int(budget["used"]), int(limit), share)
-
-
-def _sum_problems(used: int, limit: int, share: float | None) -> list[Problem]:
-    is_share = 100 * used / limit
-    problems: list[Problem] = []
-    if share is not None and abs(share - is_share) > _TOLERANCE:
-        message = f"token_budget says {share:g} %, but {used} of {limit} are {is_share:.1f} %."
+    if problems or limit is None:
+        return problems
+    used, limit = int(budget["used"]), int(limit)
+    percentage = 100 * used / limit
+    if share is not None and abs(share - percentage) > _TOLERANCE:
+        message = f"token_budget says {share:g} %, but {used} of {limit} are {percentage:.1f} %."
         problems.append(wrong("budget-mismatch", message, fix="Correct used, limit or percentage."))
     if used > limit:
         message = f"token_budget: {used} tokens are used, more than the limit of {limit}."
@@ -253,7 +244,6 @@ def _sum_problems(used: int, limit: int, share: float | None) -> list[Problem]:
     return problems
 
 
-# ------------------------------------------------------------------------------------------------------ Markdown
 def quick_of(checkpoint: Checkpoint) -> Quick:
     """The quick handoff of a checkpoint."""
     return Quick(
@@ -273,27 +263,25 @@ def render_full(
     mental_model: str = "",
 ) -> str:
     """The full document: everything a successor needs, with the quick handoff at its head."""
-    head = head_lines(
-        {
-            "Status": quick.status,
-            "Context Usage": _usage(checkpoint.token_budget),
-            "Next Session": quick.next,
-            "Created": checkpoint.created_at,
-            "Checkpoint ID": checkpoint.checkpoint_id,
-        }
-    )
+    usage, spent = _usage(checkpoint.token_budget)
+    fields = {
+        "Status": quick.status,
+        "Context Usage": usage,
+        "Next Session": quick.next,
+        "Created": checkpoint.created_at,
+        "Checkpoint ID": checkpoint.checkpoint_id,
+    }
     bodies = {
         "Quick Handoff": contain(quick_text(quick)),
         f"{DONE} COMPLETED": list_lines(completed),
         f"{NEXT} REMAINING": list_lines(remaining),
         "🧠 Mental Model": contain(mental_model),
-        "📊 Token Budget": _spent(checkpoint.token_budget),
-        "🔗 Related Files": note_lines(FileNote(path, "changed") for path in checkpoint.changed_files).rstrip("\n"),
+        "📊 Token Budget": spent,
+        "🔗 Related Files": note_lines(FileNote(path, "changed") for path in checkpoint.changed_files),
         "Control Commands": contain(list_lines(map(_command, checkpoint.control_commands_issued))),
         "Tree": contain(f"Files were at commit {checkpoint.commit}.") if checkpoint.commit else "",
     }
-    title = heading(f"{checkpoint.task_id} - Checkpoint", 1)
-    return f"{title}\n{head}\n\n{render_sections(bodies, ())}".rstrip("\n") + "\n"
+    return render_document(f"{checkpoint.task_id} - Checkpoint", fields, bodies)
 
 
 def _command(one: Command) -> str:
@@ -306,23 +294,20 @@ def _delegation(one: Delegation) -> str:
     return done(f"{shown}: {one_line(one.result)}") if one.result else upcoming(shown)
 
 
-def _usage(budget: Budget | None) -> str:
+def _usage(budget: Budget | None) -> tuple[str, str]:
+    """How much of the budget is used: as a field, and as a list."""
     if budget is None:
-        return ""
-    return f"{budget.percentage:g} % ({budget.used} tokens)" if budget.limit else f"{budget.used} tokens"
-
-
-def _spent(budget: Budget | None) -> str:
-    if budget is None:
-        return ""
+        return "", ""
+    used, share = f"{budget.used} tokens", f"{budget.percentage:g} %" if budget.limit else ""
     if not budget.limit:
-        return f"- Used: {budget.used} tokens\n- No limit"
+        return used, f"- Used: {used}\n- No limit"
     left = max(0, budget.limit - budget.used)
-    return f"- Used: {budget.used} of {budget.limit} tokens ({budget.percentage:g} %)\n- Left: {left} tokens"
+    shown = f"- Used: {budget.used} of {budget.limit} tokens ({share})\n- Left: {left} tokens"
+    return f"{share} ({used})", shown
 
 
 def lint_full(text: str, size_of: Callable[[str], int | None] | None = None) -> list[Problem]:
-    """Everything that is wrong with a full document; `size_of` tells how many lines a file has."""
+    """Everything that is wrong with a full document; `size_of` returns a file's number of lines."""
     sheet = read_sheet(unix(text), _KNOWN, naming=plain_name)
     values, _, _ = _FIELDS.read(sheet.preamble)
     needed = {

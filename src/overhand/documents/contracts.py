@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,29 +11,23 @@ from overhand.documents.inline import cell, uncell
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import one_line, shorten, unix
 
-TOKENS = 2000
+_TOKENS = 2000
 SEVERITIES = ("critical", "major", "minor")
-PRIORITIES = ("P0", "P1", "P2", "P3")
-CONFIDENCES = ("high", "medium", "low")
-PASSES = ("yes", "no", "partial")
 
 
-class Listing(NamedTuple):
+class _Listing(NamedTuple):
     """A list of a contract: how each of its entries divides into fields."""
 
-    fields: tuple[str, ...]
-    """Fields of the part before the first pipe; none if that part is named too (`REQ: …`)."""
-    by: str = ""
-    """What divides that part: `:`, a word in capitals, or nothing."""
-    parts: tuple[str, ...] = ()
-    """Fields named after a pipe (`| SOURCE: …`)."""
+    fields: tuple[str, ...]  # of the part before the first pipe; none if that part is named too (`REQ: …`)
+    by: str = ""  # what divides that part: `:`, a word in capitals, or nothing
+    parts: tuple[str, ...] = ()  # fields named after a pipe (`| SOURCE: …`)
     needed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
     scalars: tuple[str, ...]
-    lists: Mapping[str, Listing]
+    lists: Mapping[str, _Listing]
     allowed: Mapping[str, tuple[str, ...]]
 
 
@@ -41,31 +35,31 @@ _SHAPES = {
     "DOCUMENT_ANALYSIS": _Shape(
         ("source", "type"),
         {
-            "numbers": Listing(("metric", "value"), ":", (), ("value",)),
-            "requirements": Listing((), "", ("req", "condition", "priority"), ("req",)),
-            "decisions_referenced": Listing((), "", ("dec", "why", "rejected"), ("dec",)),
-            "contradictions": Listing(("says", "contradicts"), "CONTRADICTS", (), ("contradicts",)),
-            "open": Listing(("item",), "", ("needs",)),
+            "numbers": _Listing(("metric", "value"), ":", (), ("value",)),
+            "requirements": _Listing((), "", ("req", "condition", "priority"), ("req",)),
+            "decisions_referenced": _Listing((), "", ("dec", "why", "rejected"), ("dec",)),
+            "contradictions": _Listing(("says", "contradicts"), "CONTRADICTS", (), ("contradicts",)),
+            "open": _Listing(("item",), "", ("needs",)),
         },
-        {"priority": PRIORITIES},
+        {"priority": ("P0", "P1", "P2", "P3")},
     ),
     "RESEARCH_OUTPUT": _Shape(
         ("query", "confidence", "core_finding"),
         {
-            "evidence": Listing(("point", "value"), ":", ("source",), ("source",)),
-            "conclusions": Listing(("if", "then"), "THEN", ("evidence",), ("then",)),
-            "gaps": Listing(("gap",)),
+            "evidence": _Listing(("point", "value"), ":", ("source",), ("source",)),
+            "conclusions": _Listing(("if", "then"), "THEN", ("evidence",), ("then",)),
+            "gaps": _Listing(("gap",)),
         },
-        {"confidence": CONFIDENCES},
+        {"confidence": ("high", "medium", "low")},
     ),
     "REVIEW_OUTPUT": _Shape(
         ("reviewed", "against", "pass"),
         {
-            "issues": Listing(("severity", "description"), ":", ("location", "fix"), ("description",)),
-            "missing": Listing(("item",), "", ("required_by",)),
-            "inconsistencies": Listing(("says", "but"), "BUT", (), ("but",)),
+            "issues": _Listing(("severity", "description"), ":", ("location", "fix"), ("description",)),
+            "missing": _Listing(("item",), "", ("required_by",)),
+            "inconsistencies": _Listing(("says", "but"), "BUT", (), ("but",)),
         },
-        {"severity": SEVERITIES, "pass": PASSES},
+        {"severity": SEVERITIES, "pass": ("yes", "no", "partial")},
     ),
 }
 CONTRACTS = tuple(_SHAPES)
@@ -78,6 +72,7 @@ _KINDS = {
 _HEAD = re.compile(r"^={3,}[ \t]*([A-Za-z][A-Za-z _]*?)[ \t]*={3,}[ \t]*$", re.MULTILINE)
 _KEY = re.compile(r"[ \t]*\**([A-Za-z][A-Za-z_ ]*?)\**[ \t]*:\**(?:[ \t]+|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•][ \t]+")
+_COLON = re.compile(r"(?<!\\):(?=\s|$)")
 _NOTHING = frozenset(("", "none", "none.", "n/a", "-", "—", "[]"))
 
 
@@ -91,10 +86,12 @@ class ContractBlock:
     @property
     def summary(self) -> str:
         """The block in one sentence."""
-        return _SUMMARIES[self.name](self.data)
+        if self.name == "RESEARCH_OUTPUT":
+            return str(self.data.get("core_finding", ""))
+        return _document_summary(self.data) if self.name == "DOCUMENT_ANALYSIS" else _review_summary(self.data)
 
 
-class Found(NamedTuple):
+class _Found(NamedTuple):
     """The position of a block in a text."""
 
     name: str
@@ -115,18 +112,16 @@ def contract_name(text: str) -> str:
     return "_".join(text.replace("_", " ").replace("-", " ").split()).upper()
 
 
-def find_block(text: str, start: int = 0) -> Found | None:
+def find_block(text: str, start: int = 0) -> _Found | None:
     """The first block of a known contract."""
-    if "===" not in text:
-        return None
     for head in _HEAD.finditer(text, start):
         name = contract_name(head.group(1))
         if name in _SHAPES:
-            stop = next((one for one in _HEAD.finditer(text, head.end()) if one.group(1).upper() == "END"), None)
-            body = text[head.end() : stop.start() if stop else len(text)]
-            end = stop.end() if stop else len(text)
+            stops = (one.span() for one in _HEAD.finditer(text, head.end()) if one.group(1).upper() == "END")
+            stop = next(stops, None)
+            last, end = stop or (len(text), len(text))
             line = text.count("\n", 0, head.start()) + 1
-            return Found(name, head.start(), end, line, body, stop is not None)
+            return _Found(name, head.start(), end, line, text[head.end() : last], stop is not None)
     return None
 
 
@@ -145,25 +140,41 @@ def parse_block(text: str) -> tuple[ContractBlock | None, list[Problem]]:
     return None, [wrong("contract-missing", "There is no contract block.", fix=f"Begin with one of {names}.")]
 
 
-def read_block(found: Found) -> tuple[ContractBlock, list[Problem]]:
+def read_block(found: _Found) -> tuple[ContractBlock, list[Problem]]:
     """The data of a block that was found."""
     shape = _SHAPES[found.name]
     problems: list[Problem] = []
     if not found.closed:
         problems.append(warning("contract-unclosed", "The block has no end.", found.line, "Add `=== END ===`."))
-    if len(found.body) > TOKENS * 4:
-        message = f"The block has about {len(found.body) // 4} tokens; {TOKENS} are meant to be enough."
+    if len(found.body) > _TOKENS * 4:
+        message = f"The block has about {len(found.body) // 4} tokens; {_TOKENS} are meant to be enough."
         problems.append(warning("contract-long", message, found.line, "Refer to files for the detail."))
     raw, other = _gather(found, shape, problems)
     data: dict[str, Any] = {}
     for key in shape.scalars:
-        _read_scalar(key, raw.get(key, []), found.line, shape, data, problems)
+        value, line = raw[key][0] if raw.get(key) else ("", found.line)
+        if not value:
+            fix = f"Add `{key.upper()}: …`."
+            problems.append(wrong("contract-field-missing", f"{key.upper()} is missing.", line, fix))
+            continue
+        if key == "confidence":
+            value, _, because = value.partition(" BECAUSE ")
+            if because:
+                data["because"] = because.strip()
+            else:
+                fix = "Write `CONFIDENCE: medium BECAUSE reason`."
+                problems.append(warning("contract-part-missing", "CONFIDENCE has no BECAUSE.", line, fix))
+        data[key] = _check_value(key, value, shape, line, problems).strip()
     for key, listing in shape.lists.items():
         items = []
         for text, line in raw.get(key, ()):
-            entry = read_entry(text, listing)
-            items.append({name: choice(one, shape.allowed.get(name, ())) for name, one in entry.items()})
-            problems += check_entry(key, items[-1], listing, shape.allowed, line)
+            entry = _read_entry(text, listing)
+            for name in listing.needed:
+                if name not in entry:
+                    fix = f"Add `| {name.upper()}: …`." if name in listing.parts else f"Add `{listing.by} …`."
+                    message = f"{name.upper()} is missing in an entry of {key.upper()}."
+                    problems.append(warning("contract-part-missing", message, line, fix))
+            items.append({name: _check_value(name, one, shape, line, problems) for name, one in entry.items()})
         data[key] = [item["gap"] for item in items] if key == "gaps" else items
     if other:
         data["other"] = other
@@ -173,7 +184,7 @@ def read_block(found: Found) -> tuple[ContractBlock, list[Problem]]:
 _Raw = dict[str, list[tuple[str, int]]]
 
 
-def _gather(found: Found, shape: _Shape, problems: list[Problem]) -> tuple[_Raw, list[str]]:
+def _gather(found: _Found, shape: _Shape, problems: list[Problem]) -> tuple[_Raw, list[str]]:
     """The block's lines by key, continuation lines joined to the line they continue."""
     raw: _Raw = {}
     other: list[str] = []
@@ -206,30 +217,17 @@ def _gather(found: Found, shape: _Shape, problems: list[Problem]) -> tuple[_Raw,
     return raw, other
 
 
-def _read_scalar(
-    key: str,
-    rows: list[tuple[str, int]],
-    line: int,
-    shape: _Shape,
-    data: dict[str, Any],
-    problems: list[Problem],
-) -> None:
-    value, at = rows[0] if rows else ("", line)
-    if not value:
-        fix = f"Add `{key.upper()}: …`."
-        problems.append(wrong("contract-field-missing", f"{key.upper()} is missing.", at, fix))
-        return
-    if key == "confidence":
-        value, _, because = value.partition(" BECAUSE ")
-        if because:
-            data["because"] = because.strip()
-        else:
-            fix = "Write `CONFIDENCE: medium BECAUSE reason`."
-            problems.append(warning("contract-part-missing", "CONFIDENCE has no BECAUSE.", at, fix))
-    if key in shape.allowed:
-        value = choice(value, shape.allowed[key])
-        problems += check_value(key, value, shape.allowed[key], at)
-    data[key] = value.strip()
+def _check_value(key: str, value: str, shape: _Shape, line: int, problems: list[Problem]) -> str:
+    """The value, in the contract's spelling if it is one of those that the contract allows for the key."""
+    if key not in shape.allowed:
+        return value
+    bare = value.strip("[]*` .").lower()
+    found = next((one for one in shape.allowed[key] if one.lower() == bare), value)
+    if found not in shape.allowed[key]:
+        words = ", ".join(shape.allowed[key])
+        message = f"{key.upper()} is “{shorten(value, 40)}”, not one of {words}."
+        problems.append(wrong("contract-value", message, line, f"Write one of {words}."))
+    return found
 
 
 def render_block(block: ContractBlock) -> str:
@@ -244,7 +242,7 @@ def render_block(block: ContractBlock) -> str:
     for key, listing in shape.lists.items():
         if items := block.data.get(key):
             entries = ({"gap": one} if key == "gaps" else one for one in items)
-            out += ["", f"{key.upper()}:", *(f"- {render_entry(one, listing)}" for one in entries)]
+            out += ["", f"{key.upper()}:", *(f"- {_render_entry(one, listing)}" for one in entries)]
     if other := block.data.get("other"):
         out += ["", *(one_line(line) for line in other)]
     return "\n".join([*out, "=== END ==="])
@@ -273,13 +271,6 @@ def _counts(data: Mapping[str, Any], words: Mapping[str, str]) -> str:
     return ", ".join(shown)
 
 
-_SUMMARIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "DOCUMENT_ANALYSIS": _document_summary,
-    "RESEARCH_OUTPUT": lambda data: str(data.get("core_finding", "")),
-    "REVIEW_OUTPUT": _review_summary,
-}
-
-
 def validate_data(schema: dict[str, Any], data: object) -> list[Problem]:
     """Everything in `data` that a JSON Schema (draft 2020-12) does not allow, with JSON paths."""
     import jsonschema_rs
@@ -297,13 +288,8 @@ def validate_data(schema: dict[str, Any], data: object) -> list[Problem]:
     return problems
 
 
-# entries: `- point: value | SOURCE: where` to fields and back
-
-_COLON = re.compile(r"(?<!\\):(?=\s|$)")
-
-
-def read_entry(text: str, listing: Listing) -> dict[str, str]:
-    """One entry's fields, empty ones left out."""
+def _read_entry(text: str, listing: _Listing) -> dict[str, str]:
+    """The fields of an entry (`point: value | SOURCE: where`), empty ones left out."""
     pieces = _split_pipes(text, listing.parts)
     name, head = pieces[0]
     if listing.fields:
@@ -352,8 +338,8 @@ def _plain(text: str) -> str:
     return uncell(text[2:-2] if bold else text)
 
 
-def render_entry(entry: Mapping[str, str], listing: Listing) -> str:
-    """An entry as `read_entry` reads it."""
+def _render_entry(entry: Mapping[str, str], listing: _Listing) -> str:
+    """An entry as `_read_entry` reads it."""
     fields = [cell(one_line(entry.get(name, ""))) for name in listing.fields]
     parts = [(name, cell(one_line(entry[name]))) for name in listing.parts if entry.get(name)]
     shown = [f"{name.upper()}: {value}" for name, value in parts]
@@ -366,34 +352,3 @@ def render_entry(entry: Mapping[str, str], listing: Listing) -> str:
     else:
         head = fields[0]
     return " | ".join([head, *shown])
-
-
-def check_entry(
-    key: str, entry: Mapping[str, str], listing: Listing, allowed: Mapping[str, tuple[str, ...]], line: int
-) -> list[Problem]:
-    """What an entry lacks, and values that its contract does not allow."""
-    problems = []
-    for name in listing.needed:
-        if name not in entry:
-            fix = f"Add `| {name.upper()}: …`." if name in listing.parts else f"Add `{listing.by} …`."
-            message = f"{name.upper()} is missing in an entry of {key.upper()}."
-            problems.append(warning("contract-part-missing", message, line, fix))
-    for name, value in entry.items():
-        if name in allowed:
-            problems += check_value(name, value, allowed[name], line)
-    return problems
-
-
-def check_value(key: str, value: str, allowed: tuple[str, ...], line: int) -> list[Problem]:
-    """A problem if `value` is not allowed."""
-    if value in allowed:
-        return []
-    words = ", ".join(allowed)
-    message = f"{key.upper()} is “{shorten(value, 40)}”, not one of {words}."
-    return [wrong("contract-value", message, line, f"Write one of {words}.")]
-
-
-def choice(value: str, allowed: tuple[str, ...]) -> str:
-    """`value` in the spelling of `allowed`, brackets and emphasis removed, if it is one of them."""
-    bare = value.strip("[]*` .")
-    return next((one for one in allowed if one.lower() == bare.lower()), value)

@@ -45,17 +45,8 @@ class Answer:
 def parse_question(text: str, seq: int | None = None) -> tuple[Question | None, list[Problem]]:
     """A question and everything that is wrong with it; `seq` is the number in the file's name."""
     value, problems = load_object(text)
-    return read_question(value, seq) if value is not None else (None, problems)
-
-
-def parse_answer(text: str, seq: int | None = None) -> tuple[Answer | None, list[Problem]]:
-    """An answer and everything that is wrong with it; `seq` is the number in the file's name."""
-    value, problems = load_object(text)
-    return read_answer(value, seq) if value is not None else (None, problems)
-
-
-def read_question(value: Mapping[str, Any], seq: int | None = None) -> tuple[Question | None, list[Problem]]:
-    """A question from its object."""
+    if value is None:
+        return None, problems
     problems = _common(value, seq, "question")
     options = value.get("options")
     if options is not None and not is_texts(options):
@@ -70,8 +61,11 @@ def read_question(value: Mapping[str, Any], seq: int | None = None) -> tuple[Que
     return found, problems
 
 
-def read_answer(value: Mapping[str, Any], seq: int | None = None) -> tuple[Answer | None, list[Problem]]:
-    """An answer from its object."""
+def parse_answer(text: str, seq: int | None = None) -> tuple[Answer | None, list[Problem]]:
+    """An answer and everything that is wrong with it; `seq` is the number in the file's name."""
+    value, problems = load_object(text)
+    if value is None:
+        return None, problems
     problems = _common(value, seq, "answer") + unknown(value, ("seq", "timestamp", "answer"))
     if has_errors(problems):
         return None, problems
@@ -80,7 +74,7 @@ def read_answer(value: Mapping[str, Any], seq: int | None = None) -> tuple[Answe
 
 def _common(value: Mapping[str, Any], seq: int | None, text: str) -> list[Problem]:
     problems = missing(value, ("seq", "timestamp", text))
-    number, stamp, said = value.get("seq"), value.get("timestamp"), value.get(text)
+    number, stamp, content = value.get("seq"), value.get("timestamp"), value.get(text)
     if number is not None and not is_whole(number, 1):
         problems.append(mistyped("seq", "a whole number from 1"))
     elif number is not None and seq not in (None, number):
@@ -88,6 +82,6 @@ def _common(value: Mapping[str, Any], seq: int | None, text: str) -> list[Proble
         problems.append(Problem("seq-mismatch", message, fix="Make the two equal."))
     if stamp is not None and not is_timestamp(stamp):
         problems.append(mistyped("timestamp", TIMESTAMP))
-    if said is not None and not (isinstance(said, str) if text == "answer" else is_filled(said)):
+    if content is not None and not (isinstance(content, str) if text == "answer" else is_filled(content)):
         problems.append(mistyped(text, "a string" if text == "answer" else FILLED))
     return problems

@@ -5,27 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from overhand.documents.problems import Problem, by_line
+from overhand.documents import agentfile, alert, checkpoint, context, contracts, handoff, ipc, output, quick, request
+from overhand.documents.jsontext import load, load_object
+from overhand.documents.markdown import front_matter
+from overhand.documents.problems import Problem, by_line, has_errors
 from overhand.documents.problems import strict as as_strict
+from overhand.documents.returns import parse_return
 from overhand.documents.text import decode
 
-ACCEPTED = (
+_ACCEPTED = (
     "HANDOFF.md, OUTPUT.md, CONTEXT.md, NNN.question, NNN.answer, result.json, a request (KIND_REQUEST_TOPIC.md),"
     " an alert (ALERT_TOPIC.md), a quick handoff, a checkpoint (ckpt_NAME.json or its document), an agent file"
     " (Markdown with YAML front matter), a plan (YAML or JSON), a contract block (=== NAME ===) or a text with"
     " CONTROL: lines"
 )
-_NAMES = {
-    "handoff.md": "handoff",
-    "output.md": "output",
-    "context.md": "context",
-    "result.json": "return",
-}
+_NAMES = {"handoff.md": "handoff", "output.md": "output", "context.md": "context", "result.json": "return"}
+_KEYS = {"answer": "answer", "question": "question", "checkpoint_id": "checkpoint", "status": "return"}
 _IPC = re.compile(r"(\d+)\.(question|answer)")
 _HEADING = re.compile(r"^#{1,2}[ \t]+(.*)$", re.MULTILINE)
 _REQUEST = re.compile(r"[A-Z][A-Z0-9_]*_REQUEST_.+\.md")
 _REQUESTED = re.compile(r"[a-z][a-z0-9-]* request(?::.*)?")
 _BLOCK = re.compile(r"^[ \t]*={3,}[ \t]*[A-Za-z][A-Za-z _]*={3,}[ \t]*$", re.MULTILINE)
+_PARSERS: dict[str, Callable[[str], tuple[object, list[Problem]]]] = {
+    "output": output.parse,
+    "context": context.parse,
+    "alert": alert.parse,
+    "checkpoint": checkpoint.parse,
+    "contract": contracts.parse_block,
+    "agent": agentfile.parse,
+}
 
 
 def lint_document(
@@ -41,7 +49,7 @@ def lint_document(
     `exists` checks the files it names, `size_of` (a file's number of lines) the lines it refers to.
     """
     text, problems = decode(raw)
-    if any(one.level == "error" for one in problems):
+    if has_errors(problems):
         return "unknown", problems
     base = name.replace("\\", "/").rsplit("/", 1)[-1]
     kind = kind_of(base, text)
@@ -64,12 +72,10 @@ def kind_of(base: str, text: str) -> str:
         return "checkpoint"
     start = text.lstrip()
     if start.startswith("{"):
-        return _json_kind(start)
-    if start.startswith("---"):
-        from overhand.documents.markdown import front_matter
-
-        if front_matter(start)[0] is not None:
-            return "agent"
+        value, _ = load(start)
+        return next((kind for key, kind in _KEYS.items() if isinstance(value, dict) and key in value), "unknown")
+    if front_matter(start)[0] is not None:
+        return "agent"
     if block := _BLOCK.search(text):
         before = text[: block.start()].strip().strip("`~").strip()
         if before in ("", "markdown", "text"):
@@ -95,18 +101,6 @@ def _heading_kind(text: str) -> str:
     return "quick" if "quick handoff" in title else "unknown"
 
 
-def _json_kind(text: str) -> str:
-    from overhand.documents.jsontext import load
-
-    value, _ = load(text)
-    keys = value.keys() if isinstance(value, dict) else ()
-    kinds = {"answer": "answer", "question": "question", "checkpoint_id": "checkpoint", "status": "return"}
-    for key, kind in kinds.items():
-        if key in keys:
-            return kind
-    return "unknown"
-
-
 def _check(
     kind: str,
     base: str,
@@ -114,62 +108,25 @@ def _check(
     exists: Callable[[str], bool] | None,
     size_of: Callable[[str], int | None] | None,
 ) -> list[Problem]:
+    if parse := _PARSERS.get(kind):
+        return parse(text)[1]
+    numbered = _IPC.fullmatch(base)
+    seq = int(numbered.group(1)) if numbered else None
     match kind:
         case "handoff":
-            from overhand.documents import handoff
-
             return handoff.lint(text, exists=exists)
-        case "output":
-            from overhand.documents import output
-
-            return output.parse(text)[1]
-        case "context":
-            from overhand.documents import context
-
-            return context.parse(text)[1]
-        case "request" | "alert":
-            from overhand.documents import alert, request
-
-            return request.lint(text, name=base) if kind == "request" else alert.parse(text)[1]
-        case "quick" | "full" | "checkpoint":
-            return _check_checkpoint(kind, text, size_of)
-        case "question" | "answer":
-            return _check_ipc(kind, base, text)
+        case "request":
+            return request.lint(text, name=base)
+        case "quick":
+            return quick.lint_quick(text, size_of)
+        case "full":
+            return checkpoint.lint_full(text, size_of)
+        case "question":
+            return ipc.parse_question(text, seq)[1]
+        case "answer":
+            return ipc.parse_answer(text, seq)[1]
         case "return":
-            return _check_return(text)
-        case "contract":
-            from overhand.documents.contracts import parse_block
-
-            return parse_block(text)[1]
-        case "agent":
-            from overhand.documents import agentfile
-
-            return agentfile.parse(text)[1]
+            value, error = load(text)
+            return load_object(text)[1] if error else parse_return(value)[1]
     message = f"It cannot be told which document {base or 'this'} is."
-    return [Problem("unknown-document", message, fix=f"Name or begin it like one of {ACCEPTED}.")]
-
-
-def _check_checkpoint(kind: str, text: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
-    from overhand.documents import checkpoint, quick
-
-    if kind == "checkpoint":
-        return checkpoint.parse(text)[1]
-    return quick.lint_quick(text, size_of) if kind == "quick" else checkpoint.lint_full(text, size_of)
-
-
-def _check_ipc(kind: str, base: str, text: str) -> list[Problem]:
-    from overhand.documents import ipc
-
-    match = _IPC.fullmatch(base)
-    seq = int(match.group(1)) if match else None
-    return ipc.parse_question(text, seq)[1] if kind == "question" else ipc.parse_answer(text, seq)[1]
-
-
-def _check_return(text: str) -> list[Problem]:
-    from overhand.documents.jsontext import load
-    from overhand.documents.returns import parse_return
-
-    value, error = load(text)
-    if error:
-        return [Problem("not-json", f"The file is not JSON: {error}.", of="substance", fix="Write one JSON object.")]
-    return parse_return(value)[1]
+    return [Problem("unknown-document", message, fix=f"Name or begin it like one of {_ACCEPTED}.")]

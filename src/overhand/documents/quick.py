@@ -6,25 +6,22 @@ It is read tolerantly: with or without emoji and heading, in any case and order,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from overhand.documents.layout import Section, contain, name_of, read_sheet, render_sections
-from overhand.documents.lists import entries, entry
+from overhand.documents.layout import Section, contain, field_lines, name_of, read_sheet, render_sections
+from overhand.documents.lists import list_lines, texts_of
 from overhand.documents.markdown import lines, sections
 from overhand.documents.problems import Problem, by_line, warning
-from overhand.documents.text import one_line, unix
+from overhand.documents.text import unix
 
 DONE, NEXT = "✅", "🔜"
-TARGET = (100, 200)
-"""The number of words that a quick handoff should have."""
 LONG, TOO_LONG = 300, 5000
-SAMPLE = 30
-"""Lines of code that may stand ready to be copied, under Remaining only."""
+_SAMPLE = 30  # lines of code that may stand ready to be copied, under Remaining only
 
-_KNOWN = {"quick handoff": "quick", "current state": "state", "gotchas": "gotchas"}
 _LABELS = {"current state": "state", "gotchas": "gotchas"}
+_KNOWN = {"quick handoff": "quick", **_LABELS}
 # `**Gotchas:** none`, `### ⚠️ Gotchas` or `Gotchas:` alone on its line
 _LABEL = re.compile(
     r"\*\*[^\w\n]{0,6}(current state|gotchas)[ \t]*(?:\([^()\n]*\))?(?::[ \t]*\*\*|\*\*[ \t]*:?)[ \t]*(.*)"
@@ -104,7 +101,7 @@ class Fields:
         found: dict[str, str] = {}
         regions: dict[str, list[str]] = {"text": [], "state": [], "gotchas": []}
         where, in_head, has_head = "text", True, False
-        for row in body.split("\n") if body else ():
+        for row in body.split("\n"):
             if label := self.label(row):
                 where, in_head = _LABELS[(label[1] or label[3] or label[4]).lower()], False
                 regions[where] += [label[2]] if label[2] else []
@@ -145,22 +142,12 @@ def render_quick(quick: Quick) -> str:
 
 def quick_text(quick: Quick) -> str:
     """A quick handoff without its heading, for quoting."""
-    head = head_lines({"Session": quick.session, "Status": quick.status, "Next": quick.next})
+    head = field_lines({"Session": quick.session, "Status": quick.status, "Next": quick.next}).rstrip("\n")
     parts = [head, _FIELDS.escape(quick.text, bool(head))]
     for label, texts in (("Current State", quick.state), ("Gotchas", quick.gotchas)):
         if texts:
             parts.append(f"**{label}:**\n{list_lines(texts)}")
     return "\n\n".join(part for part in parts if part)
-
-
-def head_lines(values: Mapping[str, str]) -> str:
-    """Bold fields, one per line, without those that are empty."""
-    return "\n".join(f"**{name}:** {one_line(value)}" for name, value in values.items() if value)
-
-
-def list_lines(texts: Iterable[str]) -> str:
-    """Texts as a list."""
-    return "".join(entry(one) for one in texts).rstrip("\n")
 
 
 def parse_quick(text: str) -> tuple[Quick, list[Problem]]:
@@ -172,12 +159,12 @@ def parse_quick(text: str) -> tuple[Quick, list[Problem]]:
     quick = read_quick(body)
     found = replace(
         quick,
-        state=quick.state + texts_of(sheet.bodies.get("state", "")),
-        gotchas=quick.gotchas + texts_of(sheet.bodies.get("gotchas", "")),
+        state=quick.state + texts_of(sheet.raw("state")),
+        gotchas=quick.gotchas + texts_of(sheet.raw("gotchas")),
         extra=sheet.unknown(before),
     )
     needed = {"Session": found.session, "Status": found.status, "Next": found.next}
-    return found, by_line([*sheet.problems, *fields_missing(needed, sheet.lines.get("quick", 1))])
+    return found, by_line(sheet.problems + fields_missing(needed, sheet.lines.get("quick", 1)))
 
 
 def read_quick(body: str) -> Quick:
@@ -200,11 +187,6 @@ def plain_name(title: str) -> str:
     return name_of(bare[start:])
 
 
-def texts_of(body: str) -> tuple[str, ...]:
-    """The entries of a list, and the paragraphs beside it."""
-    return tuple(one.text for one in entries(body))
-
-
 def fields_missing(needed: Mapping[str, str], line: int) -> list[Problem]:
     """The problems of missing fields that the next session needs."""
     return [
@@ -222,7 +204,7 @@ def lint_quick(text: str, size_of: Callable[[str], int | None] | None = None) ->
 def lint_text(quick: str, whole: str, size_of: Callable[[str], int | None] | None) -> list[Problem]:
     """Problems with the text of a quick handoff and of the document that contains it."""
     found = wordy(quick, whole) + _pasted(whole)
-    return found + check_references(references(whole), size_of) if size_of else found
+    return found + check_references(whole, size_of) if size_of else found
 
 
 def wordy(quick: str, whole: str) -> list[Problem]:
@@ -232,7 +214,7 @@ def wordy(quick: str, whole: str) -> list[Problem]:
         message = f"The handoff has {words} words; more than {TOO_LONG} are refused."
         return [Problem("handoff-too-long", message, fix=fix)]
     if (words := count(quick).words) > LONG:
-        message = f"The quick handoff has {words} words; {TARGET[0]} to {TARGET[1]} are meant."
+        message = f"The quick handoff has {words} words; 100 to 200 are meant."
         return [warning("handoff-long", message, fix=fix)]
     return []
 
@@ -242,7 +224,7 @@ def _pasted(text: str) -> list[Problem]:
     text = unix(text)
     problems: list[Problem] = []
     for part in sections(text):
-        allowed = SAMPLE if plain_name(part.title) == "remaining" else 0
+        allowed = _SAMPLE if plain_name(part.title) == "remaining" else 0
         for begin, size in _code_blocks(text, part.body, part.end, part.number + (1 if part.level else 0)):
             if size > allowed:
                 message = f"{size} line{'s' if size > 1 else ''} of code stand in the handoff."
@@ -264,27 +246,22 @@ def _code_blocks(text: str, start: int, end: int, number: int) -> Iterator[tuple
         yield begin, max(size - 2, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A file and the lines in it that a text refers to."""
-
-    path: str
-    lines: tuple[tuple[int, int], ...]
-    """First and last line of each part; equal for a single line."""
-    line: int = 0
-    """The line of the reference itself."""
+Span = tuple[int, int]  # first and last line
 
 
-def references(text: str) -> list[Reference]:
-    """Every `file:lines` in a text, also in inline code; no times, versions, hosts or URLs."""
-    found: list[Reference] = []
+def references(text: str) -> dict[tuple[str, tuple[Span, ...]], int]:
+    """Every `file:lines` in a text, also in inline code, and the line where it stands first.
+
+    Times, versions, hosts and URLs are none.
+    """
+    found: dict[tuple[str, tuple[Span, ...]], int] = {}
     number, counted = 1, 0
     for match in _REFERENCE.finditer(text):
-        path = match.group(1)
+        path, parts = match.groups()
         if _is_path(path):
             number += text.count("\n", counted, match.start())
             counted = match.start()
-            found.append(Reference(path, tuple(_span(one) for one in match.group(2).split(",")), number))
+            found.setdefault((path, tuple(_span(one) for one in parts.split(","))), number)
     return found
 
 
@@ -297,41 +274,35 @@ def _is_path(text: str) -> bool:
     return bool(dot) and any(char.isalpha() for char in suffix) and not (stem and suffix.lower() in _HOSTS)
 
 
-def _span(text: str) -> tuple[int, int]:
+def _span(text: str) -> Span:
     first, _, last = text.replace("\u2013", "-").partition("-")
     return int(first), int(last or first)
 
 
-def check_references(refs: Iterable[Reference], size_of: Callable[[str], int | None]) -> list[Problem]:
+def check_references(text: str, size_of: Callable[[str], int | None]) -> list[Problem]:
     """References to missing files or lines; `size_of` returns a file's number of lines, None if it doesn't exist.
 
     A bare name may stand for the one file of that name that another reference names in full.
     """
-    seen: dict[tuple[str, tuple[tuple[int, int], ...]], Reference] = {}
-    for one in refs:
-        seen.setdefault((one.path, one.lines), one)
-    sizes = {path: size_of(path) for path in dict.fromkeys(path for path, _ in seen)}
+    found = references(text)
+    sizes = {path: size_of(path) for path in dict.fromkeys(path for path, _ in found)}
     problems: list[Problem] = []
-    for one in seen.values():
-        size = sizes[one.path]
+    for (name, spans), line in found.items():
+        size = sizes[name]
         if size is None:
-            longer = [path for path in sizes if path.endswith(f"/{one.path}")]
+            longer = [path for path in sizes if path.endswith(f"/{name}")]
             size = sizes[longer[0]] if len(longer) == 1 else None
         if size is None:
             fix = "Correct the path, written from the project's folder."
-            problems.append(warning("reference-missing", f"The file {one.path} is not there.", one.line, fix))
-        else:
-            problems += [found for span in one.lines for found in _check_span(one, span, size)]
+            problems.append(warning("reference-missing", f"The file {name} is not there.", line, fix))
+            continue
+        for first, last in spans:
+            shown = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
+            if first < 1 or last < first:
+                message = f"{shown} names no lines: they are counted from 1, the first one first."
+            elif last > size:
+                message = f"{shown} is beyond the end: the file has {size} line{'' if size == 1 else 's'}."
+            else:
+                continue
+            problems.append(warning("reference-beyond", message, line, "Look up the line again."))
     return by_line(problems)
-
-
-def _check_span(one: Reference, span: tuple[int, int], size: int) -> list[Problem]:
-    first, last = span
-    shown = f"{one.path}:{first}" if first == last else f"{one.path}:{first}-{last}"
-    if 1 <= first <= last <= size:
-        return []
-    if first < 1 or last < first:
-        message = f"{shown} names no lines: they are counted from 1, the first one first."
-    else:
-        message = f"{shown} is beyond the end: the file has {size} line{'' if size == 1 else 's'}."
-    return [warning("reference-beyond", message, one.line, "Look up the line again.")]

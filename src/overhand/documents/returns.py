@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from overhand.documents.jsontext import is_texts, load, missing, mistyped
 from overhand.documents.lists import FileNote
 from overhand.documents.output import Decision, Output, read_status
 from overhand.documents.problems import Problem, warning
@@ -88,9 +89,7 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def bad(self, path: str, needed: str) -> None:
-        """Add the problem of a field with the wrong type."""
-        message = f"{path} must be {needed}."
-        self.problems.append(Problem("field-type", message, fix=f"Write {path} as {needed}."))
+        self.problems.append(mistyped(path, needed))
 
     def text(self, source: Mapping[str, Any], key: str, path: str, *, required: bool = False) -> str:
         """A string field; a required one must not be blank."""
@@ -98,7 +97,7 @@ class _Reader:
         if value is None and not required:
             return ""
         if value is None or (required and isinstance(value, str) and not value.strip()):
-            self.problems.append(Problem("field-missing", f"{path}{key} is missing.", fix=f"Add {path}{key}."))
+            self.problems += missing({}, [path + key])
             return ""
         if not isinstance(value, str):
             self.bad(path + key, "a string")
@@ -135,10 +134,10 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     if not isinstance(value, dict):
         fix = 'Return one object: {"status": …, "summary": …}.'
         return None, [Problem("not-an-object", "The return is not a JSON object.", fix=fix)]
-    if (plain := _plain(value)) is not None:
-        return plain, []
     read = _Reader()
-    status = _read_status(value, read)
+    status = None
+    if raw := read.text(value, "status", "", required=True):
+        status, read.problems = read_status(raw)
     summary = read.text(value, "summary", "", required=True)
     artifacts = [
         Artifact(
@@ -156,7 +155,13 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     metadata = value.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         read.bad("metadata", "an object")
-    next_steps = _read_steps(value, read)
+    steps = value.get("next_steps")
+    if isinstance(steps, list):
+        if not is_texts(steps):
+            read.bad("next_steps", "a string or a list of strings")
+        next_steps = "\n".join(steps) if is_texts(steps) else ""
+    else:
+        next_steps = read.text(value, "next_steps", "")
     extra = {key: one for key, one in value.items() if key not in _KEYS}
     if extra:
         message = f"Not part of a return, kept: {', '.join(sorted(extra))}."
@@ -177,23 +182,6 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     return found, read.problems
 
 
-def _plain(value: Mapping[str, Any]) -> Return | None:
-    """A fast path for a return that is just a valid status and a text, as most functions' are."""
-    status, summary = value.get("status"), value.get("summary")
-    if len(value) != 2 or not isinstance(summary, str) or not summary.strip():
-        return None
-    return Return(status, summary) if isinstance(status, str) and status in STATUSES else None
-
-
-def _read_status(value: Mapping[str, Any], read: _Reader) -> str | None:
-    raw = read.text(value, "status", "", required=True)
-    if not raw:
-        return None
-    status, odd = read_status(raw)
-    read.problems += odd
-    return status
-
-
 def _read_error(row: Mapping[str, Any], path: str, read: _Reader) -> ReturnError:
     recoverable = row.get("recoverable")
     if recoverable is not None and not isinstance(recoverable, bool):
@@ -203,16 +191,6 @@ def _read_error(row: Mapping[str, Any], path: str, read: _Reader) -> ReturnError
     return ReturnError(message, read.text(row, "type", path), recoverable, read.text(row, "recommendation", path))
 
 
-def _read_steps(value: Mapping[str, Any], read: _Reader) -> str:
-    steps = value.get("next_steps")
-    if isinstance(steps, list):
-        if all(isinstance(one, str) for one in steps):
-            return "\n".join(steps)
-        read.bad("next_steps", "a string or a list of strings")
-        return ""
-    return read.text(value, "next_steps", "")
-
-
 def find_return(text: str) -> object | None:
     """The last JSON object in `text` that looks like a return: plain, fenced, or in the middle of prose."""
     if '"status"' not in text:
@@ -220,8 +198,6 @@ def find_return(text: str) -> object | None:
     spans = _candidates(text)
     # Each attempt costs at most its length; hostile nesting must not make that the square of the text.
     allowance = 4 * len(text) + 65536
-    from overhand.documents.jsontext import load
-
     for start, end in reversed(spans):
         allowance -= end - start
         if allowance < 0:
@@ -282,16 +258,6 @@ def from_output(output: Output) -> Return:
 
 def to_output(value: Return, title: str = "", agent: str = "") -> Output:
     """A return in JSON as an OUTPUT.md."""
-    if not (value.metadata or value.artifacts or value.errors):  # just a status and a text, as from most functions
-        return Output(
-            title=title,
-            status=value.status if value.status in STATUSES else None,
-            agent=agent,
-            summary=value.summary.strip(),
-            decisions=value.decisions,
-            for_primary=value.next_steps.strip(),
-            data=value.data,
-        )
     seconds = value.metadata.get("duration_seconds")
     spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
     notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]
