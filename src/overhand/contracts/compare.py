@@ -9,13 +9,12 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from overhand.contracts.types import kind_of
+from overhand.contracts.types import kind_of, with_article
 from overhand.documents.problems import Problem, wrong
 from overhand.documents.text import one_line, shorten
 
 _SHOWN = 3
 _LIMITS = frozenset(("maxItems", "maxLength", "maxProperties", "maximum"))
-_FIX = "Change the data there."
 
 
 def compare(
@@ -47,14 +46,14 @@ def compare(
                 continue
             pattern = tuple("*" if isinstance(key, int) else key for key in path)
             kind = "data-limit" if one.kind.name in _LIMITS else "data-mismatch"
-            groups.setdefault((kind, pattern, _said(one, data, path)), []).append(path)
+            groups.setdefault((kind, pattern, _message(one, data, path)), []).append(path)
     except (ValueError, TypeError, RecursionError) as error:
         return [wrong("data-not-json", f"{begin}The data are not JSON: {error}.", fix="Return one JSON value.")]
     problems = []
-    for (kind, _, said), paths in groups.items():
-        each = "each " if len(paths) > 1 and said.startswith(("is ", "has ")) else ""
+    for (kind, _, message), paths in groups.items():
+        each = "each " if len(paths) > 1 and message.startswith(("is ", "has ")) else ""
         where = places([place(path, under) for path in paths[:_SHOWN]], len(paths))
-        problems.append(wrong(code or kind, f"{begin}{where}: {each}{said}", fix=_FIX))
+        problems.append(wrong(code or kind, f"{begin}{where}: {each}{message}", fix="Change the data there."))
     return problems
 
 
@@ -73,32 +72,19 @@ def place(path: Iterable[Any], under: str = "") -> str:
     return text
 
 
-def _said(error: Any, data: object, path: Sequence[Any]) -> str:
+def _message(error: Any, data: Any, path: Sequence[Any]) -> str:
     """The message for an error, equal for equal faults."""
-    say = _WORDS.get(error.kind.name)
+    say = _MESSAGES.get(error.kind.name)
     if say is None:
         return shorten(one_line(str(error.message)), 200) + "."
-    return say(error.kind, _at(data, path))
-
-
-def _at(data: Any, path: Sequence[Any]) -> Any:
     for key in path:
         data = data[key]
-    return data
-
-
-def _a(kind: str) -> str:
-    return kind if kind in ("null", "nothing") else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+    return say(error.kind, data)
 
 
 def _type(kind: Any, value: object) -> str:
-    wanted = " or ".join(_a(one) for one in kind.types)
-    return f"is {_a(kind_of(value))}, but {wanted} is needed."
-
-
-def _options(kind: Any, _: object) -> str:
-    listed = ", ".join(_value(one) for one in kind.options)
-    return f"is not one of {shorten(listed, 150)}."
+    wanted = " or ".join(with_article(one) for one in kind.types)
+    return f"is {with_article(kind_of(value))}, but {wanted} is needed."
 
 
 def _value(value: object) -> str:
@@ -115,10 +101,10 @@ def _bound(words: str) -> Callable[[Any, Any], str]:
     return lambda kind, value: f"is {value}, but {words} {kind.limit} is needed."
 
 
-_WORDS: Mapping[str, Callable[[Any, Any], str]] = {
+_MESSAGES: Mapping[str, Callable[[Any, Any], str]] = {
     "required": lambda kind, _: f"has no {kind.property}.",
     "type": _type,
-    "enum": _options,
+    "enum": lambda kind, _: f"is not one of {shorten(', '.join(map(_value, kind.options)), 150)}.",
     "maxItems": _many("at most", "items"),
     "maxLength": _many("at most", "characters"),
     "maxProperties": _many("at most", "fields"),
@@ -129,7 +115,7 @@ _WORDS: Mapping[str, Callable[[Any, Any], str]] = {
     "minimum": _bound("at least"),
     "exclusiveMaximum": _bound("less than"),
     "exclusiveMinimum": _bound("more than"),
-    "anyOf": lambda _, value: f"is {_a(kind_of(value))} that fits none of the forms that are allowed.",
+    "anyOf": lambda _, value: f"is {with_article(kind_of(value))} that fits none of the forms that are allowed.",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overhand.contracts import expressions
@@ -71,24 +71,15 @@ def _at_edges(rows: Sequence[Mapping[str, Any]], data: object) -> tuple[set[tupl
     return reported, problems
 
 
-def _absent(row: Mapping[str, Any], data: object) -> Iterator[tuple[str, str]]:
+def _absent(row: Mapping[str, Any], data: object) -> list[tuple[str, str]]:
     """Every place of an edge that lacks a required field, "" for the data as a whole, with the field."""
+    field = row["field"]
     try:
-        value = pick(data, row["field"])
+        value = pick(data, field)
     except LookupError:
-        yield "", row["field"]
-        return
-    for name in row["required"]:
-        yield from ((place, name) for place in _lacking(value, name, row["field"]))
-
-
-def _lacking(value: object, name: str, where: str) -> Iterator[str]:
-    if isinstance(value, list):
-        for at, one in enumerate(value):
-            if not _has(one, name):
-                yield f"{where}[{at}]"
-    elif not _has(value, name):
-        yield where
+        return [("", field)]
+    found = [(f"{field}[{at}]", one) for at, one in enumerate(value)] if isinstance(value, list) else [(field, value)]
+    return [(place, name) for name in row["required"] for place, one in found if not _has(one, name)]
 
 
 def _has(value: object, name: str) -> bool:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from overhand.contracts.compare import same
 from overhand.documents.text import shorten
 
-LONGEST = 2000
-DEEPEST = 40
-ALLOWED = (
+_LONGEST = 2000
+_DEEPEST = 40
+_ALLOWED = (
     "comparisons (== != < <= > >=, in, not in), and, or, not, len(…), numbers, strings, true, false, null, "
     "[lists], and fields of data and inputs such as data.items[0].name"
 )
@@ -34,6 +34,7 @@ _COMPARISONS = {
     "In": "in",
     "NotIn": "not in",
 }
+_ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _WORDS = frozenset(("and", "or", "not", "in", "len"))
 _BLANK = r"[ \t\r\n]*"
 _INTEGER = rf"(?:-{_BLANK})?\d{{1,30}}"
@@ -68,8 +69,8 @@ def parse(text: str) -> Expression:
     """The expression; raises ValueError with the column and what is allowed."""
     if not isinstance(text, str):
         raise ValueError(f"an expression is text, not {text!r}")  # noqa: TRY004 -- callers catch one kind of error
-    if len(text) > LONGEST:
-        raise ValueError(f"the expression has {len(text)} characters, at most {LONGEST} are allowed")
+    if len(text) > _LONGEST:
+        raise ValueError(f"the expression has {len(text)} characters, at most {_LONGEST} are allowed")
     import ast
 
     tokens = _tokens(text)
@@ -107,7 +108,7 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise ValueError(f"column {at + 1}: `{text[at]}` is not understood; allowed are {ALLOWED}")
+            raise ValueError(f"column {at + 1}: `{text[at]}` is not understood; allowed are {_ALLOWED}")
         kind, word = str(match.lastgroup), match.group()
         if kind != "space":
             found.append(_Token("constant" if kind == "name" and word in _CONSTANTS else kind, word, at))
@@ -148,18 +149,17 @@ def _check(tokens: Sequence[_Token]) -> None:
         elif word in ("and", "or", ","):
             depth = outside[-1][1] + 1 if outside else 0
         depth += negates or word in ("(", "[")
-        if depth > DEEPEST:
-            raise ValueError(f"column {after.at + 1}: the expression is nested deeper than {DEEPEST} levels")
+        if depth > _DEEPEST:
+            raise ValueError(f"column {after.at + 1}: the expression is nested deeper than {_DEEPEST} levels")
         before = this
 
 
 def _refusal(token: _Token, wanted: str = "") -> ValueError:
-    """What is wrong with a token."""
     found = "the expression ends" if token.kind == "end" else f"there is `{shorten(token.word, 40)}`"
-    needed = f" where {wanted} is needed" if wanted else " where a value is needed"
+    needed = f" where {wanted or 'a value'} is needed"
     if token.kind == "name" and token.word not in _WORDS and not wanted:
         needed = ", which is not known"
-    return ValueError(f"column {token.at + 1}: {found}{needed}; allowed are {ALLOWED}")
+    return ValueError(f"column {token.at + 1}: {found}{needed}; allowed are {_ALLOWED}")
 
 
 def _masked(tokens: Sequence[_Token]) -> str:
@@ -212,7 +212,7 @@ def _tree(node: Any, values: Mapping[int, tuple[Any, ...]]) -> tuple[Any, ...]:
         case "Call":
             return ("len", _tree(node.args[0], values))
         case other:
-            raise ValueError(f"{other} is not allowed; allowed are {ALLOWED}")
+            raise ValueError(f"{other} is not allowed; allowed are {_ALLOWED}")
 
 
 def _value(part: tuple[Any, ...], names: Mapping[str, object]) -> Any:
@@ -245,11 +245,11 @@ def _look(steps: tuple[str | int, ...], names: Mapping[str, object]) -> object:
     for count, step in enumerate(steps[1:], 1):
         if isinstance(step, str) and isinstance(value, Mapping):
             if step not in value:
-                raise ValueError(f"{spelled(steps[:count])} has no {step}")
+                raise ValueError(f"{_spelled(steps[:count])} has no {step}")
             value = value[step]
         elif isinstance(step, int) and isinstance(value, list):
             if not -len(value) <= step < len(value):
-                raise ValueError(f"{spelled(steps[:count])} has no [{step}], it has {_items(len(value))}")
+                raise ValueError(f"{_spelled(steps[:count])} has no [{step}], it has {_items(len(value))}")
             value = value[step]
         else:
             raise _unfit(steps[: count + 1], value)
@@ -257,10 +257,10 @@ def _look(steps: tuple[str | int, ...], names: Mapping[str, object]) -> object:
 
 
 def _unfit(steps: tuple[str | int, ...], value: object) -> ValueError:
-    return ValueError(f"{spelled(steps)} is not there: {spelled(steps[:-1])} is {_named(value)}")
+    return ValueError(f"{_spelled(steps)} is not there: {_spelled(steps[:-1])} is {_named(value)}")
 
 
-def spelled(steps: tuple[str | int, ...]) -> str:
+def _spelled(steps: tuple[str | int, ...]) -> str:
     """A path as it is written."""
     text = str(steps[0])
     for step in steps[1:]:
@@ -284,9 +284,6 @@ def _holds(left: Any, sign: str, right: Any) -> bool:
     if not numbers and not (isinstance(left, str) and isinstance(right, str)):
         raise ValueError(f"{_named(left)} {sign} {_named(right)} cannot be compared")
     return bool(_ORDERS[sign](left, right))
-
-
-_ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def _inside(left: object, right: object) -> bool:

@@ -92,9 +92,7 @@ def _read(text: str, depth: int) -> Schema:
 def _items(head: str, items: Schema) -> Schema:
     """“array of” with an items schema that was parsed already."""
     found = _head(head.strip().removesuffix("of")) or {}
-    if found.get("type") != "array":
-        return found
-    return {**found, "items": items} if items else found
+    return {**found, "items": items} if items and found.get("type") == "array" else found
 
 
 def _either(parts: list[str], depth: int) -> Schema:
@@ -105,15 +103,10 @@ def _either(parts: list[str], depth: int) -> Schema:
         found = _items(f"{head} of", _read(" | ".join([tail, *rest]), depth + 1))
         return found if len(rest) == len(parts) - 1 or not found else nullable(found)
     words = [part.strip() for part in parts]
-    if _are_choices(words):
-        return {"enum": [_literal(word) for word in words]}
-    return union(_read(word, depth + 1) for word in words)
-
-
-def _are_choices(words: list[str]) -> bool:
-    """Whether alternatives are values (low | medium | high) rather than types."""
     plain = [word for word in words if word.lower() not in ("null", "none")]
-    return bool(plain) and all(_quoted(word) or (_BARE.match(word) and not _simple(word)) for word in plain)
+    if plain and all(_quoted(word) or (_BARE.match(word) and not _simple(word)) for word in plain):
+        return {"enum": [_literal(word) for word in words]}  # values (low | medium | high) rather than types
+    return _union(_read(word, depth + 1) for word in words)
 
 
 def _choices(text: str) -> Schema:
@@ -121,10 +114,9 @@ def _choices(text: str) -> Schema:
     if text[:1] in ("[", "(", "{") and text[-1:] in ("]", ")", "}"):
         text = text[1:-1]
     parts = [one for part in _cut(text, "|") for one in _cut(part, ",")]
-    last = parts[-1:]
-    if last and not _quoted(last[0].strip()):
-        parts[-1:] = re.split(r"\s+or\s+|^or\s+|^\s*and\s+|\s+and\s+", last[0])
-    words = [part.strip() for part in parts if part and part.strip()]
+    if not _quoted(parts[-1].strip()):
+        parts[-1:] = re.split(r"\s+or\s+|^or\s+|^\s*and\s+|\s+and\s+", parts[-1])
+    words = [part.strip() for part in parts if part.strip()]
     if not words or any(" " in word and not _quoted(word) for word in words):
         return {}
     return {"enum": [_literal(word) for word in words]}
@@ -135,15 +127,18 @@ def _single(text: str, depth: int) -> Schema:
     if text.endswith("?"):
         return nullable(_read(text[:-1], depth + 1))
     if text.endswith("[]"):
-        return _array_of(_read(text[:-2], depth + 1))
+        return array_of(_read(text[:-2], depth + 1))
     if text.lower().startswith("optional "):
         return nullable(_read(text[9:], depth + 1))
     if _quoted(text):
         return {"enum": [_literal(text)]}
     if found := _RANGE.fullmatch(text):
-        return _within(*found.groups())
+        word, *bounds = found.groups()
+        least, most = (float(one) if "." in one else int(one) for one in bounds)
+        kind = "integer" if (word or "").lower().startswith("int") else "number"
+        return {"type": kind, "minimum": least, "maximum": most}
     if text.startswith("[") and text.endswith("]"):
-        return _array_of(_read(text[1:-1], depth + 1)) if len(_cut(text[1:-1], ",")) == 1 else {}
+        return array_of(_read(text[1:-1], depth + 1)) if len(_cut(text[1:-1], ",")) == 1 else {}
     if (generic := _GENERIC.match(text)) and (
         named := _generic(generic.group(1).lower(), generic.group(2), depth)
     ) is not None:
@@ -279,33 +274,28 @@ def _last(text: str) -> str:
 def _generic(name: str, inner: str, depth: int) -> Schema | None:
     parts = [part.strip() for part in _cut(inner, ",")]
     if name in _ARRAYS:
-        return _array_of(_read(parts[0], depth + 1)) if len(parts) == 1 else {"type": "array"}
+        return array_of(_read(parts[0], depth + 1)) if len(parts) == 1 else {"type": "array"}
     if name in _MAPS or name == "object":
         values = _read(parts[-1], depth + 1)
         return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
     if name == "optional":
         return nullable(_read(inner, depth + 1))
     if name == "union":
-        return union(_read(part, depth + 1) for part in parts)
+        return _union(_read(part, depth + 1) for part in parts)
     return None
 
 
-def _within(word: str | None, low: str, high: str) -> Schema:
-    kind = "integer" if (word or "").lower().startswith("int") else "number"
-    least, most = (float(one) if "." in one else int(one) for one in (low, high))
-    return {"type": kind, "minimum": least, "maximum": most}
-
-
-def _array_of(items: Schema) -> Schema:
+def array_of(items: Schema) -> Schema:
+    """An array of such items; of any, if nothing is known about them."""
     return {"type": "array", "items": items} if items else {"type": "array"}
 
 
 def nullable(found: Schema) -> Schema:
     """The schema, with null allowed as well."""
-    return union((found, {"type": "null"}))
+    return _union((found, {"type": "null"}))
 
 
-def union(schemas: Iterable[Schema]) -> Schema:
+def _union(schemas: Iterable[Schema]) -> Schema:
     """A schema of what any of them allows; types alone become one list of types."""
     found = list(schemas)
     if not all(found):

@@ -10,7 +10,7 @@ from overhand.contracts import type_words
 
 Schema = dict[str, Any]
 
-KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
+_KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 _SCHEMAS = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _ROWS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _TABLES = ("properties", "patternProperties", "$defs", "dependentSchemas")
@@ -23,9 +23,14 @@ def schema_of(spec: object) -> Schema:
         return _of_words(spec)
     if isinstance(spec, Mapping):
         return _of_mapping(spec)
-    if isinstance(spec, Sequence) and not isinstance(spec, (bytes, bytearray)):
-        return _of_list(spec)
-    return {}
+    if not isinstance(spec, Sequence) or isinstance(spec, (bytes, bytearray)):
+        return {}
+    # `[string]` is an array of strings; several plain words are the values that are allowed.
+    if len(spec) == 1:
+        return type_words.array_of(schema_of(spec[0]))
+    if spec and all(isinstance(one, (str, int, float, bool)) or one is None for one in spec):
+        return {"enum": list(spec)}
+    return {"type": "array"}
 
 
 def optional(spec: object) -> bool:
@@ -47,7 +52,7 @@ def _of_words(text: str) -> Schema:
 
 
 def _of_mapping(spec: Mapping[Any, Any]) -> Schema:
-    if is_schema(spec):
+    if _is_schema(spec):
         return _completed(spec)
     words = spec.get("type")
     if isinstance(words, str) and spec.keys() <= _NOTES | {"type", "required"}:
@@ -61,19 +66,7 @@ def _of_mapping(spec: Mapping[Any, Any]) -> Schema:
     return {**shown, "required": required} if required else shown
 
 
-def _of_list(spec: Sequence[Any]) -> Schema:
-    """`[string]` is an array of strings; several plain words are the values that are allowed."""
-    if not spec:
-        return {"type": "array"}
-    if len(spec) == 1:
-        items = schema_of(spec[0])
-        return {"type": "array", "items": items} if items else {"type": "array"}
-    if all(isinstance(one, (str, int, float, bool)) or one is None for one in spec):
-        return {"enum": list(spec)}
-    return {"type": "array"}
-
-
-def is_schema(spec: Mapping[Any, Any]) -> bool:
+def _is_schema(spec: Mapping[Any, Any]) -> bool:
     """Whether a mapping is a JSON Schema rather than the fields of an object."""
     for key, fits in _MARKS.items():
         if key in spec and fits(spec[key]):
@@ -83,8 +76,8 @@ def is_schema(spec: Mapping[Any, Any]) -> bool:
 
 def _is_kind(value: object) -> bool:
     if isinstance(value, str):
-        return value in KINDS
-    return isinstance(value, list) and bool(value) and all(one in KINDS for one in value)
+        return value in _KINDS
+    return isinstance(value, list) and bool(value) and all(one in _KINDS for one in value)
 
 
 def _is_mapping(value: object) -> bool:
@@ -185,7 +178,8 @@ def _compare(produced: Schema, wanted: Schema, where: str) -> str:
         beyond = sorted(have - want)
         if beyond:
             may = "may be" if have & want else "is"
-            return f"{where or 'it'} {may} {_one(' or '.join(beyond))}, but {_one(_listed(wanted))} is wanted"
+            needed = with_article(" or ".join(sorted(kinds_of(wanted))))
+            return f"{where or 'it'} {may} {with_article(' or '.join(beyond))}, but {needed} is wanted"
     if isinstance(produced.get("enum"), list) and isinstance(wanted.get("enum"), list):
         other = [one for one in produced["enum"] if one not in wanted["enum"]]
         if other:
@@ -220,9 +214,6 @@ def _of(where: str) -> str:
     return f" of {where}" if where else ""
 
 
-def _listed(schema: Schema) -> str:
-    return " or ".join(sorted(kinds_of(schema)))
-
-
-def _one(words: str) -> str:
-    return words if words == "null" else f"an {words}" if words[0] in "aeiou" else f"a {words}"
+def with_article(kind: str) -> str:
+    """A JSON type as it stands in a sentence."""
+    return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

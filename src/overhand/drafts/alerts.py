@@ -1,6 +1,6 @@
-"""Alerts: files that tell everybody who begins to work what is different for a while.
+"""Alerts: files that tell every new task what is different for a while.
 
-Every delegation asks for them and there are hardly ever any, so what reads them is imported when one is there.
+Every delegation looks for them and there are hardly ever any, so their parser is imported when there is one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from overhand.policy.config import Config
     from overhand.system.edits import Patch
 
-MOST = 10  # in one HANDOFF; who has more of them has another problem
+_MOST = 10  # in one HANDOFF
 _LONG = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An alert and the file it stands in, relative to the project."""
+    """An alert and its file, relative to the project."""
 
     path: str
     alert: alerts.Alert
 
 
 def find(root: str, config: Config) -> list[Found]:
-    """Every alert of the project, by the name of its file; what cannot be read is none."""
-    if not is_there(f"{root}/{config.alerts}"):  # most have none
+    """Every alert of the project, by the name of its file; unreadable files are skipped."""
+    if not is_there(f"{root}/{config.alerts}"):
         return []
     try:
         names = sorted(os.listdir(f"{root}/{config.alerts}"))
@@ -56,23 +56,21 @@ def told(root: str, config: Config, handoff: Handoff) -> Handoff:
     active = [one for one in find(root, config) if one.alert.active]
     if not active:
         return handoff
-    rows = [_row(one) for one in active[:MOST]]
-    if len(active) > MOST:
-        rows.append(f"- and {len(active) - MOST} more in {config.alerts}/")
-    shown = "Alerts in force:\n" + "\n".join(rows)
+    from overhand.documents.text import one_line, shorten
+
+    rows = ["Alerts in force:"]
+    for one in active[:_MOST]:
+        title = shorten(one_line(one.alert.title), _LONG)
+        workaround = shorten(one_line(one.alert.workaround.strip()), _LONG)
+        rows.append(f"- **{title}**{f': {workaround}' if workaround else ''} ({one.path})")
+    if len(active) > _MOST:
+        rows.append(f"- and {len(active) - _MOST} more in {config.alerts}/")
+    shown = "\n".join(rows)
     return replace(handoff, context=f"{handoff.context}\n\n{shown}".strip())
 
 
-def _row(found: Found) -> str:
-    from overhand.documents.text import one_line, shorten
-
-    around = shorten(one_line(found.alert.workaround.strip()), _LONG)
-    title = shorten(one_line(found.alert.title), _LONG)
-    return f"- **{title}**: {around} ({found.path})" if around else f"- **{title}** ({found.path})"
-
-
 def raise_alert(root: str, config: Config, alert: alerts.Alert) -> str:
-    """Write the file of a new alert, never over another one; returns its path."""
+    """Write a new alert's file, never over another one; returns its path."""
     from overhand.documents import alert as alerts
 
     folder = f"{root}/{config.alerts}"
@@ -94,7 +92,7 @@ def raise_alert(root: str, config: Config, alert: alerts.Alert) -> str:
 
 
 def resolve(root: str, config: Config, wanted: str, note: str) -> Found:
-    """An alert that is over: its tag says so, and why stands at its end; one edit."""
+    """Mark an alert as done and add the note, in one edit."""
     from overhand.documents import alert as alerts
     from overhand.documents import tags
     from overhand.documents.appendix import noted
@@ -115,7 +113,7 @@ def resolve(root: str, config: Config, wanted: str, note: str) -> Found:
 
 
 def _one(known: list[Found], wanted: str) -> Found:
-    """The alert that is meant: by its path, its file's name or a part of its title; those in force come first."""
+    """The alert with this path, file name or part of its title; those in force come first."""
     word = wanted.strip().lower()
     if not word:
         raise BadInput("Which alert?", "Name it by a part of its title: overhand alert resolve TITLE")

@@ -1,4 +1,4 @@
-"""The one task builder: what is wanted, of whichever source, becomes a task that no guard refuses."""
+"""The one task builder: a brief from any source becomes a task that has passed all guards."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Brief(Record, frozen=True):
-    """What a task is to be, before anything is checked; what is left out is the kind's or the project's."""
+    """What a task should be, before anything is checked; defaults come from its kind or the project."""
 
     title: str = ""
     agent: str | None = None
     kind: str | None = None
 
-    # the HANDOFF: from words, from the file that `handoff` names, or whole; or as it lies in a folder already
+    # the HANDOFF: from options, from the file that `handoff` names, or whole; or `text`, as it is in a folder already
     context: Sequence[str] = ()
     file: Sequence[str] = ()
     constraint: Sequence[str] = ()
@@ -38,9 +38,9 @@ class Brief(Record, frozen=True):
     step: Sequence[str] = ()
     handoff: str | Handoff | None = None
     text: str | None = None
-    alerts: bool = True  # those in force are to be added to the context
-    name: str = ""  # of what is refused, if it has one
-    fix: str = ""  # how a HANDOFF with errors can be mended, if not by the options of `delegate`
+    alerts: bool = True  # add those in force to the context
+    name: str = ""  # begins the message of a refusal
+    fix: str = ""  # how to correct a HANDOFF with errors, if not by the options of `delegate`
 
     # limits
     limits: Kind | None = None  # instead of its kind's
@@ -63,16 +63,16 @@ class Brief(Record, frozen=True):
     item: Mapping[str, Any] | None = None
     node: str | None = None
     plan: int | None = None
-    files: Mapping[str, bytes] = {}  # that go into its folder
+    files: Mapping[str, bytes] = {}  # copied into its folder
 
-    # how it is handed over
+    # how it is started
     edit: bool = False
     no_start: bool = False
     wait: bool = False
 
 
 class Draft(Record, frozen=True):
-    """A task that can be made: its HANDOFF as an agent reads it, what a person should know, what could be better."""
+    """A task that can be created: its HANDOFF as an agent reads it, notes for a person, and warnings."""
 
     task: NewTask
     handoff: Handoff
@@ -88,7 +88,7 @@ def build(
     config: Config,
     edit: Callable[[str], str] | None = None,
 ) -> Draft:
-    """The task as it would be made; raises what a guard has against it.
+    """The task as it would be created; raises if a guard refuses it.
 
     Without an agent it is recorded and never run. `edit` may change the HANDOFF before it is checked.
     """
@@ -107,6 +107,7 @@ def build(
     wanted = brief.level or ("work" if kind.level == "read" and brief.writes else kind.level)
     promised = [one.path for one in handoff.deliverables if one.path]
     level, note = guards.level_for(wanted, caller, agent, promised)
+    config_checks = [{"name": name, "command": command} for name, command in config.checks]
     created = {
         "title": handoff.title,
         "kind": brief.kind,
@@ -119,7 +120,7 @@ def build(
         "timeout": guards.time_for(brief.timeout, kind, brief.kind, caller.left if brief.wait else brief.at_most),
         "level": level,
         "contract": contract,
-        "checks": _checks(brief, config),
+        "checks": list(config_checks if brief.checks is None else brief.checks),
         "after": store.resolve(brief.after) if brief.after else None,
         "settings": _settings(brief, agent),
         "model": brief.model,
@@ -146,20 +147,14 @@ def _outside(brief: Brief, caller: Caller, store: Store) -> Draft:
 
 
 def _sealed(agent: str, text: str, created: dict[str, Any], files: Mapping[str, bytes]) -> NewTask:
-    """What says nothing is not recorded."""
+    """The task with a seal over its fields; empty ones are not recorded."""
     created = {name: value for name, value in created.items() if value not in (None, [], {}, False)}
     created["seal"] = trust.seal(created)
     return NewTask(agent=agent, handoff=text, created=created, files=files)
 
 
-def _checks(brief: Brief, config: Config) -> list[Mapping[str, str]]:
-    if brief.checks is not None:
-        return list(brief.checks)
-    return [{"name": name, "command": command} for name, command in config.checks]
-
-
 def _settings(brief: Brief, agent: Agent) -> dict[str, Any]:
-    """The task's own, and what is to be known about its agent wherever the task is looked at."""
+    """The task's own settings, and those of its agent that matter wherever the task is read."""
     return {
         **brief.settings,
         **({"exclusive": True} if agent.exclusive else {}),

@@ -1,19 +1,11 @@
-"""Who is asking, and may they: depth, cycles, time. Counted from recorded runs, never from what an agent says."""
+"""Limits of a delegation: depth, cycles, level, time, budget. Counted from recorded runs, not from claims."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from overhand.errors import (
-    BadInput,
-    CycleDetected,
-    LimitExceeded,
-    Refused,
-    StaleRun,
-    TaskNotFound,
-    TooDeep,
-)
+from overhand.errors import BadInput, CycleDetected, LimitExceeded, Refused, StaleRun, TaskNotFound, TooDeep
 from overhand.policy import budget
 from overhand.record.store import WORKSPACES
 from overhand.words import LEVELS, MAX_DEPTH, is_task_id, option_duration, say_duration
@@ -25,36 +17,38 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
 
 
-def check_delegation(who: Caller, agent: Agent) -> tuple[int, list[str]]:
+def check_delegation(caller: Caller, agent: Agent) -> tuple[int, list[str]]:
     """Depth and path of a new task, or a refusal that shows the path."""
-    shown = " → ".join((*who.path, agent.name))
-    if not who.is_person:
-        if not who.live:
-            raise StaleRun(f"Run {who.run} has ended; it cannot delegate any more.", "Start again from a shell.")
-        if who.depth >= MAX_DEPTH:
+    shown = " → ".join((*caller.path, agent.name))
+    if not caller.is_person:
+        if not caller.live:
+            raise StaleRun(f"Run {caller.run} has ended; it cannot delegate any more.", "Start again from a shell.")
+        if caller.depth >= MAX_DEPTH:
             raise TooDeep(
-                f"Too deep: {shown}. A run at depth {who.depth} may not delegate (the limit is {MAX_DEPTH}).",
+                f"Too deep: {shown}. A run at depth {caller.depth} may not delegate (the limit is {MAX_DEPTH}).",
                 "Do this part in the run itself, and say in OUTPUT.md what is left.",
-                path=[*who.path, agent.name],
+                path=[*caller.path, agent.name],
             )
-        if not who.can_delegate:
-            raise Refused(f"Agent {who.path[-1]} may not delegate (can_delegate: false).", "Do it in the run itself.")
-    if agent.name in who.path[1:] and not agent.reentrant:
+        if not caller.can_delegate:
+            raise Refused(
+                f"Agent {caller.path[-1]} may not delegate (can_delegate: false).", "Do it in the run itself."
+            )
+    if agent.name in caller.path[1:] and not agent.reentrant:
         raise CycleDetected(
             f"A cycle: {shown}. {agent.name} is already at work above.",
             "Delegate to another agent, or set reentrant: true in its file.",
-            path=[*who.path, agent.name],
+            path=[*caller.path, agent.name],
         )
-    return who.depth + 1, [*who.path, agent.name]
+    return caller.depth + 1, [*caller.path, agent.name]
 
 
-def level_for(wanted: str, who: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
-    """What a task's runs may do, never more than its agent and whoever delegates it; and why it is less than wanted."""
+def level_for(wanted: str, caller: Caller, agent: Agent, promised: list[str]) -> tuple[str, str]:
+    """What a task's runs may do, never more than its agent and the caller may; and why it is less than wanted."""
     order = list(LEVELS)
-    held = min(who.level, agent.level, key=order.index)
+    held = min(caller.level, agent.level, key=order.index)
     if order.index(wanted) <= order.index(held):
         return wanted, ""
-    whose = f"agent {agent.name}" if agent.level == held else f"run {who.run}, which delegates it"
+    whose = f"agent {agent.name}" if agent.level == held else f"run {caller.run}, which delegates it"
     if held == "read" and (promised or agent.level == held):
         what = f"is to write {', '.join(promised)}" if promised else f"is of level {wanted}"
         raise Refused(
@@ -67,7 +61,7 @@ def level_for(wanted: str, who: Caller, agent: Agent, promised: list[str]) -> tu
 
 
 def time_for(asked: str | float | None, kind: Kind, name: str | None, at_most: float | None) -> float:
-    """Seconds a run may take; what is asked for is an option's text, or seconds."""
+    """Seconds a run may take; `asked` is an option's text, or seconds."""
     seconds = kind.timeout
     if asked is not None:
         seconds = option_duration("--timeout", asked) if isinstance(asked, str) else asked
@@ -84,13 +78,13 @@ def time_for(asked: str | float | None, kind: Kind, name: str | None, at_most: f
 
 
 def budget_for(asked: str | None, store: Store, config: Config, parent: str | None) -> str | None:
-    """What was asked for; else the project's budget of a task, unless it draws on one above."""
+    """The budget that was asked for; else the project's budget of a task, unless a task above has one."""
     text = config.budget.task if asked is None else asked
     while text and asked is None and parent is not None:
         try:
             above = store.task(parent)
         except TaskNotFound:
-            break  # it was cleaned away: there is no budget any more
+            break  # its folder was removed, and its budget with it
         if budget.explicit(above).is_cap:
             return None
         parent = above.parent.task if above.parent else None

@@ -1,9 +1,10 @@
-"""A brief becomes a HANDOFF: composed of words or taken whole, checked, its contract chosen."""
+"""A brief becomes a HANDOFF: composed of options or given whole, checked, its contract chosen."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,12 @@ _FLAGS = {
 
 
 def nothing_to_do() -> BadInput:
-    """The refusal of a task without words."""
+    """The refusal of an empty task."""
     return BadInput("There is nothing to do: the task is empty.", 'Say what: overhand delegate "what to do"')
 
 
 def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
-    """The HANDOFF that a brief asks for, with what its kind says where it says nothing itself."""
+    """The HANDOFF that a brief asks for, with the defaults of its kind."""
     if brief.handoff is not None and not isinstance(brief.handoff, str):
         return handoffs.filled(brief.handoff, brief.kind)
     title = " ".join(brief.title.split()) if "\n" not in brief.title else brief.title.strip()
@@ -55,11 +56,13 @@ def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
     returns = [f"- {line}" for line in brief.returns]
     if contract and not handoffs.wanted_contract(base):
         returns.append(f"Use: {contract} contract")
+    pairs = (text.partition("=") for text in brief.file)
+    key_files = (handoffs.KeyFile(path.strip(), why.strip()) for path, _, why in pairs)
     asked = replace(
         base,
         task=title or base.task,
         context=_joined(base.context, "\n\n".join(brief.context)),
-        key_files=(*base.key_files, *(_key_file(text) for text in brief.file)),
+        key_files=(*base.key_files, *key_files),
         constraints=(*base.constraints, *brief.constraint),
         deliverables=(*base.deliverables, *(_deliverable(root, text) for text in brief.deliverable)),
         return_requirements=_joined(base.return_requirements, "\n".join(returns)),
@@ -70,11 +73,6 @@ def compose(brief: Brief, root: str, contract: str | None) -> Handoff:
 
 def _joined(first: str, second: str) -> str:
     return "\n\n".join(part for part in (first.strip(), second.strip()) if part)
-
-
-def _key_file(text: str) -> handoffs.KeyFile:
-    path, _, why = text.partition("=")
-    return handoffs.KeyFile(path.strip(), why.strip())
 
 
 def _deliverable(root: str, text: str) -> handoffs.Deliverable:
@@ -90,15 +88,9 @@ def _deliverable(root: str, text: str) -> handoffs.Deliverable:
 
 def read_document(path: str) -> str:
     """A document from a file or, for `-`, from standard input."""
-    import sys
-
-    if path == "-":
-        raw = sys.stdin.buffer.read(16 * 1024 * 1024 + 1)
-    else:
-        found = read_file(os.path.realpath(path))
-        if found is None:
-            raise NotFound(f"There is no file {path}.", "Name an existing file, or - for standard input.")
-        raw = found
+    raw = sys.stdin.buffer.read(16 * 1024 * 1024 + 1) if path == "-" else read_file(os.path.realpath(path))
+    if raw is None:
+        raise NotFound(f"There is no file {path}.", "Name an existing file, or - for standard input.")
     text, problems = decode(raw)
     errors = [p for p in problems if p.level == "error"]
     if errors:
@@ -107,7 +99,7 @@ def read_document(path: str) -> str:
 
 
 def check(text: str, brief: Brief, agent: Agent, root: str) -> tuple[Handoff, list[Problem]]:
-    """The HANDOFF as it is read, and its warnings; all errors together refuse it."""
+    """The HANDOFF as parsed, and its warnings; errors are raised together."""
     problems = handoffs.lint(text, exists=lambda path: os.path.exists(os.path.join(root, path)), strict=brief.strict)
     handoff = handoffs.parse(text)
     missing = [word for word in agent.needs if not getattr(handoff, word, None)]
@@ -115,15 +107,15 @@ def check(text: str, brief: Brief, agent: Agent, root: str) -> tuple[Handoff, li
     errors += [f"Agent {agent.name} needs the section {word.replace('_', ' ')}." for word in missing]
     if errors:
         options = " ".join(f"{_FLAGS[word]} …" for word in missing if word in _FLAGS) or "--handoff FILE"
-        told = f"{brief.name}: {' '.join(errors)}" if brief.name else " ".join(errors)
-        raise BadInput(told, brief.fix or f"Add it: {options}", problems=[p.as_json() for p in problems])
+        message = f"{brief.name}: {' '.join(errors)}" if brief.name else " ".join(errors)
+        raise BadInput(message, brief.fix or f"Add it: {options}", problems=[p.as_json() for p in problems])
     return handoff, problems
 
 
 def choose_contract(
     brief: Brief, handoff: Handoff, root: str, of_kind: str | None
 ) -> tuple[str | None, Mapping[str, bytes]]:
-    """Asked for by the brief, by a line of the HANDOFF, or by kind: its name, and the files of the task's folder."""
+    """The contract of the brief, of a line of the HANDOFF, or of the kind: its name, and the task folder's files."""
     wanted = brief.contract or handoffs.wanted_contract(handoff) or of_kind
     if not wanted or brief.files.get(wanted):
         return wanted, brief.files
@@ -137,7 +129,7 @@ def choose_contract(
 
 
 def read_schema(path: str) -> bytes:
-    """A JSON Schema from a file; one that is none is told now, not after the work."""
+    """A JSON Schema from a file; an invalid one is refused now, not after the work."""
     from overhand.documents.contracts import validate_data
     from overhand.documents.jsontext import load
 

@@ -82,9 +82,9 @@ def budget_of(asked: str | float | None) -> str | None:
     return str(asked).strip()
 
 
-def only_from_people(who: Caller, brief: Brief) -> None:
+def only_from_people(caller: Caller, brief: Brief) -> None:
     """Checks and settings come from a person or the trusted configuration, never from an agent."""
-    if who.is_person:
+    if caller.is_person:
         return
     if brief.checks:
         raise Refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from overhand.documents import handoff
 from overhand.documents.control.lines import did_you_mean
@@ -56,24 +56,6 @@ def delegation(
         priority=_priority(_first(around, fields, keys=("priority",)), line, problems),
         context=_context(context, around),
     )
-    return found, [*problems, *_validate(found, agents, line)]
-
-
-def unknown_agent(name: str, agents: Collection[str], line: int | None) -> Problem:
-    """The problem that no agent has this name."""
-    message = f"There is no agent {shorten(one_line(name), 40)}.{did_you_mean(name, agents)}"
-    fix = f"Name one of {', '.join(sorted(agents))}." if agents else "Write .overhand/agents/NAME.md first."
-    return Problem("control-agent-unknown", message, line=line, fix=fix)
-
-
-def vague(task: str, line: int | None) -> list[Problem]:
-    """The warnings that a HANDOFF with this task would get."""
-    found = handoff.lint(handoff.render(handoff.Handoff(task=task)))
-    return [warning(one.code, one.message, line, one.fix) for one in found if one.code == "vague-task"]
-
-
-def _validate(found: Delegation, agents: Collection[str] | None, line: int | None) -> list[Problem]:
-    problems: list[Problem] = []
     if found.agent and agents is not None and found.agent not in agents:
         problems.append(unknown_agent(found.agent, agents, line))
     if not found.task:
@@ -87,7 +69,20 @@ def _validate(found: Delegation, agents: Collection[str] | None, line: int | Non
     if found.budget is None:
         fix = "Add `token_budget: 12000` below `context:`."
         problems.append(warning("delegation-no-budget", "The delegation has no token budget.", line, fix))
-    return problems
+    return found, problems
+
+
+def unknown_agent(name: str, agents: Collection[str], line: int | None) -> Problem:
+    """The problem that no agent has this name."""
+    message = f"There is no agent {shorten(one_line(name), 40)}.{did_you_mean(name, agents)}"
+    fix = f"Name one of {', '.join(sorted(agents))}." if agents else "Write .overhand/agents/NAME.md first."
+    return Problem("control-agent-unknown", message, line=line, fix=fix)
+
+
+def vague(task: str, line: int | None) -> list[Problem]:
+    """The warnings that a HANDOFF with this task would get."""
+    found = handoff.lint(handoff.render(handoff.Handoff(task=task)))
+    return [replace(one, line=line) for one in found if one.code == "vague-task"]
 
 
 def _fields(block: str) -> dict[str, object]:
@@ -154,8 +149,6 @@ def _context(context: object, around: dict[str, object]) -> str:
     if context is not None and not isinstance(context, dict):
         return "\n".join(_texts(context))
     rows = around if isinstance(context, dict) else {"current_phase": around.get("current_phase")}
-    shown = ((key, ", ".join(_texts(value))) for key, value in rows.items() if key not in _ELSEWHERE)
+    elsewhere = ("token_budget", "budget", "priority")
+    shown = ((key, ", ".join(_texts(value))) for key, value in rows.items() if key not in elsewhere)
     return "\n".join(f"{str(key).replace('_', ' ').capitalize()}: {text}" for key, text in shown if text)
-
-
-_ELSEWHERE = ("token_budget", "budget", "priority")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from overhand.documents.problems import Problem, warning
+from overhand.documents.problems import Problem
 from overhand.documents.text import shorten
 
 WORDS = {
@@ -72,11 +72,11 @@ def read(text: str, number: int) -> Attempt | None:
         return None
     prefix, colon, rest = match.groups()
     rest = rest.rstrip()
-    token = _TOKEN.match(rest)
-    said = token.group() if token else ""
-    word = said.upper()
-    after = _rest(word, rest[len(said) :])
-    exact = prefix == "CONTROL" and said == word
+    first = _TOKEN.match(rest)
+    token = first.group() if first else ""
+    word = token.upper()
+    after = _rest(word, rest[len(token) :])
+    exact = prefix == "CONTROL" and token == word
     whole = word in WORDS and not after.extra
     # Prose may begin with "Control", too: such a line is a command only if everything else in it fits.
     if (colon != ":" and not (exact and whole)) or (prefix != "CONTROL" and not whole):
@@ -85,10 +85,18 @@ def read(text: str, number: int) -> Attempt | None:
         message = "There is no command behind CONTROL:."
         return Attempt("", problem=Problem("control-empty", message, line=number, fix=_ONE_OF))
     if word not in WORDS:
-        return Attempt("", "", after.reason, _unknown(said or rest, number))
-    if problem := _malformed(word, said, after, exact=exact, colon=colon == ":", number=number):
-        return Attempt("", after.target, after.reason, problem)
-    return Attempt(word, *after[:2], _bad_target(word, after.target, number))
+        written = shorten(token or rest, 40)
+        message = f"There is no command {written}.{did_you_mean(written, WORDS)}"
+        problem = Problem("control-unknown", message, line=number, fix=_ONE_OF)
+        return Attempt("", "", after.reason, problem)
+    if malformed := _malformed(word, token, after, exact=exact, colon=colon == ":", number=number):
+        return Attempt("", after.target, after.reason, malformed)
+    if word == "RESUME" and after.target and not _CHECKPOINT.fullmatch(after.target):
+        fix = "Write its whole name, such as ckpt_auth_phase2, or only `CONTROL: RESUME` for the latest."
+        message = f"{shorten(after.target, 40)} is no checkpoint's name."
+        problem = Problem("control-checkpoint-form", message, line=number, fix=fix)
+        return Attempt(word, after.target, after.reason, problem)
+    return Attempt(word, after.target, after.reason)
 
 
 def reason_of(text: str) -> str | None:
@@ -123,16 +131,13 @@ def _rest(word: str, tail: str) -> _Rest:
     target = head
     if len(target) > 1 and target[-1] == _WRAPS.get(target[0]):
         target = target[1:-1].strip()
-    if word not in {"RESUME", "DELEGATE"} or len(target.split(maxsplit=1)) > 1 or not _apart(tail):
+    apart = not tail or tail[0].isspace() or tail[0] in "[<"
+    if word not in {"RESUME", "DELEGATE"} or len(target.split(maxsplit=1)) > 1 or not apart:
         return _Rest("", reason, head)
     return _Rest("" if word == "RESUME" and target.lower() == "latest" else target, reason, "")
 
 
-def _apart(tail: str) -> bool:
-    return not tail or tail[0].isspace() or tail[0] in "[<"
-
-
-def _malformed(word: str, said: str, after: _Rest, *, exact: bool, colon: bool, number: int) -> Problem | None:
+def _malformed(word: str, token: str, after: _Rest, *, exact: bool, colon: bool, number: int) -> Problem | None:
     right = f"CONTROL: {word}" + (f" {after.target}" if after.target else "")
     if not colon:
         return Problem("control-colon", "There is no colon behind CONTROL.", line=number, fix=f"Write `{right}`.")
@@ -141,48 +146,9 @@ def _malformed(word: str, said: str, after: _Rest, *, exact: bool, colon: bool, 
         if word == "DELEGATE":
             agent, _, extra = extra.partition(" ")
             right += f" {agent}"
-        message = f"Behind CONTROL: {said} stands “{shorten(after.extra, 60)}”, which is no reason."
+        message = f"Behind CONTROL: {token} stands “{shorten(after.extra, 60)}”, which is no reason."
         fix = f"Write `{right} REASON: {extra}`." if extra else f"Write `{right}`, and why behind `REASON:`."
         return Problem("control-extra", message, line=number, fix=fix)
     if not exact:
         return Problem("control-case", "A command is heard in capitals only.", line=number, fix=f"Write `{right}`.")
     return None
-
-
-def _unknown(said: str, number: int) -> Problem:
-    said = shorten(said, 40)
-    message = f"There is no command {said}.{did_you_mean(said, WORDS)}"
-    return Problem("control-unknown", message, line=number, fix=_ONE_OF)
-
-
-def _bad_target(word: str, target: str, number: int) -> Problem | None:
-    if word == "RESUME" and target and not _CHECKPOINT.fullmatch(target):
-        fix = "Write its whole name, such as ckpt_auth_phase2, or only `CONTROL: RESUME` for the latest."
-        message = f"{shorten(target, 40)} is no checkpoint's name."
-        return Problem("control-checkpoint-form", message, line=number, fix=fix)
-    return None
-
-
-def no_agent(number: int) -> Problem:
-    """DELEGATE without a name."""
-    fix = "Write `CONTROL: DELEGATE` and the agent's name; `overhand agents` shows them."
-    return Problem("control-agent-missing", "DELEGATE names no agent.", line=number, fix=fix)
-
-
-def no_task(number: int) -> Problem:
-    """DELEGATE without anything to do."""
-    message = "DELEGATE says who, but not what: it is refused."
-    fix = "Add `REASON:` and the task on the same or the next line, or a `delegation:` block behind it."
-    return warning("control-no-task", message, number, fix)
-
-
-def no_question(number: int) -> Problem:
-    """PAUSE without anything to answer."""
-    message = "PAUSE asks nothing: it has no reason, and no paragraph before it."
-    return warning("control-no-question", message, number, "Add `REASON:` and the question.")
-
-
-def long_block(number: int) -> Problem:
-    """A block that is larger than a task can be."""
-    fix = "Put long material into files and name them under scope."
-    return Problem("control-block-long", "The delegation: block is longer than 32 KB.", line=number, fix=fix)

@@ -9,7 +9,7 @@ from overhand.documents.control import lines
 from overhand.documents.control.delegation import delegation, unknown_agent, vague
 from overhand.documents.control.listener import LINE_LIMIT, Command, Listener
 from overhand.documents.markdown import Scanner
-from overhand.documents.problems import Problem, by_line, warning
+from overhand.documents.problems import Problem, by_line, has_errors, warning
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import shorten
 
@@ -37,11 +37,18 @@ def lint(
 ) -> list[Problem]:
     """Everything that is wrong, by line; `agents` and `checkpoints` are the names that exist, if they are known."""
     commands = _commands(text)
-    problems = [*_unheard(text, {one.line for one in commands})]
+    problems = [*_unrecognized(text, {one.line for one in commands})]
     tried = False
     for command in commands:
         problems += command.problems
-        problems += _lint_command(command, strict, agents, checkpoints)
+        if strict and command.word in _NEEDS_REASON and not command.reason:
+            fix = "Add `REASON:` and why, on the same or the next line."
+            message = f"{command.word} has no reason."
+            problems.append(Problem("control-no-reason", message, line=command.line, fix=fix))
+        if command.word == "DELEGATE":
+            problems += _lint_delegate(command, agents)
+        if command.word == "RESUME" and checkpoints is not None and not command.refused:
+            problems += _lint_resume(command, checkpoints)
         if command.word == "ESCALATE" and not tried:
             message = "ESCALATE is the last resort, and nothing was tried before it."
             fix = "Try CHECKPOINT first, then PAUSE with a question; escalate when neither helps."
@@ -54,24 +61,12 @@ def is_control(text: str) -> bool:
     """Whether a text that is no other document is about CONTROL lines, right or wrong ones."""
     if _ANY.search(text) or _commands(text):
         return True
-    return any(one.level == "error" for one in _unheard(text, set()))
+    return has_errors(_unrecognized(text, set()))
 
 
 def _commands(text: str) -> list[Command]:
     listener = Listener()
     return [*listener.feed(text), *listener.finish()]
-
-
-def _lint_command(
-    command: Command, strict: bool, agents: Collection[str] | None, checkpoints: Collection[str] | None
-) -> Iterator[Problem]:
-    if strict and command.word in _NEEDS_REASON and not command.reason:
-        fix = "Add `REASON:` and why, on the same or the next line."
-        yield Problem("control-no-reason", f"{command.word} has no reason.", line=command.line, fix=fix)
-    if command.word == "DELEGATE":
-        yield from _lint_delegate(command, agents)
-    if command.word == "RESUME" and checkpoints is not None and not command.refused:
-        yield from _lint_resume(command, checkpoints)
 
 
 def _lint_delegate(command: Command, agents: Collection[str] | None) -> Iterator[Problem]:
@@ -98,7 +93,7 @@ def _lint_resume(command: Command, checkpoints: Collection[str]) -> Iterator[Pro
         yield Problem("control-checkpoint-unknown", message, line=command.line, fix=fix)
 
 
-def _unheard(text: str, heard: set[int]) -> Iterator[Problem]:
+def _unrecognized(text: str, recognized: set[int]) -> Iterator[Problem]:
     """Lines that may have been meant as commands, but that the listener doesn't recognize."""
     scanner, alone = Scanner(), "\n" not in text.strip()
     opened, swallowed = 0, False  # the line of the open fence, and whether it hides a command
@@ -107,7 +102,7 @@ def _unheard(text: str, heard: set[int]) -> Iterator[Problem]:
         line = scanner.line(row, number)
         if scanner.hidden and not was_hidden:
             opened, swallowed = number, False
-        if line is None or number in heard or len(row) > LINE_LIMIT:
+        if line is None or number in recognized or len(row) > LINE_LIMIT:
             continue
         if line.kind in ("code", "comment"):
             swallowed = swallowed or lines.is_whole(row)
@@ -125,9 +120,8 @@ def _meant(row: str, number: int, alone: bool) -> Problem | None:
     bare = row[marks.end() if marks else 0 :].rstrip('*_" \t\r')
     if lines.is_whole(bare):
         message = "The command does not stand at the start of its line: it is not heard."
-        return warning(
-            "control-position", message, number, f"Put `{shorten(bare, 60)}` on a line of its own, at the margin."
-        )
+        fix = f"Put `{shorten(bare, 60)}` on a line of its own, at the margin."
+        return warning("control-position", message, number, fix)
     bare = row.strip('" \t\r')
     if _BARE.fullmatch(bare):  # with no mark before it: a list of commands only names them
         message = f"“{shorten(bare, 60)}” is not heard: it does not begin with CONTROL:."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from overhand.documents.control import lines
 from overhand.documents.markdown import Line, Scanner
-from overhand.documents.problems import Problem
+from overhand.documents.problems import Problem, warning
 
 LINE_LIMIT = 64 * 1024
 BLOCK_LIMIT = 32 * 1024
@@ -51,7 +51,7 @@ class Command:
         return next(bad, None)
 
 
-class _Before:
+class _Paragraph:
     """The paragraph before a line; a list goes with the paragraph that leads to it."""
 
     def __init__(self) -> None:
@@ -59,12 +59,7 @@ class _Before:
         self.size = 0
         self.ended = True
 
-    def end(self) -> None:
-        """End the paragraph."""
-        self.ended = True
-
     def add(self, line: Line, text: str) -> None:
-        """Add a line of text."""
         text = line.text if line.kind == "heading" else text.rstrip()
         if not text.strip("-*_=~ \t"):  # a rule, or the line under a heading
             self.ended = True
@@ -97,15 +92,11 @@ class _Pending:
 
     def __init__(self, attempt: lines.Attempt, offset: int, number: int, paragraph: str) -> None:
         self.attempt, self.offset, self.number, self.paragraph = attempt, offset, number, paragraph
-        self.reason = attempt.reason
+        self.reason, self.delegates = attempt.reason, attempt.word == "DELEGATE"
         self.first = True  # no line after it was seen yet
         self.inside = ""  # `plain` or `fence`, while its block is read
         self.block: list[str] = []
         self.size = 0
-
-    @property
-    def delegates(self) -> bool:
-        return self.attempt.word == "DELEGATE"
 
     def add(self, text: str) -> bool:
         """Add a line to the block; False if the block gets too large."""
@@ -121,14 +112,23 @@ class _Pending:
         block = "\n".join(self.block).rstrip() + "\n" if self.block else ""
         problems = [problem] if problem else []
         if self.size > BLOCK_LIMIT:
-            problems.append(lines.long_block(self.number))
+            message = "The delegation: block is longer than 32 KB."
+            fix = "Put long material into files and name them under scope."
+            problems.append(Problem("control-block-long", message, line=self.number, fix=fix))
         elif self.delegates:
-            match = None if target else _TO_AGENT.search(block)
-            target = target or (match.group(1) if match else "")
-            problems += [] if target else [lines.no_agent(self.number)]
-            problems += [] if block or self.reason else [lines.no_task(self.number)]
+            if not target and (match := _TO_AGENT.search(block)):
+                target = match.group(1)
+            if not target:
+                fix = "Write `CONTROL: DELEGATE` and the agent's name; `overhand agents` shows them."
+                problem = Problem("control-agent-missing", "DELEGATE names no agent.", line=self.number, fix=fix)
+                problems.append(problem)
+            if not block and not self.reason:
+                message = "DELEGATE says who, but not what: it is refused."
+                fix = "Add `REASON:` and the task on the same or the next line, or a `delegation:` block behind it."
+                problems.append(warning("control-no-task", message, self.number, fix))
         elif word == "PAUSE" and not self.reason and not self.paragraph:
-            problems.append(lines.no_question(self.number))
+            message = "PAUSE asks nothing: it has no reason, and no paragraph before it."
+            problems.append(warning("control-no-question", message, self.number, "Add `REASON:` and the question."))
         return Command(word, target, self.reason, self.offset, self.number, self.paragraph, block, tuple(problems))
 
 
@@ -137,7 +137,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._scanner = Scanner()
-        self._before = _Before()
+        self._before = _Paragraph()
         self._pending: _Pending | None = None
         self._line = bytearray()  # the current line, up to the length of a command
         self._size = 0  # how long that line is so far
@@ -163,10 +163,9 @@ class Listener:
 
     def quiet(self) -> list[Command]:
         """The pending command, when no next line comes: an agent that asked may itself be waiting."""
-        done = self._done()
-        if done:
-            self._before.end()
-        return done
+        if self._pending:
+            self._before.ended = True
+        return self._done()
 
     def finish(self) -> list[Command]:
         """What is left at the end of the stream; a last line needs no newline."""
@@ -195,7 +194,7 @@ class Listener:
         found: list[Command] = []
         pending = self._pending
         if pending and pending.inside == "plain":
-            if _goes_on(text, pending.block):
+            if not text.strip() or text[0] in " \t" or (pending.block[-1].strip() and _FLAT.match(text)):
                 return [] if pending.add(text) else self._done()
             found = self._done()
             self._scanner.end_paragraph()
@@ -205,21 +204,17 @@ class Listener:
             if taken:
                 return found
         if line is None or line.kind not in ("text", "heading", "item"):
-            self._before.end()
+            self._before.ended = True
+        elif attempt := lines.read(text, number) if short and line.kind == "text" else None:
+            self._pending = _Pending(attempt, start, number, self._before.text())
+            self._before.ended = True
+            if attempt.word == "PAUSE":
+                self._before.forget()
+            if attempt.reason and not self._pending.delegates:
+                found += self._done()
         else:
-            attempt = lines.read(text, number) if short and line.kind == "text" else None
-            if attempt:
-                found += self._heard(attempt, start, number)
-            else:
-                self._before.add(line, text)
+            self._before.add(line, text)
         return found
-
-    def _heard(self, attempt: lines.Attempt, start: int, number: int) -> list[Command]:
-        self._pending = _Pending(attempt, start, number, self._before.text())
-        self._before.end()
-        if attempt.word == "PAUSE":
-            self._before.forget()
-        return self._done() if attempt.reason and not self._pending.delegates else []
 
     def _behind(self, pending: _Pending, line: Line | None, text: str, short: bool) -> tuple[list[Command], bool]:
         """The commands that a line after a command completes, and whether the line belongs to it."""
@@ -232,7 +227,7 @@ class Listener:
             return ([] if pending.delegates else self._done()), True
         if pending.delegates:
             if line is None:
-                self._before.end()
+                self._before.ended = True
                 return [], True
             if line.kind == "text" and _BLOCK.match(text) and text[0] == "d":
                 pending.inside = "plain"
@@ -249,10 +244,3 @@ class Listener:
         if pending.block or _BLOCK.match(text):
             return [] if pending.add(text) else self._done()
         return self._done() if text.strip() else []
-
-
-def _goes_on(text: str, block: list[str]) -> bool:
-    """Whether a plain block continues with this line."""
-    if not text.strip() or text[0] in " \t":
-        return True
-    return bool(block[-1].strip() and _FLAT.match(text))
