@@ -238,14 +238,14 @@ _ADJECTIVES = frozenset(
 
 def _qualified(found: Schema, words: Iterable[str]) -> Schema:
     """The schema with the limits that positive, non-negative and non-empty mean."""
-    said = set(words)
+    qualities = set(words)
     kind = found["type"]
-    if said & {"non-empty", "nonempty"}:
+    if qualities & {"non-empty", "nonempty"}:
         key = {"array": "minItems", "string": "minLength", "object": "minProperties"}.get(kind)
         return {**found, key: 1} if key else found
-    if kind in ("integer", "number") and "positive" in said:
+    if kind in ("integer", "number") and "positive" in qualities:
         return {**found, "exclusiveMinimum": 0}
-    if kind in ("integer", "number") and said & {"non-negative", "nonnegative"}:
+    if kind in ("integer", "number") and qualities & {"non-negative", "nonnegative"}:
         return {**found, "minimum": 0}
     return found
 
@@ -324,9 +324,6 @@ def _literal(word: str) -> Any:
 
 def _quoted(word: str) -> bool:
     return len(word) > 2 and word[0] in "\"'`" and word[-1] == word[0] and word[0] not in word[1:-1]
-
-
-# phrases, taken apart at commas and prepositions outside of brackets
 
 
 def _main_part(text: str) -> str:

@@ -1,3 +1,1 @@
 """The documents that agents and people read and write: render, parse, lint. Pure: no files, no clock."""
-
-from __future__ import annotations

@@ -27,8 +27,7 @@ class Alert:
     impact: str = ""
     duration: str = ""
     workaround: str = ""
-    raised: str = ""
-    """Date and author."""
+    raised: str = ""  # date and author
     resolved: str = ""
     tags: tuple[str, ...] = (ACTIVE,)
     extra: tuple[Section, ...] = ()

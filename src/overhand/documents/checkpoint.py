@@ -105,8 +105,7 @@ class Checkpoint:
     run_id: str = ""
     control_commands_issued: tuple[Command, ...] = ()
     delegation_chain: tuple[Delegation, ...] = ()
-    workflow_state: str = ""
-    """The phase, for a task that has phases."""
+    workflow_state: str = ""  # the phase, for a task that has phases
     token_budget: Budget | None = None
     iteration: int = 1
     next_action: str = ""

@@ -34,16 +34,13 @@ class Context:
     """Where a run stood when it ended without completing."""
 
     task_id: str
-    dumped: str
-    """When, as an ISO timestamp."""
-    reason: str
-    """The cause the run ended with."""
+    dumped: str  # when, as an ISO timestamp
+    reason: str  # the cause the run ended with
     progress: str = ""
     state: str = ""
     blocking: str = ""
     resume: str = ""
-    handoff: str = ""
-    """The quick handoff (`runs/<run>/handoff.md`), quoted."""
+    handoff: str = ""  # the quick handoff (`runs/<run>/handoff.md`), quoted
     extra: tuple[Section, ...] = ()
 
 

@@ -90,12 +90,9 @@ class Step:
 
     marker: str
     text: str
-    line: int = field(default=0, compare=False)
-    """Its line in the file; ignored in comparisons."""
-    question: str = ""
-    """The name of its question (`001.question`)."""
-    error: str = ""
-    """What went wrong, for a step marked `!`."""
+    line: int = field(default=0, compare=False)  # its line in the file; ignored in comparisons
+    question: str = ""  # the name of its question (`001.question`)
+    error: str = ""  # what went wrong, for a step marked `!`
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +109,7 @@ class Handoff:
     """Names and values of the Execution Strategy: Mode, Complexity, Model Hint, Auto-calculated."""
     plan: tuple[Step, ...] = ()
     contract: str = ""
-    previous: str = ""
-    """What an earlier worker left (Previous Worker Context)."""
+    previous: str = ""  # what an earlier worker left (Previous Worker Context)
     extra: tuple[Section, ...] = ()
 
     @property

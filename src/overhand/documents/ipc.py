@@ -29,8 +29,7 @@ class Question:
     timestamp: str
     question: str
     options: tuple[str, ...] = ()
-    checklist_item: str = ""
-    """The plan step that waits for the answer."""
+    checklist_item: str = ""  # the plan step that waits for the answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class NotJson(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class _Entry:
     """A key of an object: where it begins, where its value begins and ends."""
 
     start: int
@@ -31,7 +31,7 @@ class _Object:
 
     start: int
     end: int
-    entries: dict[str, Entry]
+    entries: dict[str, _Entry]
 
 
 def read(text: str) -> Any:
@@ -143,15 +143,16 @@ def _next(text: str, at: int) -> int:
         elif text.startswith("/*", at):
             end = text.find("*/", at + 2)
             if end < 0:
-                raise NotJson(f"line {_line(text, at)}: the comment has no end")
+                raise _wrong(text, at, "the comment has no end")
             at = end + 2
         else:
             break
     return at
 
 
-def _line(text: str, at: int) -> int:
-    return text.count("\n", 0, at) + 1
+def _wrong(text: str, at: int, why: str) -> NotJson:
+    line = text.count("\n", 0, at) + 1
+    return NotJson(f"line {line}: {why}")
 
 
 class _Reader:
@@ -171,11 +172,8 @@ class _Reader:
             raise NotJson("it is nested too deep") from None
         at = _next(self.text, at)
         if at < len(self.text):
-            raise self.wrong(at, "there is more behind the end")
+            raise _wrong(self.text, at, "there is more behind the end")
         return value
-
-    def wrong(self, at: int, why: str) -> NotJson:
-        return NotJson(f"line {_line(self.text, at)}: {why}")
 
     def value(self, at: int, path: tuple[str, ...] | None) -> tuple[Any, int]:
         """A value and where it ends; objects below an array have no path."""
@@ -187,22 +185,23 @@ class _Reader:
         try:
             return self.decoder.raw_decode(self.text, at)
         except ValueError:
-            raise self.wrong(at, f"{self.text[at : at + 20]!r} is no JSON" if char else "it ends too early") from None
+            why = f"{self.text[at : at + 20]!r} is no JSON" if char else "it ends too early"
+            raise _wrong(self.text, at, why) from None
 
     def object(self, start: int, path: tuple[str, ...] | None) -> tuple[dict[str, Any], int]:
         found: dict[str, Any] = {}
-        entries: dict[str, Entry] = {}
+        entries: dict[str, _Entry] = {}
         at = _next(self.text, start + 1)
         while self.text[at : at + 1] != "}":
             if self.text[at : at + 1] != '"':
-                raise self.wrong(at, "a key in quotes is missing")
+                raise _wrong(self.text, at, "a key in quotes is missing")
             key, end = self.value(at, None)
             colon = _next(self.text, end)
             if self.text[colon : colon + 1] != ":":
-                raise self.wrong(colon, f"a colon is missing behind {key!r}")
+                raise _wrong(self.text, colon, f"a colon is missing behind {key!r}")
             place = _next(self.text, colon + 1)
             found[key], end = self.value(place, None if path is None else (*path, key))
-            entries[key] = Entry(at, place, end)
+            entries[key] = _Entry(at, place, end)
             at = self.comma(end, "}")
         if path is not None:
             self.objects[path] = _Object(start, at, entries)
@@ -223,5 +222,5 @@ class _Reader:
         if self.text[at : at + 1] == ",":
             return _next(self.text, at + 1)
         if self.text[at : at + 1] != closing:
-            raise self.wrong(min(end, at), f"a comma or {closing} is missing")
+            raise _wrong(self.text, min(end, at), f"a comma or {closing} is missing")
         return at

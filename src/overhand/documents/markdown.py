@@ -46,29 +46,22 @@ class Line:
         """
         self.start, self.end = start, end  # without `\n` or `\r\n`
         self.number = number  # from 1
-        self.depth = scanner.depth
-        """How many list items the line is inside of."""
-        self.level = scanner.level
-        """A heading's level; for an item, the column at which its content begins."""
+        self.depth = scanner.depth  # how many list items the line is inside of
+        self.level = scanner.level  # a heading's level; for an item, the column at which its content begins
         self.at = at = scanner.at
         """Offset of the title or the item's content; in a task item `at + 1` is the box's character."""
-        self.box = ""
-        """The character in a task box, or nothing."""
-        self.text = ""
-        """A heading's title, or an item's content without its box."""
+        self.box = ""  # the character in a task box, or nothing
+        self.text = ""  # a heading's title, or an item's content without its box
         if self.kind == "item":
-            if text.startswith("[", at, end) and _is_box(text[at : min(end, at + 4)]):
-                self.box = text[at + 1].lower()
+            mark = text[at : min(end, at + 4)]
+            if mark[:1] == "[" and mark[2:3] == "]" and mark[1] in _BOXES and mark[3:] in ("", " ", "\t"):
+                self.box = mark[1].lower()
                 at += 3
             self.text = text[at:end].strip(_BLANK)
         elif self.level:
             title = text[at:end].rstrip(_BLANK)
             bare = title.rstrip("#")
             self.text = bare.rstrip(_BLANK) if bare != title and bare[-1:] in ("", " ", "\t") else title
-
-
-def _is_box(mark: str) -> bool:
-    return mark[2:3] == "]" and mark[1] in _BOXES and mark[3:4] in ("", " ", "\t")
 
 
 class Part:
@@ -78,8 +71,7 @@ class Part:
 
     def __init__(self, level: int, title: str, number: int, start: int, body: int) -> None:
         self.level, self.title, self.number = level, title, number
-        self.start, self.body = start, body
-        self.end = body
+        self.start, self.body, self.end = start, body, body
 
 
 class Scanner:
@@ -266,8 +258,10 @@ class Scanner:
                 return ("html", "-->") if text.startswith("<!--", here, end) else ("", "")
             mark = _html(text, here, end, is_free=self._leaf != "text")
             return ("html", mark) if mark is not None else ("", "")
-        elif char in "-*_" and _is_rule(text[here:end]):
-            return "rule", ""
+        elif char in "-*_":
+            bare = text[here:end].replace(" ", "").replace("\t", "")
+            if len(bare) >= 3 and not bare.strip(char):
+                return "rule", ""
         return "", ""
 
     def _text(self, here: int, end: int, matched: int, *, is_lazy: bool, is_code: bool, quiet: bool) -> None:
@@ -322,11 +316,6 @@ def _pad(text: str, at: int, end: int, column: int) -> tuple[int, int]:
             break
         at += 1
     return at, column
-
-
-def _is_rule(rest: str) -> bool:
-    bare = rest.replace(" ", "").replace("\t", "")
-    return len(bare) >= 3 and not bare.strip(bare[0])
 
 
 def _html(text: str, here: int, end: int, *, is_free: bool) -> str | None:

@@ -59,8 +59,7 @@ class Output:
     """A return as the agent claims it; nothing here has been verified."""
 
     title: str = ""
-    status: str | None = None
-    """One of the seven statuses, or None if there was no valid one."""
+    status: str | None = None  # one of the seven statuses, or None if there was no valid one
     duration: str = ""
     agent: str = ""
     summary: str = ""
@@ -69,8 +68,7 @@ class Output:
     for_primary: str = ""
     files_modified: tuple[FileNote, ...] = ()
     data: object | None = None
-    contract: str | None = None
-    """The output contract whose block the data came from."""
+    contract: str | None = None  # the output contract whose block the data came from
     extra: tuple[Section, ...] = ()
 
 

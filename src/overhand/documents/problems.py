@@ -12,22 +12,15 @@ class Problem:
 
     code: str
     message: str
-    level: str = "error"
-    """`error` or `warning`."""
-    of: str = "form"
-    """`form` (sections, lengths, headings) or `substance` (phantom file, failed check, wrong data)."""
+    level: str = "error"  # `error` or `warning`
+    of: str = "form"  # `form` (sections, lengths, headings) or `substance` (phantom file, failed check, wrong data)
     line: int | None = None
     fix: str = ""
 
     def as_json(self) -> dict[str, object]:
         """The problem as `--json` shows it, without what is empty."""
-        shown: dict[str, object] = {"code": self.code, "level": self.level, "of": self.of}
-        shown["message"] = self.message
-        if self.line is not None:
-            shown["line"] = self.line
-        if self.fix:
-            shown["fix"] = self.fix
-        return shown
+        names = ("code", "level", "of", "message", "line", "fix")
+        return {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
 
 
 def warning(code: str, message: str, line: int | None = None, fix: str = "") -> Problem:
@@ -42,7 +35,7 @@ def wrong(code: str, message: str, line: int | None = None, fix: str = "") -> Pr
 
 def strict(problems: Iterable[Problem]) -> list[Problem]:
     """The same problems with every warning an error."""
-    return [replace(one, level="error") if one.level == "warning" else one for one in problems]
+    return [replace(one, level="error") for one in problems]
 
 
 def by_line(problems: Iterable[Problem]) -> list[Problem]:

@@ -45,21 +45,16 @@ class Quick:
 
     session: str = ""
     status: str = ""
-    next: str = ""
-    """Where to begin, as `file:line` if there is one."""
+    next: str = ""  # where to begin, as `file:line` if there is one
     text: str = ""
-    state: tuple[str, ...] = ()
-    """What is done and what is next; see `done` and `upcoming`."""
+    state: tuple[str, ...] = ()  # what is done and what is next; see `done` and `upcoming`
     gotchas: tuple[str, ...] = ()
     extra: tuple[Section, ...] = ()
 
 
 class Count(NamedTuple):
-    """How long a text is."""
-
     words: int
-    tokens: int
-    """An estimate: four bytes each."""
+    tokens: int  # an estimate: four bytes each
 
 
 def count(text: str) -> Count:
@@ -261,7 +256,9 @@ def references(text: str) -> dict[tuple[str, tuple[Span, ...]], int]:
         if _is_path(path):
             number += text.count("\n", counted, match.start())
             counted = match.start()
-            found.setdefault((path, tuple(_span(one) for one in parts.split(","))), number)
+            spans = (one.partition("-") for one in parts.replace("\u2013", "-").split(","))
+            lines_of = tuple((int(first), int(last or first)) for first, _, last in spans)
+            found.setdefault((path, lines_of), number)
     return found
 
 
@@ -272,11 +269,6 @@ def _is_path(text: str) -> bool:
     if folder and any(char.isalpha() for char in name):
         return True
     return bool(dot) and any(char.isalpha() for char in suffix) and not (stem and suffix.lower() in _HOSTS)
-
-
-def _span(text: str) -> Span:
-    first, _, last = text.replace("\u2013", "-").partition("-")
-    return int(first), int(last or first)
 
 
 def check_references(text: str, size_of: Callable[[str], int | None]) -> list[Problem]:

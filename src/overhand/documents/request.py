@@ -38,8 +38,7 @@ class Request:
     expectations: tuple[Deliverable, ...] = ()
     criteria: tuple[str, ...] = ()
     requester: str = ""
-    tags: tuple[str, ...] = ()
-    """The words of the Tags line; without any, `#needs-KIND #P2` is written."""
+    tags: tuple[str, ...] = ()  # the words of the Tags line; without any, `#needs-KIND #P2` is written
     responses: tuple[Response, ...] = ()
     """The results of its runs, the newest last; added by `response`, never by `render`."""
     extra: tuple[Section, ...] = ()

@@ -42,8 +42,7 @@ class ReturnError:
 class Return:
     """A return in JSON, as the agent claims it."""
 
-    status: str | None
-    """One of the seven statuses, or None if there was no valid one."""
+    status: str | None  # one of the seven statuses, or None if there was no valid one
     summary: str
     artifacts: tuple[Artifact, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -51,35 +50,28 @@ class Return:
     next_steps: str = ""
     data: object | None = None
     decisions: tuple[Decision, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Keys that are not part of the format, kept."""
+    extra: Mapping[str, Any] = field(default_factory=dict)  # keys that are not part of the format, kept
 
     def as_json(self) -> dict[str, Any]:
         """The return as an object that `parse_return` reads back; empty parts are left out."""
         shown: dict[str, Any] = {"status": self.status} if self.status else {}
         shown["summary"] = self.summary
-        shown["artifacts"] = [_filled(path=one.path, type=one.type, summary=one.summary) for one in self.artifacts]
+        shown["artifacts"] = [_filled(one) for one in self.artifacts]
         if self.metadata:
             shown["metadata"] = dict(self.metadata)
-        shown["errors"] = [_error_json(one) for one in self.errors]
+        shown["errors"] = [_filled(one) for one in self.errors]
         if self.next_steps:
             shown["next_steps"] = self.next_steps
         if self.decisions:
-            shown["decisions"] = [_filled(what=one.what, why=one.why) for one in self.decisions]
+            shown["decisions"] = [_filled(one) for one in self.decisions]
         if self.data is not None:
             shown["data"] = self.data
         return shown | dict(self.extra)
 
 
-def _filled(**fields: str) -> dict[str, str]:
-    return {name: value for name, value in fields.items() if value}
-
-
-def _error_json(error: ReturnError) -> dict[str, Any]:
-    shown: dict[str, Any] = {"message": error.message, **_filled(type=error.type)}
-    if error.recoverable is not None:
-        shown["recoverable"] = error.recoverable
-    return shown | _filled(recommendation=error.recommendation)
+def _filled(one: Artifact | ReturnError | Decision) -> dict[str, Any]:
+    """The fields that are not empty; false is not empty."""
+    return {name: value for name in one.__dataclass_fields__ if (value := getattr(one, name)) not in (None, "")}
 
 
 class _Reader:
@@ -114,10 +106,8 @@ class _Reader:
             return []
         found: list[tuple[str, Mapping[str, Any]]] = []
         for index, one in enumerate(value):
-            if isinstance(one, str):
-                found.append((f"{key}[{index}].", {word: one}))
-            elif isinstance(one, dict):
-                found.append((f"{key}[{index}].", one))
+            if isinstance(one, (str, dict)):
+                found.append((f"{key}[{index}].", {word: one} if isinstance(one, str) else one))
             else:
                 self.bad(f"{key}[{index}]", "an object")
         return found
@@ -261,7 +251,9 @@ def to_output(value: Return, title: str = "", agent: str = "") -> Output:
     seconds = value.metadata.get("duration_seconds")
     spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
     notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]
-    errors = "\n".join(f"- {_error_line(one)}" for one in value.errors)
+    named = [(f"{one.type}: " if one.type else "", one) for one in value.errors]
+    texts = (f"{kind}{one.message} {one.recommendation}".strip() for kind, one in named)
+    errors = "\n".join(f"- {text}" for text in texts)
     return Output(
         title=title,
         status=value.status if value.status in STATUSES else None,
@@ -274,11 +266,6 @@ def to_output(value: Return, title: str = "", agent: str = "") -> Output:
         files_modified=tuple(note for kind, note in notes if kind == "modified"),
         data=value.data,
     )
-
-
-def _error_line(error: ReturnError) -> str:
-    text = f"{error.type}: {error.message}" if error.type else error.message
-    return f"{text} {error.recommendation}".strip()
 
 
 def _seconds(text: str) -> float | None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 STAGES = tuple(words.STAGES)
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_EFFORTS = ("S", "M", "L")
 _HEAD = (b"**Tags**:", b"**Tags:**")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WORD = _LETTERS + b"0123456789-_"
@@ -36,7 +35,7 @@ _BLANK = b" \t"
 
 
 class Line:
-    """A line with tags, and what they share: weights, text, digest."""
+    """A line with tags."""
 
     __slots__ = ("end", "number", "places", "start")
 
@@ -48,14 +47,6 @@ class Line:
         """For each live tag in this line: where it begins, where the token ends, and where its span ends."""
         ends = [(place, token_end(raw, place)) for place in self.places]
         return [(place, end, _id_behind(raw, end, self.end)[1]) for place, end in ends]
-
-    def weights(self, raw: bytes) -> tuple[int, str]:
-        """The most urgent priority and the first effort that are written here."""
-        names = [
-            raw[start + 1 : end].decode("utf-8", "replace") for start, end, _ in self.spans(raw) if end - start < 4
-        ]
-        urgent = [int(name[1]) for name in names if len(name) == 2 and name[0] == "P" and name[1] in "0123"]
-        return min(urgent, default=2), next((name for name in names if name in _EFFORTS), "")
 
     def bare(self, raw: bytes) -> bytes:
         """The line without its tags, with single spaces."""
@@ -109,10 +100,11 @@ def _lines_with(raw: bytes, prefix: bytes) -> list[Line]:
     number, counted = 1, 0
     at = raw.find(prefix)
     while at >= 0:
-        start, end = line_around(raw, at)
+        start = raw.rfind(b"\n", 0, at) + 1
+        start, end = start + _bom(raw, start), _line_end(raw, at)
         number += raw.count(b"\n", counted, start)
         counted = start
-        found.append(Line(number, start, end, places_in(raw, b"#", start, end)))
+        found.append(Line(number, start, end, _places(raw, start, end)))
         at = raw.find(prefix, max(end, at + 1))
     shown = set(live(raw, [place for line in found for place in line.places]))
     for line in found:
@@ -183,36 +175,29 @@ def _pieces(raw: bytes) -> Iterator[Piece]:
     return pieces(_text(raw), body(raw))
 
 
-def places_in(raw: bytes, prefix: bytes, at: int, stop: int) -> list[int]:
+def _places(raw: bytes, at: int, stop: int) -> list[int]:
     """The offsets of everything that looks like a tag."""
     found: list[int] = []
-    at = raw.find(prefix, at, stop)
-    while at >= 0:
-        if begins(raw, at):
+    while (at := raw.find(b"#", at, stop)) >= 0:
+        if _begins(raw, at):
             found.append(at)
-        at = raw.find(prefix, at + 1, stop)
+        at += 1
     return found
 
 
-def begins(raw: bytes, at: int) -> bool:
+def _begins(raw: bytes, at: int) -> bool:
     """Whether a tag can begin with this `#`: not inside of a word, a path, a link or an attribute, and not escaped."""
-    follows = raw[at + 1] if at + 1 < len(raw) else 0
-    if follows < 0x80 and follows not in _LETTERS:
+    if not _is_letter(raw, at + 1):
         return False
-    if at == 0:
-        return _is_letter(raw, at + 1)
-    before = raw[at - 1]
+    before = raw[at - 1] if at else 0x20
     if before >= 0x80:
-        return not _word_ends(raw, at) and _is_letter(raw, at + 1)
-    if before not in _BEFORE:
-        return False
-    if before in b"(\"'" and raw[max(0, at - 2) : at - 1] in (b"]", b"="):
-        return False
-    return _is_letter(raw, at + 1)
+        return not _word_ends(raw, at)
+    is_link = before in b"(\"'" and raw[max(0, at - 2) : at - 1] in (b"]", b"=")
+    return before in _BEFORE and not is_link
 
 
 def _is_letter(raw: bytes, at: int) -> bool:
-    return raw[at] in _LETTERS or _char(raw, at)[:1].isalpha()
+    return at < len(raw) and (raw[at] in _LETTERS or (raw[at] >= 0x80 and _char(raw, at)[:1].isalpha()))
 
 
 def _char(raw: bytes, at: int) -> str:
@@ -257,12 +242,6 @@ def token_end(raw: bytes, start: int) -> int:
     return at
 
 
-def line_around(raw: bytes, at: int) -> tuple[int, int]:
-    """Where the line at this offset begins and ends, without BOM and line end."""
-    start = raw.rfind(b"\n", 0, at) + 1
-    return start + _bom(raw, start), _line_end(raw, at)
-
-
 def _line_end(raw: bytes, at: int) -> int:
     end = raw.find(b"\n", at)
     end = len(raw) if end < 0 else end
@@ -271,23 +250,21 @@ def _line_end(raw: bytes, at: int) -> int:
 
 def _id_behind(raw: bytes, at: int, end: int) -> tuple[str, int]:
     """The id of the task in the comment that follows, and where that ends."""
-    if raw[at : at + 1] not in (b" ", b"\t", b"<"):
-        return "", at
     here = at
     while here < end and raw[here] in _BLANK:
         here += 1
     if not raw.startswith(b"<!--", here, end):
         return "", at
     close = raw.find(b"-->", here, min(end, here + 300))
-    said = raw[here + 4 : close].strip(_BLANK) if close >= 0 else b""
-    task = said.removeprefix(b"overhand:").strip(_BLANK)
-    if task == said or not task or task.strip(_WORD):
+    text = raw[here + 4 : close].strip(_BLANK) if close >= 0 else b""
+    task = text.removeprefix(b"overhand:").strip(_BLANK)
+    if task == text or not task or task.strip(_WORD):
         return "", at
     return task.decode("ascii"), close + 3
 
 
 def stage(name: str) -> str:
-    """The stage that a tag stands for, or nothing."""
+    """The stage of an item's tag, or nothing."""
     word, dash, what = name.removeprefix("#").partition("-")
     return word if dash and what and word in STAGES else ""
 
@@ -300,12 +277,15 @@ def kind(name: str) -> str:
 def is_tag(name: str) -> bool:
     """Whether this is one whole tag."""
     raw = name.encode("utf-8", "surrogateescape")
-    return len(raw) > 1 and raw[0] == 0x23 and _is_letter(raw, 1) and token_end(raw, 0) == len(raw)
+    return raw[:1] == b"#" and _is_letter(raw, 1) and token_end(raw, 0) == len(raw)
 
 
 def weights(raw: bytes, tag: Tag) -> tuple[int, str]:
-    """Priority (0 to 3, else 2) and effort (`S`, `M`, `L` or nothing) written on its line."""
-    return tag.on.weights(raw)
+    """The most urgent priority (0 to 3, else 2) and the first effort (`S`, `M`, `L` or nothing) on its line."""
+    short = [(start + 1, end) for start, end, _ in tag.on.spans(raw) if end - start < 4]
+    names = [raw[start:end].decode("utf-8", "replace") for start, end in short]
+    urgent = [int(name[1]) for name in names if len(name) == 2 and name[0] == "P" and name[1] in "0123"]
+    return min(urgent, default=2), next((name for name in names if name in ("S", "M", "L")), "")
 
 
 def line_text(raw: bytes, tag: Tag) -> str:

@@ -26,7 +26,7 @@ _RENAMED = {"return": "returns", "set": "settings"}  # words that mean something
 
 
 def from_words(given: dict[str, Any]) -> Brief:
-    """What was asked for; raises BadInput for an option that can't be read."""
+    """The brief that the options describe; raises BadInput for an option that can't be read."""
     values = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
     names = (*_SINGLE, *_REPEATED)
     for name, value in values.items():
@@ -36,7 +36,9 @@ def from_words(given: dict[str, Any]) -> Brief:
             raise BadInput(f"delegate has no option {name!r}.{meant}", "See them all: overhand delegate --help")
         if name in _REPEATED and isinstance(value, str):  # one where several may be given
             values[name] = [value]
-    _require_kind(values.get("kind"))
+    kind = values.get("kind")
+    if kind is not None and not is_name(kind):
+        raise BadInput(f"--kind {kind!r} is not a kind.", "A kind is one word, such as research, fix or review.")
     level = _level(values.pop("level", None), read_only=values.pop("read_only", False))
     if checks := _checks(values.pop("verify", ())):
         values["checks"] = checks
@@ -49,13 +51,7 @@ def from_words(given: dict[str, Any]) -> Brief:
     return Brief(level=level, **values)
 
 
-def _require_kind(kind: str | None) -> None:
-    if kind is not None and not is_name(kind):
-        raise BadInput(f"--kind {kind!r} is not a kind.", "A kind is one word, such as research, fix or review.")
-
-
 def _level(level: str | None, *, read_only: bool) -> str | None:
-    """What it may do, if an option says so."""
     if level is not None and level not in LEVELS:
         raise BadInput(f"--level {level!r} is no level.", f"One of: {', '.join(LEVELS)}")
     if read_only and level not in (None, "read"):
@@ -87,10 +83,8 @@ def only_from_people(caller: Caller, brief: Brief) -> None:
     if caller.is_person:
         return
     if brief.checks:
-        raise Refused(
-            "--verify comes from a person, never from an agent.",
-            "Put the check into [checks] of the project's settings.",
-        )
+        fix = "Put the check into [checks] of the project's settings."
+        raise Refused("--verify comes from a person, never from an agent.", fix)
     if brief.session:
         raise Refused("--session comes from a person, never from an agent.", "Leave it out.")
     if brief.settings:
@@ -105,8 +99,5 @@ def session_owner(session: str | None) -> str | None:
     known = installable()
     if owner not in known or not known[owner].is_session(name):
         example = f"--session {next(iter(known))}:ID (one of {', '.join(known)})"
-        raise BadInput(
-            f"--session {session!r} names no session.",
-            f"Write the program and the session's id: {example}",
-        )
+        raise BadInput(f"--session {session!r} names no session.", f"Write the program and the session's id: {example}")
     return owner

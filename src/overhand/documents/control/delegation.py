@@ -27,10 +27,8 @@ class Delegation:
     task: str = ""
     files: tuple[str, ...] = ()
     deliverables: tuple[str, ...] = ()
-    budget: int | None = None
-    """Tokens."""
-    priority: str = ""
-    """P0 to P3, or nothing."""
+    budget: int | None = None  # tokens
+    priority: str = ""  # P0 to P3, or nothing
     context: str = ""
 
 

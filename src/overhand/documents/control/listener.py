@@ -32,16 +32,12 @@ class Command:
     """A CONTROL line and what belongs to it; without a word it could not be parsed, and a problem says why."""
 
     word: str
-    target: str = ""
-    """The checkpoint of a RESUME (none: the latest), or the agent of a DELEGATE."""
+    target: str = ""  # the checkpoint of a RESUME (none: the latest), or the agent of a DELEGATE
     reason: str = ""
-    offset: int = 0
-    """Where the line begins, in bytes from the start of the stream."""
+    offset: int = 0  # where the line begins, in bytes from the start of the stream
     line: int = 1
-    paragraph: str = ""
-    """The text before the line, which is the question of a PAUSE without a reason."""
-    block: str = ""
-    """The `delegation:` block after a DELEGATE, verbatim."""
+    paragraph: str = ""  # the text before the line, which is the question of a PAUSE without a reason
+    block: str = ""  # the `delegation:` block after a DELEGATE, verbatim
     problems: tuple[Problem, ...] = ()
 
     @property
