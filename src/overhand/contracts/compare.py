@@ -130,7 +130,6 @@ def canonical(value: object) -> str:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two JSON values are equal."""
     todo = [(one, other)]
     while todo:
         left, right = todo.pop()

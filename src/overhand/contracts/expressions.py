@@ -261,7 +261,6 @@ def _unfit(steps: tuple[str | int, ...], value: object) -> ValueError:
 
 
 def _spelled(steps: tuple[str | int, ...]) -> str:
-    """A path as it is written."""
     text = str(steps[0])
     for step in steps[1:]:
         plain = isinstance(step, str) and step.isidentifier()

@@ -59,7 +59,6 @@ _OPENING, _CLOSING = "([{<", ")]}>"
 
 
 def read(text: str) -> Schema:
-    """The JSON Schema of type words."""
     return _read(text.strip(), 0)
 
 
@@ -291,7 +290,6 @@ def array_of(items: Schema) -> Schema:
 
 
 def nullable(found: Schema) -> Schema:
-    """The schema, with null allowed as well."""
     return _union((found, {"type": "null"}))
 
 
@@ -367,7 +365,6 @@ def _braces(text: str) -> str | None:
 
 
 def _without_notes(text: str) -> str:
-    """The text without what stands in parentheses."""
     if "(" not in text:
         return text
     kept: list[str] = []

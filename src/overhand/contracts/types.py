@@ -158,7 +158,6 @@ def kinds(spec: object) -> frozenset[str]:
 
 
 def kind_of(value: object) -> str:
-    """The JSON type of a value."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -31,7 +31,6 @@ class AgentFile:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings under `overhand:`."""
         found = self.fields.get("overhand")
         return found if isinstance(found, dict) else {}
 

@@ -39,7 +39,6 @@ class Alert:
 
 
 def file_name(title: str) -> str:
-    """The name of an alert's file."""
     words = _NO_WORD.sub("_", title.upper()).strip("_")
     return f"ALERT_{words[:48].strip('_') or 'ITEM'}.md"
 

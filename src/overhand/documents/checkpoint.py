@@ -244,7 +244,6 @@ def _budget_problems(budget: object) -> list[Problem]:
 
 
 def quick_of(checkpoint: Checkpoint) -> Quick:
-    """The quick handoff of a checkpoint."""
     return Quick(
         session=checkpoint.run_id or checkpoint.task_id,
         status=", ".join(filter(None, (checkpoint.workflow_state.strip(), f"iteration {checkpoint.iteration}"))),

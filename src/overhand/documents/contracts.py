@@ -92,8 +92,6 @@ class ContractBlock:
 
 
 class _Found(NamedTuple):
-    """The position of a block in a text."""
-
     name: str
     start: int
     end: int
@@ -141,7 +139,6 @@ def parse_block(text: str) -> tuple[ContractBlock | None, list[Problem]]:
 
 
 def read_block(found: _Found) -> tuple[ContractBlock, list[Problem]]:
-    """The data of a block that was found."""
     shape = _SHAPES[found.name]
     problems: list[Problem] = []
     if not found.closed:

@@ -102,11 +102,7 @@ def _heading_kind(text: str) -> str:
 
 
 def _check(
-    kind: str,
-    base: str,
-    text: str,
-    exists: Callable[[str], bool] | None,
-    size_of: Callable[[str], int | None] | None,
+    kind: str, base: str, text: str, exists: Callable[[str], bool] | None, size_of: Callable[[str], int | None] | None
 ) -> list[Problem]:
     if parse := _PARSERS.get(kind):
         return parse(text)[1]

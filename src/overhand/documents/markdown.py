@@ -105,7 +105,6 @@ class Scanner:
         return Line(self, text, 0, end, number) if self.kind else None
 
     def end_paragraph(self) -> None:
-        """The next line does not continue a paragraph."""
         if self._leaf == "text":
             self.close()
 

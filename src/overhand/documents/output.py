@@ -6,16 +6,7 @@ import re
 from dataclasses import dataclass
 
 from overhand.documents.layout import Section, Sheet, contain, fences, read_sheet, render_document
-from overhand.documents.lists import (
-    FileNote,
-    bold_pair,
-    file_notes,
-    list_lines,
-    note_lines,
-    note_table,
-    pair,
-    texts_of,
-)
+from overhand.documents.lists import FileNote, bold_pair, file_notes, list_lines, note_lines, note_table, pair, texts_of
 from overhand.documents.markdown import lines
 from overhand.documents.problems import Problem, by_line, warning, wrong
 from overhand.documents.text import unix

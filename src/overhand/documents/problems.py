@@ -44,7 +44,6 @@ def by_line(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def has_errors(problems: Iterable[Problem]) -> bool:
-    """Whether any of them is an error."""
     return any(one.level == "error" for one in problems)
 
 

@@ -131,9 +131,7 @@ def parse_return(value: object) -> tuple[Return | None, list[Problem]]:
     summary = read.text(value, "summary", "", required=True)
     artifacts = [
         Artifact(
-            read.text(row, "path", path, required=True),
-            read.text(row, "type", path),
-            read.text(row, "summary", path),
+            read.text(row, "path", path, required=True), read.text(row, "type", path), read.text(row, "summary", path)
         )
         for path, row in read.rows(value, "artifacts", "path")
     ]
@@ -227,7 +225,6 @@ def _candidates(text: str) -> list[tuple[int, int]]:
 
 
 def from_output(output: Output) -> Return:
-    """An OUTPUT.md as a return in JSON."""
     made = [Artifact(one.path, "deliverable", one.note) for one in output.deliverables if one.path]
     changed = [Artifact(one.path, "modified", one.note) for one in output.files_modified if one.path]
     metadata: dict[str, Any] = {}
@@ -247,7 +244,6 @@ def from_output(output: Output) -> Return:
 
 
 def to_output(value: Return, title: str = "", agent: str = "") -> Output:
-    """A return in JSON as an OUTPUT.md."""
     seconds = value.metadata.get("duration_seconds")
     spent = f"{seconds:g}s" if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else ""
     notes = [(one.type, FileNote(one.path, one.summary)) for one in value.artifacts]

@@ -35,8 +35,6 @@ _BLANK = b" \t"
 
 
 class Line:
-    """A line with tags."""
-
     __slots__ = ("end", "number", "places", "start")
 
     def __init__(self, number: int, start: int, end: int, places: list[int] | None = None) -> None:
@@ -275,7 +273,6 @@ def kind(name: str) -> str:
 
 
 def is_tag(name: str) -> bool:
-    """Whether this is one whole tag."""
     raw = name.encode("utf-8", "surrogateescape")
     return raw[:1] == b"#" and _is_letter(raw, 1) and token_end(raw, 0) == len(raw)
 
@@ -289,7 +286,6 @@ def weights(raw: bytes, tag: Tag) -> tuple[int, str]:
 
 
 def line_text(raw: bytes, tag: Tag) -> str:
-    """Its line without the line's end."""
     return raw[tag.on.start : tag.on.end].decode("utf-8", "replace")
 
 
@@ -350,7 +346,6 @@ def added(raw: bytes, name: str) -> Patch | None:
 
 
 def applied(raw: bytes, patch: Patch) -> bytes:
-    """The file's bytes with the patch."""
     return raw[: patch[0]] + patch[2] + raw[patch[1] :]
 
 

@@ -36,7 +36,6 @@ _FLAGS = {
 
 
 def nothing_to_do() -> BadInput:
-    """The refusal of an empty task."""
     return BadInput("There is nothing to do: the task is empty.", 'Say what: overhand delegate "what to do"')
 
 

@@ -71,7 +71,6 @@ def delegation(
 
 
 def unknown_agent(name: str, agents: Collection[str], line: int | None) -> Problem:
-    """The problem that no agent has this name."""
     message = f"There is no agent {shorten(one_line(name), 40)}.{did_you_mean(name, agents)}"
     fix = f"Name one of {', '.join(sorted(agents))}." if agents else "Write .overhand/agents/NAME.md first."
     return Problem("control-agent-unknown", message, line=line, fix=fix)

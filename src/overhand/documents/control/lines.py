@@ -106,7 +106,6 @@ def reason_of(text: str) -> str | None:
 
 
 def is_whole(text: str) -> bool:
-    """Whether `text` is a well-formed command."""
     attempt = read(text, 0)
     return attempt is not None and bool(attempt.word)
 
