@@ -256,9 +256,9 @@ def references(text: str) -> dict[tuple[str, tuple[Span, ...]], int]:
         if _is_path(path):
             number += text.count("\n", counted, match.start())
             counted = match.start()
-            spans = (one.partition("-") for one in parts.replace("\u2013", "-").split(","))
-            lines_of = tuple((int(first), int(last or first)) for first, _, last in spans)
-            found.setdefault((path, lines_of), number)
+            ends = (one.partition("-") for one in parts.replace("\u2013", "-").split(","))
+            spans = tuple((int(first), int(last or first)) for first, _, last in ends)
+            found.setdefault((path, spans), number)
     return found
 
 
