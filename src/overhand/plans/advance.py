@@ -6,7 +6,7 @@ exactly as it was asked for, to be carried out (again). Facts and answers of eac
 
 - A node starts when all it depends on is verified, by priority and then in the order of the plan, if it is approved, a
   slot is free, no live node may write its files, and its budget fits. It keeps slot and files until it is verified, has
-  failed, or, when it was to stop, has Stopped. Waiting gives the slot back; who goes on may exceed the cap by itself.
+  failed, or, when it was to stop, has Stopped. Waiting gives the slot back; a node that goes on may exceed the cap.
 - `sequential`: one at a time; a node that waits keeps its turn.
 - A node without a budget reserves none and starts while something is left of the plan's. One whose budget does not fit
   holds those behind it until others have ended (else small ones would starve it), and fails if none is left to end.
@@ -24,36 +24,15 @@ exactly as it was asked for, to be carried out (again). Facts and answers of eac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overhand.plans import commands, transitions
+from overhand.plans import commands, progress, transitions
 from overhand.plans.commands import pending
-from overhand.plans.progress import (
-    FINISHED,
-    GOING,
-    HALTING,
-    HELD,
-    MERGING,
-    NEW,
-    NOBODY,
-    PENDING,
-    RUNNING,
-    STARTING,
-    STOPPED,
-    STOPPING,
-    VERIFIED,
-    VERIFYING,
-    WAITING,
-    Command,
-    Event,
-    Limits,
-    NodeState,
-    State,
-)
-from overhand.plans.writers import Lane
+from overhand.plans.progress import Command, Event, Limits, NodeState, State
+from overhand.plans.writers import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from overhand.plans.model import Plan
 
@@ -66,33 +45,27 @@ def new_state(plan: Plan, limits: Limits = _NO_LIMITS) -> State:
     """A plan of which nothing has happened yet; it was checked: its dependencies exist and have no cycle."""
     state = State(plan, limits)
     specs = sorted(plan.nodes.values(), key=lambda spec: spec.priority)
-    state.order = [NodeState(spec, rank) for rank, spec in enumerate(specs)]
-    nodes = state.nodes = {node.spec.id: node for node in state.order}
+    for rank, spec in enumerate(specs):
+        node = NodeState(spec, rank, tuple(map(parts_of, spec.writes)), agent=spec.agent, missing=len(spec.needs))
+        node.approved = not spec.requires_approval
+        state.order.append(node)
+        state.nodes[spec.id] = node
     for node in state.order:
-        spec = node.spec
-        for need in spec.needs:
-            other = nodes[need]
-            if other.after is NOBODY:
-                other.after = [node]
-            else:
-                other.after.append(node)
-        if spec.writes:
-            node.lane = state.lanes.get(spec.writes) or state.lanes.setdefault(spec.writes, Lane(spec.writes))
-    state.open = len(nodes)
+        for need in node.spec.needs:
+            state.nodes[need].after.append(node)
+    state.open = len(state.order)
     transitions.limit(state)
     return state
 
 
 def advance(plan: Plan, state: State, event: Event) -> list[Command]:  # noqa: ARG001 -- the state knows its plan
-    """What is to be done now that this has happened; the state is updated."""
+    """What to do now that this has happened; the state is updated."""
     todo: list[Command] = []
-    of_node = _OF_NODES.get(event[0])
-    if of_node is not None:
-        node = state.nodes.get(event[2])
-        if node is not None:
-            of_node(state, node, event, todo)
-    elif event[0] in _OF_PLAN:
-        _OF_PLAN[event[0]](state, event, todo)
+    node = state.nodes.get(event.node)
+    if event.what in _OF_NODES and node is not None:
+        _OF_NODES[event.what](state, node, event, todo)
+    elif event.what in _OF_PLAN:
+        _OF_PLAN[event.what](state, event, todo)
     return todo
 
 
@@ -101,7 +74,7 @@ def advance(plan: Plan, state: State, event: Event) -> list[Command]:  # noqa: A
 
 def _found(state: State, node: NodeState, event: Event, _: list[Command]) -> None:
     """Its next start is this attempt, which was made already; what led there is lost, and its retries stay used up."""
-    if state.phase != NEW or event.attempt < 1:
+    if state.phase != progress.NEW or event.attempt < 1:
         return
     node.approved = True  # else it would have no task
     before = event.attempt - 1
@@ -111,13 +84,13 @@ def _found(state: State, node: NodeState, event: Event, _: list[Command]) -> Non
 
 
 def _started(_: State, node: NodeState, event: Event, __: list[Command]) -> None:
-    if node.state == STARTING and event[3] == node.attempt:
-        node.state = RUNNING
+    if node.state == progress.STARTING and event.attempt == node.attempt:
+        node.state = progress.RUNNING
 
 
 def _waiting(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
-    if event.attempt == node.attempt and node.state in (STARTING, RUNNING):
-        node.state = WAITING
+    if event.attempt == node.attempt and node.state in (progress.STARTING, progress.RUNNING):
+        node.state = progress.WAITING
         if state.plan.strategy != "sequential":
             node.slot = False
             state.slots -= 1
@@ -125,90 +98,85 @@ def _waiting(state: State, node: NodeState, event: Event, todo: list[Command]) -
 
 
 def _resumed(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
-    if node.state == WAITING and event.attempt == node.attempt:
-        node.state = RUNNING
+    if node.state == progress.WAITING and event.attempt == node.attempt:
+        node.state = progress.RUNNING
         if not node.slot:
             node.slot = True
             state.slots += 1
-    elif not node.approved and node.state in (PENDING, HELD) and event.attempt == node.attempt + 1:
+    elif not node.approved and node.state in (progress.PENDING, progress.HELD) and event.attempt == node.attempt + 1:
         node.approved = True
-        if node.state == HELD:
+        if node.state == progress.HELD:
             transitions.queue(state, node, todo)
             _settle(state, todo)
 
 
 def _usage(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
-    if event.attempt == node.attempt and node.attempt and state.phase != FINISHED:
+    if event.attempt == node.attempt and node.attempt and state.phase != progress.FINISHED:
         transitions.spend(state, node, event.facts.get("tokens", 0))
         _watch_budget(state, todo)
 
 
 def _ended(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
-    _, _, _, attempt, facts = event
-    if node.state == HELD and attempt == node.attempt + 1:
-        return _refused(state, node, facts, todo)
-    if attempt != node.attempt or node.state not in (STARTING, RUNNING, WAITING, STOPPING):
+    facts = event.facts
+    if node.state == progress.HELD and event.attempt == node.attempt + 1:  # a person did not approve it
+        node.attempt += 1  # the next Notice is another one
+        node.status = facts.get("status", "rejected")
+        transitions.node_failed(state, node, facts.get("why", "") or "a person did not approve it", todo)
+        return _settle(state, todo)
+    if event.attempt != node.attempt or node.state not in (*progress.AT_WORK, progress.STOPPING):
         return None
     if "tokens" in facts:
         transitions.spend(state, node, facts["tokens"])
     node.status = facts.get("status", "failed")
     node.result = facts.get("result")
     node.digest = facts.get("digest", "")
-    if node.state == STOPPING:
+    if node.state == progress.STOPPING:
         return None  # Stopped is still to come, and says that nothing is left of it
     if node.status == "completed":
-        node.state = VERIFYING
+        node.state = progress.VERIFYING
         todo.append(commands.verify(node))
     else:
         _attempt_failed(state, node, facts.get("why", "") or node.status, facts.get("again", True), todo)
     return _watch_budget(state, todo) if state.budget else None
 
 
-def _refused(state: State, node: NodeState, facts: Mapping[str, Any], todo: list[Command]) -> None:
-    """A person did not approve it; the next Notice is another one."""
-    node.attempt += 1
-    node.status = facts.get("status", "rejected")
-    transitions.node_failed(state, node, facts.get("why", "") or "a person did not approve it", todo)
-    _settle(state, todo)
-
-
 def _verified(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
-    if node.state != VERIFYING or event[3] != node.attempt:
+    if node.state != progress.VERIFYING or event.attempt != node.attempt:
         return None
-    facts = event[4]
+    facts = event.facts
     if not facts.get("ok"):
         whole = node.status == "completed"
         node.status = "failed"  # with a partial result the last hope is gone too
         why = facts.get("why", "") or "not verified"
         return _attempt_failed(state, node, why, whole and facts.get("again", True), todo)
     transitions.release(state, node)
-    node.state = VERIFIED
+    node.state = progress.VERIFIED
     node.why = ""
     state.verified += 1
     state.open -= 1
     if not node.after:
-        if state.phase == GOING and state.plan.merge.strategy == "first_wins":
+        if state.phase == progress.GOING and state.plan.merge.strategy == "first_wins":
             state.winner = node.spec.id
             transitions.halt(state, "won", "won", todo)
     else:
         for other in node.after:
             other.missing -= 1
-            if not other.missing and state.phase == GOING:
+            if not other.missing and state.phase == progress.GOING:
                 transitions.queue(state, other, todo)
     return _settle(state, todo) if state.ready or not state.live else None
 
 
 def _stopped(state: State, node: NodeState, event: Event, todo: list[Command]) -> None:
-    if node.state != STOPPING or event.attempt != node.attempt:
+    if node.state != progress.STOPPING or event.attempt != node.attempt:
         return
     if "tokens" in event.facts:
         transitions.spend(state, node, event.facts["tokens"])
     if node.status == "completed":
-        node.state = VERIFYING
+        node.state = progress.VERIFYING
         todo.append(commands.verify(node))
         return
     transitions.release(state, node)
-    node.state = STOPPED
+    node.state = progress.STOPPED
     state.open -= 1
     _settle(state, todo)
 
@@ -230,52 +198,47 @@ _OF_NODES: dict[str, Callable[[State, NodeState, Event, list[Command]], None]] =
 
 
 def _plan_started(state: State, event: Event, todo: list[Command]) -> None:
-    again = state.phase == FINISHED and state.status != "completed"
-    if event.attempt != state.run + 1 or not (again or state.phase == NEW):
+    again = state.phase == progress.FINISHED and state.status != "completed"
+    if event.attempt != state.run + 1 or not (again or state.phase == progress.NEW):
         return None
     state.run += 1
-    state.phase = GOING
+    state.phase = progress.GOING
     state.status = state.why = state.outcome = ""
     if state.winner:
         return transitions.end(state, todo)  # only the merge is missing
     if again:
-        _renew(state)
+        for node in state.order:
+            if node.state != progress.VERIFIED:
+                node.state = progress.PENDING
+                node.agent, node.status, node.why = node.spec.agent, "", ""
+                node.tries, node.fallen = 0, False
+                node.missing = sum(state.nodes[need].state != progress.VERIFIED for need in node.spec.needs)
+        state.open = len(state.order) - state.verified
     if state.plan.timeout:
         state.timer = event.at + state.plan.timeout
         todo.append(commands.set_timer(state))
     for node in state.order:
-        if not node.missing and node.state == PENDING:
+        if not node.missing and node.state == progress.PENDING:
             transitions.queue(state, node, todo)
     return _settle(state, todo)
-
-
-def _renew(state: State) -> None:
-    """Give everything that is not verified a fresh start."""
-    for node in state.order:
-        if node.state != VERIFIED:
-            node.state = PENDING
-            node.agent, node.status, node.why = node.spec.agent, "", ""
-            node.tries, node.fallen = 0, False
-            node.missing = sum(state.nodes[need].state != VERIFIED for need in node.spec.needs)
-    state.open = len(state.order) - state.verified
 
 
 def _fired(state: State, event: Event, todo: list[Command]) -> None:
     if state.timer and event.attempt == state.run and event.facts.get("timer") == "timeout":
         state.timer = 0.0
-        if state.phase == GOING:
+        if state.phase == progress.GOING:
             _fall_short(state, "timeout", todo)
 
 
 def _cancel_requested(state: State, event: Event, todo: list[Command]) -> None:
-    if event.attempt != state.run or state.phase == FINISHED:
+    if event.attempt != state.run or state.phase == progress.FINISHED:
         return
-    if state.phase == GOING:
+    if state.phase == progress.GOING:
         transitions.halt(state, "cancelled", "cancelled", todo)
         _settle(state, todo)
     else:
         state.outcome = state.why = "cancelled"
-        if state.phase != HALTING:
+        if state.phase != progress.HALTING:
             transitions.finish(state, "cancelled", todo)  # a merge that is on its way comes too late
 
 
@@ -288,7 +251,7 @@ def _limits_changed(state: State, event: Event, todo: list[Command]) -> None:
 
 
 def _merged(state: State, event: Event, todo: list[Command]) -> None:
-    if state.phase == MERGING and event.attempt == state.run:
+    if state.phase == progress.MERGING and event.attempt == state.run:
         transitions.merged(state, event.facts.get("status", "completed"), event.facts.get("why", ""), todo)
 
 
@@ -307,11 +270,11 @@ _OF_PLAN: dict[str, Callable[[State, Event, list[Command]], None]] = {
 def _attempt_failed(state: State, node: NodeState, why: str, again: bool, todo: list[Command]) -> None:
     """Try again, or the fallback agent, or take the partial result; or the node has failed."""
     node.why = why
-    if state.phase == GOING and again and _try_again(state, node):
+    if state.phase == progress.GOING and again and _try_again(state, node):
         transitions.release(state, node)
         transitions.queue(state, node, todo)
-    elif state.phase == GOING and node.status == "partial" and state.plan.failure.fallback == "partial":
-        node.state = VERIFYING
+    elif state.phase == progress.GOING and node.status == "partial" and state.plan.failure.fallback == "partial":
+        node.state = progress.VERIFYING
         todo.append(commands.verify(node))
     else:
         transitions.release(state, node)
@@ -320,7 +283,7 @@ def _attempt_failed(state: State, node: NodeState, why: str, again: bool, todo: 
 
 
 def _try_again(state: State, node: NodeState) -> bool:
-    """Whether it has another attempt; with whom is noted."""
+    """Whether it has another attempt; its agent is noted."""
     failure = state.plan.failure
     if node.fallen or (node.spec.budget and node.spent >= node.spec.budget):
         return False
@@ -334,10 +297,10 @@ def _try_again(state: State, node: NodeState) -> bool:
 
 
 def _watch_budget(state: State, todo: list[Command]) -> None:
-    """Stop everything when the plan's budget is used up and somebody is still using it."""
-    if not state.budget or state.spent < state.budget or state.phase != GOING:
+    """Stop everything when the plan's budget is used up and a node still uses it."""
+    if not state.budget or state.spent < state.budget or state.phase != progress.GOING:
         return
-    if any(node.state in (STARTING, RUNNING, WAITING) for node in state.order):
+    if any(node.state in progress.AT_WORK for node in state.order):
         _fall_short(state, "budget", todo)
 
 
@@ -349,7 +312,7 @@ def _fall_short(state: State, why: str, todo: list[Command]) -> None:
 
 def _settle(state: State, todo: list[Command]) -> None:
     """Start what may start now, or end the plan if nothing is left."""
-    if state.ready and state.phase == GOING:
+    if state.ready and state.phase == progress.GOING:
         transitions.fill(state, todo)
-    if not state.live and (state.phase == HALTING or (state.phase == GOING and not state.open)):
+    if not state.live and (state.phase == progress.HALTING or (state.phase == progress.GOING and not state.open)):
         transitions.end(state, todo)

@@ -18,8 +18,7 @@ from overhand.plans.writers import meet, parts_of
 _SHOWN = 12
 _ESCAPE = "write `$${` where none is meant"
 _PAIRS = 1_000_000
-_STEPS = 2_000_000
-"""How far is looked in a plan whose nodes nearly all write; the run itself is always safe."""
+_STEPS = 2_000_000  # how far is looked in a plan whose nodes nearly all write; the run itself is always safe
 
 
 def check(found: Findings) -> None:

@@ -20,10 +20,8 @@ from overhand.plans import refs
 from overhand.plans.model import Merge
 
 ROOT = "$"
-NOTHING = object()
-"""No value at all, where null is one."""
-GENERATED = "merge"
-"""Where a generated field comes from, in the provenance."""
+NOTHING = object()  # no value at all, where null is one
+GENERATED = "merge"  # where a generated field comes from, in the provenance
 
 _GENERATED = re.compile(r"\(\s*generated\b", re.IGNORECASE)
 _BESIDE_FROM = frozenset(("from", "type", "description", "note", "optional", "required"))
@@ -35,12 +33,10 @@ class NodeResult:
 
     id: str
     status: str
-    verified: bool = True
-    """Whether its data passed the contract, its edges and its checks."""
+    verified: bool = True  # whether its data passed the contract, its edges and its checks
     data: Any = None
     summary: str = ""
-    at: float = 0.0
-    """When it ended."""
+    at: float = 0.0  # when it ended
     priority: str = "P2"
 
 
@@ -49,11 +45,9 @@ class Conflict:
     """A field for which nodes gave different values, all of them, and which one was taken."""
 
     field: str
-    values: tuple[tuple[str, Any], ...]
-    """Node and value, in the order of the plan."""
+    values: tuple[tuple[str, Any], ...]  # node and value, in the order of the plan
     rule: str
-    taken: str = ""
-    """The node whose value was taken; "" where none was."""
+    taken: str = ""  # the node whose value was taken; "" where none was
 
     def as_json(self) -> dict[str, object]:
         """The conflict as result.json holds it."""
@@ -61,8 +55,7 @@ class Conflict:
         return {"field": self.field, "values": values, "rule": self.rule, "taken": self.taken or None}
 
 
-Given = tuple[NodeResult, Any]
-"""A node and its value for one field."""
+Given = tuple[NodeResult, Any]  # a node and its value for one field
 
 
 @dataclass(slots=True)

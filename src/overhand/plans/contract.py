@@ -16,8 +16,7 @@ from overhand.plans.model import Interface, Node, Plan
 
 MERGE = "merge"
 ALL = "all_subtasks"
-ENFORCED = frozenset(("timeout", "token_budget", "max_parallel"))
-"""Constraints that are kept to without the contract."""
+ENFORCED = frozenset(("timeout", "token_budget", "max_parallel"))  # constraints that are kept to without the contract
 
 LIMITS = {
     "array": "maxItems",

@@ -31,8 +31,7 @@ class _Nodes:
         self.gather = gather
         self.found: dict[str, Node] = {}
         self.places: dict[str, Path] = {}
-        self.counts: dict[str, int] = {}
-        """How many are called after one agent, where the form gives the names."""
+        self.counts: dict[str, int] = {}  # how many are called after one agent, where the form gives the names
 
     def add(self, id: str, fields: dict[str, Any], path: Path) -> None:
         """One more, unless its id is taken or none."""

@@ -27,8 +27,7 @@ CODES = {
     "merge-mismatch": "A field is not of the type that final_output_format names.",
 }
 USABLE = ("completed", "partial")
-UNSET: Any = object()
-"""No custom data, where null would be some."""
+UNSET: Any = object()  # no custom data, where null would be some
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +47,14 @@ class Merged:
     """The results as one."""
 
     data: Any
-    status: str = "completed"
-    """completed, partial (something is missing), blocked (no majority) or failed."""
+    status: str = "completed"  # completed, partial (something is missing), blocked (no majority) or failed
     conflicts: tuple[Conflict, ...] = ()
     provenance: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per field path the nodes it comes from; a path stands for everything below it that has no line of its own."""
     variants: tuple[Variant, ...] = ()
     problems: tuple[Problem, ...] = ()
-    unfilled: tuple[str, ...] = ()
-    """Fields of final_output_format that nothing could be found for."""
-    missing: tuple[str, ...] = ()
-    """Nodes that were to be merged and gave nothing."""
+    unfilled: tuple[str, ...] = ()  # fields of final_output_format that nothing could be found for
+    missing: tuple[str, ...] = ()  # nodes that were to be merged and gave nothing
 
     def as_json(self) -> dict[str, object]:
         """The merge as result.json holds it, without what is empty."""
@@ -218,12 +214,10 @@ class Strategy(NamedTuple):
 
     merge: Callable[[Plan, Sequence[NodeResult], Any], Merged]
     """One result from those that can be used; the third is what the plan's own code made of them."""
-    members: Callable[[Plan], tuple[str, ...]]
-    """The nodes whose results are merged."""
+    members: Callable[[Plan], tuple[str, ...]]  # the nodes whose results are merged
     needs_all: bool = True
     """Whether it is partial where one of them gave nothing, or not all; a winner and a majority are whole without."""
-    warns: bool = True
-    """Whether it warns of those that gave nothing."""
+    warns: bool = True  # whether it warns of those that gave nothing
     needs_results: bool = True
     """Whether it fails where none of them gave anything; the plan's own code decides that itself."""
 

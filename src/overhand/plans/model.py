@@ -9,8 +9,7 @@ from typing import Any
 STRATEGIES = ("parallel", "sequential", "pipeline", "fan-out-fan-in")
 POLICIES = ("abort", "continue", "retry")
 RESERVED = ("all_subtasks", "merge")
-TEMPLATES = ("standard", "parallel", "sequential")
-"""The forms that are delegation templates."""
+TEMPLATES = ("standard", "parallel", "sequential")  # the forms that are delegation templates
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +17,11 @@ class Node:
     """One delegation of a plan; `at` is its place in the file, for messages."""
 
     id: str
-    agent: str
-    """The agent's name; "" while none is named nor matched."""
+    agent: str  # the agent's name; "" while none is named nor matched
     task: str = ""
-    needs: tuple[str, ...] = ()
-    """The nodes it waits for, declared or named by a `${…}`, each once."""
+    needs: tuple[str, ...] = ()  # the nodes it waits for, declared or named by a `${…}`, each once
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    outputs: Mapping[str, Any] = field(default_factory=dict)
-    """Per field: type words or a JSON Schema."""
+    outputs: Mapping[str, Any] = field(default_factory=dict)  # per field: type words or a JSON Schema
     constraints: Mapping[str, Any] = field(default_factory=dict)
     verification: tuple[Any, ...] = ()
     """Each a prose string, or a mapping with one of command, exists, schema, expression."""
@@ -34,8 +30,7 @@ class Node:
     model: str | None = None
     priority: str = "P2"
     timeout: float | None = None
-    budget: int | None = None
-    """Tokens."""
+    budget: int | None = None  # tokens
     writes: tuple[str, ...] = ()
     mutates: bool = False
     requires_approval: bool = False
@@ -43,8 +38,7 @@ class Node:
     deliverables: tuple[str, ...] = ()
     context: str = ""
     checkpoint_after: bool = False
-    at: int = 0
-    """The line it begins in; 0 where it is not known (yet)."""
+    at: int = 0  # the line it begins in; 0 where it is not known (yet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +57,15 @@ class Merge:
     """How results become one."""
 
     strategy: str = "aggregate"
-    note: str = ""
-    """What the plan says in prose about conflicts."""
+    note: str = ""  # what the plan says in prose about conflicts
     rule: str = "prefer_first"
-    rules: Mapping[str, str] = field(default_factory=dict)
-    """The rule of single fields."""
+    rules: Mapping[str, str] = field(default_factory=dict)  # the rule of single fields
     dedupe: bool = True
-    quorum: float = 0.5
-    """consensus: more than this part of the declared nodes must agree."""
-    function: str = ""
-    """custom: `module:function`."""
-    command: tuple[str, ...] = ()
-    """custom: argv, JSON on stdin and stdout."""
+    quorum: float = 0.5  # consensus: more than this part of the declared nodes must agree
+    function: str = ""  # custom: `module:function`
+    command: tuple[str, ...] = ()  # custom: argv, JSON on stdin and stdout
     timeout: float = 60.0
-    shape: Mapping[str, Any] = field(default_factory=dict)
-    """final_output_format."""
+    shape: Mapping[str, Any] = field(default_factory=dict)  # final_output_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +74,8 @@ class Failure:
 
     policy: str = "abort"
     max_retries: int = 0
-    fallback: str = ""
-    """An agent's name, `partial`, or "" where there is none."""
-    note: str = ""
-    """A fallback in prose."""
+    fallback: str = ""  # an agent's name, `partial`, or "" where there is none
+    note: str = ""  # a fallback in prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +87,17 @@ class Plan:
     interfaces: tuple[Interface, ...] = ()
     merge: Merge = field(default_factory=Merge)
     failure: Failure = field(default_factory=Failure)
-    context: tuple[tuple[str, Any], ...] = ()
-    """handoff_context: keys and values that every node is given."""
+    context: tuple[tuple[str, Any], ...] = ()  # handoff_context: keys and values that every node is given
     constraints: Mapping[str, Any] = field(default_factory=dict)
     strategy: str = ""
-    complexity: float | None = None
-    """As the file gives it; None: it is calculated."""
+    complexity: float | None = None  # as the file gives it; None: it is calculated
     max_parallel: int = 0
     budget: int | None = None
     timeout: float | None = None
     checkpoint_after: bool = False
-    form: str = "short"
-    """short, input, output, standard, parallel, sequential."""
+    form: str = "short"  # short, input, output, standard, parallel, sequential
     labels: Mapping[str, str] = field(default_factory=dict)
     """coordinator, from_agent, workflow, step: told, not acted on."""
     told: Mapping[str, Any] = field(default_factory=dict)
     """confidence, evidence_anchors, assumptions, delegated_to: kept as they stand in the file."""
-    notes: tuple[str, ...] = ()
-    """What was read and does not count, such as a status in the file."""
+    notes: tuple[str, ...] = ()  # what was read and does not count, such as a status in the file

@@ -45,27 +45,10 @@ fold the pending ones are carried out, also a Finish of which nothing is known; 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from overhand.plans.model import Node, Plan
-from overhand.plans.writers import Held, Lane
-
-EVENTS = {
-    "PlanStarted": "a run of the plan begins, or goes on after an end that fell short",
-    "Found": "a node has a task, and the events that led there are lost",
-    "Started": "a node's agent is at work (its task exists; it may be queued by the project's caps)",
-    "Waiting": "a node waits for a person or a provider",
-    "Resumed": "it goes on",
-    "Usage": "what a node has used so far",
-    "Ended": "a node's run is judged: status, result (a reference), digest",
-    "Verified": "its result was compared with its contract and its edges: ok or why not",
-    "Stopped": "a node that was to stop has stopped, or had ended before",
-    "Fired": "a timer's time has come",
-    "QuotaHit": "a node's provider has reached its limit",
-    "CancelRequested": "a person stops the plan",
-    "LimitsChanged": "the caps or the budget are others now",
-    "Merged": "the results are one, or could not be",
-}
 
 PENDING, HELD, READY = "pending", "held", "ready"
 STARTING, RUNNING, WAITING, VERIFYING, STOPPING = "starting", "running", "waiting", "verifying", "stopping"
@@ -84,16 +67,11 @@ STATES = {
     SKIPPED: "it was not started: it is not needed any more, or cannot be had",
     STOPPED: "it was stopped",
 }
-LIVE = (STARTING, RUNNING, WAITING, VERIFYING, STOPPING)
+AT_WORK = (STARTING, RUNNING, WAITING)
+LIVE = (*AT_WORK, VERIFYING, STOPPING)
 
+# phases of a plan: not begun; nodes start; nothing starts and live nodes end; the results are merged; the run has ended
 NEW, GOING, HALTING, MERGING, FINISHED = "new", "running", "stopping", "merging", "finished"
-PHASES = {
-    NEW: "it was never started",
-    GOING: "nodes start as they may",
-    HALTING: "nothing starts any more; what is live ends",
-    MERGING: "the results become one",
-    FINISHED: "this run of the plan has ended",
-}
 
 
 class Event(NamedTuple):
@@ -107,12 +85,11 @@ class Event(NamedTuple):
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """An event as its line says it."""
     return {key: value for key, value in zip(event._fields, event, strict=True) if value not in ("", 0, {})}
 
 
 def event_of(line: Mapping[str, Any]) -> Event | None:
-    """The event that a line tells; None where it is none."""
+    """The event in a line of plan.jsonl; None where the line holds none."""
     try:
         found = Event(**line)
     except TypeError:
@@ -121,13 +98,9 @@ def event_of(line: Mapping[str, Any]) -> Event | None:
     if not all(isinstance(value, kind) for value, kind in kinds):
         return None
     facts = found.facts
-    fits = isinstance(facts.get("task", ""), str) and all(
-        isinstance(facts.get(one, 0), int | float) for one in _FIGURES
-    )
+    figures = (facts.get(one, 0) for one in ("tokens", "seconds", "until", "max_parallel", "budget"))
+    fits = isinstance(facts.get("task", ""), str) and all(isinstance(one, int | float) for one in figures)
     return found if fits else None
-
-
-_FIGURES = ("tokens", "seconds", "until", "max_parallel", "budget")
 
 
 class Command(NamedTuple):
@@ -140,7 +113,7 @@ class Command(NamedTuple):
 
     @property
     def id(self) -> str:
-        """By which it is known to have been carried out."""
+        """The cause in a task's log that shows that the command was executed."""
         return f"{self.node}.{self.attempt}.{self.what}"
 
 
@@ -148,89 +121,56 @@ class Limits(NamedTuple):
     """Caps from outside the plan; the tighter of these and the plan's own counts, 0 is none."""
 
     max_parallel: int = 0
-    budget: int = 0
-    """Tokens."""
+    budget: int = 0  # tokens
 
 
+@dataclass(slots=True, eq=False)
 class NodeState:
     """Where one node stands."""
 
-    __slots__ = (
-        "after", "agent", "approved", "attempt", "digest", "fallen", "lane", "missing", "rank", "reserved", "result",
-        "slot", "spec", "spent", "state", "status", "tries", "why",
-    )  # fmt: skip
-
-    def __init__(self, spec: Node, rank: int) -> None:
-        self.spec = spec
-        self.rank = rank
-        """Its place in the order of starting: priority, then the order of the plan."""
-        self.state = PENDING
-        self.attempt = 0
-        """The latest attempt that was started; over all runs of the plan."""
-        self.agent = spec.agent
-        self.status = ""
-        """As the latest attempt was judged."""
-        self.result: Any = None
-        self.digest = ""
-        self.why = ""
-        self.reserved = 0
-        self.spent = 0
-        self.missing = len(spec.needs)
-        """How many of the nodes it depends on are not verified."""
-        self.after = NOBODY
-        """Those that depend on it."""
-        self.tries = 0
-        """Retries in this run of the plan."""
-        self.fallen = False
-        """Whether the fallback agent has it."""
-        self.approved = not spec.requires_approval
-        self.slot = False
-        self.lane: Lane | None = None
+    spec: Node
+    rank: int  # its place in the order of starting: priority, then the order of the plan
+    globs: tuple[tuple[str, ...], ...]  # the files that it declares to write, as `writers.parts_of` has them
+    state: str = PENDING
+    attempt: int = 0  # the latest attempt that was started, over all runs of the plan
+    agent: str = ""
+    status: str = ""  # the verdict on the latest attempt
+    result: Any = None
+    digest: str = ""
+    why: str = ""
+    reserved: int = 0
+    spent: int = 0
+    missing: int = 0  # how many of the nodes it depends on are not verified
+    after: list[NodeState] = field(default_factory=list)  # the nodes that depend on it
+    tries: int = 0  # retries in this run of the plan
+    fallen: bool = False  # whether the fallback agent has it
+    approved: bool = False
+    slot: bool = False
 
 
-NOBODY: list[NodeState] = []
-"""One for all who have none; never appended to."""
-
-
+@dataclass(slots=True, eq=False)
 class State:
     """Where a plan stands: the fold of its events."""
 
-    __slots__ = (
-        "aside", "budget", "cap", "committed", "files", "lanes", "limits", "live", "nodes", "open", "order", "outcome",
-        "phase", "plan", "ready", "run", "slots", "spent", "status", "timer", "verified", "why", "winner",
-    )  # fmt: skip
-
-    def __init__(self, plan: Plan, limits: Limits) -> None:
-        self.plan = plan
-        self.limits = limits
-        self.phase = NEW
-        self.run = 0
-        self.nodes: dict[str, NodeState] = {}
-        self.order: list[NodeState] = []
-        """By rank."""
-        self.ready: list[int] = []
-        """A heap of ranks."""
-        self.aside: list[Lane] = []
-        """Lanes whose first node waits for files of another lane."""
-        self.files = Held()
-        self.lanes: dict[tuple[str, ...], Lane] = {}
-        """By what is declared; empty if no node declares files."""
-        self.cap = 0
-        self.slots = 0
-        """In use; may exceed the cap by those that came back from waiting."""
-        self.live = 0
-        self.open = 0
-        """Nodes that are not in a final state."""
-        self.verified = 0
-        self.budget = 0
-        self.committed = 0
-        """What live nodes may still use and all nodes have used."""
-        self.spent = 0
-        self.timer = 0.0
-        """When the plan's time is up; 0 without a timer."""
-        self.outcome = ""
-        """Why it halts: won, short (merge what is there), failed, cancelled."""
-        self.winner = ""
-        self.status = ""
-        """Of the run that finished."""
-        self.why = ""
+    plan: Plan
+    limits: Limits
+    phase: str = NEW
+    run: int = 0
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    order: list[NodeState] = field(default_factory=list)  # by rank
+    ready: list[int] = field(default_factory=list)  # a heap of ranks
+    aside: list[int] = field(default_factory=list)  # ranks of nodes that could start but for their files
+    writers: list[NodeState] = field(default_factory=list)  # live nodes that declare files
+    cap: int = 0
+    slots: int = 0  # in use; nodes that came back from waiting may exceed the cap
+    live: int = 0
+    open: int = 0  # nodes that are not in a final state
+    verified: int = 0
+    budget: int = 0
+    committed: int = 0  # what live nodes may still use and all nodes have used
+    spent: int = 0
+    timer: float = 0.0  # when the plan's time is up; 0 without a timer
+    outcome: str = ""  # why it halts: won, short (merge what is there), failed, cancelled
+    winner: str = ""
+    status: str = ""  # of the run that finished
+    why: str = ""

@@ -15,8 +15,7 @@ from overhand.documents.text import shorten, unix
 JSON_LIMIT = 256 * 1024 * 1024
 YAML_LIMIT = 8 * 1024 * 1024
 DEPTH = 100
-EXPANDED = 100_000
-"""How many values aliases may add to a file."""
+EXPANDED = 100_000  # how many values aliases may add to a file
 
 Path = tuple[str | int, ...]
 Locate = Callable[[Path], int | None]

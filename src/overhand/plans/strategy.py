@@ -43,19 +43,15 @@ class Row:
 class Score:
     """A plan's complexity and what follows from it."""
 
-    value: float
-    """0 to 1; the file's own value where it gives one."""
+    value: float  # 0 to 1; the file's own value where it gives one
     points: int
     breakdown: tuple[Row, ...]
     strategy: str
     hint: str
-    level: str
-    """low, medium or high."""
+    level: str  # low, medium or high
     dependencies: int
-    calculated: float
-    """The value that the points give, also where the file gives another."""
-    given: tuple[str, ...] = ()
-    """Which of `complexity` and `strategy` the file gave."""
+    calculated: float  # the value that the points give, also where the file gives another
+    given: tuple[str, ...] = ()  # which of `complexity` and `strategy` the file gave
 
     @property
     def auto(self) -> bool:

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from overhand.plans import commands
-from overhand.plans.progress import (
-    FAILED,
-    FINISHED,
-    GOING,
-    HALTING,
-    HELD,
-    MERGING,
-    PENDING,
-    READY,
-    RUNNING,
-    SKIPPED,
-    STARTING,
-    STOPPING,
-    WAITING,
-    Command,
-    NodeState,
-    State,
-)
+from overhand.plans import commands, progress
+from overhand.plans.progress import Command, NodeState, State
+from overhand.plans.writers import meet
 
 # nodes that start
 
@@ -41,40 +25,28 @@ def _tighter(one: int, other: int) -> int:
 def queue(state: State, node: NodeState, todo: list[Command]) -> None:
     """All it depends on is verified."""
     if node.approved:
-        node.state = READY
+        node.state = progress.READY
         heappush(state.ready, node.rank)
     else:
-        node.state = HELD
+        node.state = progress.HELD
         todo.append(commands.notice(node))
 
 
 def fill(state: State, todo: list[Command]) -> None:
     """Start what may start."""
     ready, cap = state.ready, state.cap
-    if not (cap or state.budget or state.lanes):
-        ready.sort()
-        for rank in ready:
-            _start(state, state.order[rank], todo)
-        return ready.clear()
-    while ready and (not cap or state.slots < cap) and state.phase == GOING:
+    while ready and (not cap or state.slots < cap) and state.phase == progress.GOING:
         node = state.order[ready[0]]
-        lane = node.lane
-        if lane is not None and (lane.shut or state.files.clash(lane)):
-            heappush(lane.line, heappop(ready))
-            if not lane.shut:
-                lane.shut = True
-                state.aside.append(lane)
+        if any(meet(one, held) for writer in state.writers for held in writer.globs for one in node.globs):
+            state.aside.append(heappop(ready))
         elif not state.budget or _fits(state, node):
             heappop(ready)
             _start(state, node, todo)
         elif state.live:
-            return None
+            return
         else:
             heappop(ready)
-            if lane is not None and lane.line:
-                heappush(ready, heappop(lane.line))
             node_failed(state, node, "its budget does not fit into what is left of the plan's", todo)
-    return None
 
 
 def _fits(state: State, node: NodeState) -> bool:
@@ -83,16 +55,15 @@ def _fits(state: State, node: NodeState) -> bool:
 
 
 def _start(state: State, node: NodeState, todo: list[Command]) -> None:
-    node.state = STARTING
+    node.state = progress.STARTING
     if node.attempt:
         node.status, node.result, node.digest = "", None, ""
     node.attempt += 1
     node.slot = True
     state.slots += 1
     state.live += 1
-    if node.lane is not None:
-        node.lane.shut = True
-        state.files.take(node.lane)
+    if node.globs:
+        state.writers.append(node)
     if node.spec.budget:
         node.reserved = node.spec.budget
         state.committed += max(0, node.reserved - node.spent)
@@ -108,12 +79,10 @@ def release(state: State, node: NodeState) -> None:
     if node.reserved:
         state.committed -= max(0, node.reserved - node.spent)
         node.reserved = 0
-    if node.lane is not None:
-        state.files.free(node.lane)
-        for lane in (node.lane, *state.aside):
-            lane.shut = False
-            if lane.line:
-                heappush(state.ready, heappop(lane.line))
+    if node.globs:
+        state.writers.remove(node)
+        for rank in state.aside:
+            heappush(state.ready, rank)
         state.aside.clear()
 
 
@@ -130,9 +99,9 @@ def spend(state: State, node: NodeState, tokens: int) -> None:
 
 def node_failed(state: State, node: NodeState, why: str, todo: list[Command]) -> None:
     """By the policy: go on without what depends on it, or stop everything."""
-    node.state, node.why = FAILED, why
+    node.state, node.why = progress.FAILED, why
     state.open -= 1
-    if state.phase == GOING:
+    if state.phase == progress.GOING:
         if state.plan.failure.policy == "continue":
             _skip(state, node)
         else:
@@ -144,39 +113,35 @@ def _skip(state: State, node: NodeState) -> None:
     line = list(node.after)
     while line:
         other = line.pop()
-        if other.state == PENDING:
-            other.state, other.why = SKIPPED, f"{node.spec.id} failed"
+        if other.state == progress.PENDING:
+            other.state, other.why = progress.SKIPPED, f"{node.spec.id} failed"
             state.open -= 1
             line += other.after
 
 
 def halt(state: State, outcome: str, why: str, todo: list[Command]) -> None:
     """Start nothing any more, and stop what has an agent; what is being verified ends by itself."""
-    state.phase, state.outcome, state.why = HALTING, outcome, why
+    state.phase, state.outcome, state.why = progress.HALTING, outcome, why
     state.ready.clear()
-    for lane in state.aside:
-        lane.shut = False
     state.aside.clear()
     for node in state.order:
-        if node.lane is not None:
-            node.lane.line.clear()
-        if node.state in (STARTING, RUNNING, WAITING):
-            node.state, node.why = STOPPING, why
+        if node.state in progress.AT_WORK:
+            node.state, node.why = progress.STOPPING, why
             todo.append(commands.stop(node))
-        elif node.state in (PENDING, READY, HELD):
-            node.state, node.why = SKIPPED, why
+        elif node.state in (progress.PENDING, progress.READY, progress.HELD):
+            node.state, node.why = progress.SKIPPED, why
             state.open -= 1
 
 
 def end(state: State, todo: list[Command]) -> None:
     """Nothing is live and nothing can start: merge what is there, or finish."""
-    if state.phase == HALTING and state.outcome in ("failed", "cancelled"):
+    if state.phase == progress.HALTING and state.outcome in ("failed", "cancelled"):
         return finish(state, state.outcome, todo)
     if not state.verified or (state.plan.merge.strategy == "first_wins" and not state.winner):
         state.why = state.why or "no result holds"
         return finish(state, "failed", todo)
     _clear_timer(state, todo)
-    state.phase = MERGING
+    state.phase = progress.MERGING
     return todo.append(commands.merge(state))
 
 
@@ -196,7 +161,7 @@ def _short(state: State) -> bool:
 def finish(state: State, status: str, todo: list[Command]) -> None:
     """The last command of a run."""
     _clear_timer(state, todo)
-    state.phase, state.status = FINISHED, status
+    state.phase, state.status = progress.FINISHED, status
     todo.append(commands.finish(state))
 
 

@@ -1,8 +1,6 @@
-"""Which nodes may write the same files: globs that may overlap, and the files that are held at a moment."""
+"""Which globs may name the same file."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 _MAGIC = "*?[{"
 
@@ -65,72 +63,3 @@ def _ends(part: str) -> tuple[str, str, bool]:
         return part, part, False
     last = max(part.rfind(sign) for sign in "*?]}")
     return part[: marks[0]], part[max(last, marks[-1]) + 1 :], True
-
-
-class Lane:
-    """The nodes that declare the very same files: one of them at a time, the others in line."""
-
-    __slots__ = ("globs", "line", "paths", "shut")
-
-    def __init__(self, writes: tuple[str, ...]) -> None:
-        parts = [parts_of(glob) for glob in writes]
-        self.paths = [one for one in parts if one[:1] != ("/",) and not any(set(_MAGIC) & set(part) for part in one)]
-        self.globs = [one for one in parts if one not in self.paths]
-        self.line: list[int] = []
-        """A heap of the ranks of nodes that could start but for their files."""
-        self.shut = False
-        """One of them runs, or the files of another lane are in the way."""
-
-
-class Held:
-    """The files that are held now; what is asked of plain paths takes no longer with many of them."""
-
-    __slots__ = ("above", "globs", "paths")
-
-    def __init__(self) -> None:
-        self.paths: dict[tuple[str, ...], int] = {}
-        self.above: dict[tuple[str, ...], int] = {}
-        """Per folder: how many held paths are below it."""
-        self.globs: dict[tuple[str, ...], int] = {}
-
-    def clash(self, lane: Lane) -> bool:
-        """Whether one of the lane's files may be one that is held."""
-        if not self.paths and not self.globs:
-            return False
-        if any(meet(glob, held) for glob in lane.globs for kind in (self.paths, self.globs) for held in kind):
-            return True
-        return any(
-            path in self.above
-            or path in self.paths
-            or any(folder in self.paths for folder in _folders(path))
-            or any(meet(path, glob) for glob in self.globs)
-            for path in lane.paths
-        )
-
-    def take(self, lane: Lane) -> None:
-        """Hold the lane's files."""
-        self._count(lane, 1)
-
-    def free(self, lane: Lane) -> None:
-        """Let them go."""
-        self._count(lane, -1)
-
-    def _count(self, lane: Lane, by: int) -> None:
-        for path in lane.paths:
-            _add(self.paths, path, by)
-            for folder in _folders(path):
-                _add(self.above, folder, by)
-        for glob in lane.globs:
-            _add(self.globs, glob, by)
-
-
-def _folders(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    return (path[:length] for length in range(len(path)))
-
-
-def _add(counts: dict[tuple[str, ...], int], key: tuple[str, ...], by: int) -> None:
-    left = counts.get(key, 0) + by
-    if left:
-        counts[key] = left
-    else:
-        counts.pop(key, None)

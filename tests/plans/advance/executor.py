@@ -323,15 +323,12 @@ def _matches(path: list[str], glob: list[str]) -> bool:
 
 def snapshot(state: State) -> dict[str, Any]:
     """All of a state, to be compared."""
-    left_out = ("plan", "nodes", "order", "files", "lanes", "aside")
+    left_out = ("plan", "nodes", "order", "writers")
     found: dict[str, Any] = {name: getattr(state, name) for name in State.__slots__ if name not in left_out}
-    found["files"] = (dict(state.files.paths), dict(state.files.above), dict(state.files.globs))
-    found["aside"] = [(lane.paths, lane.globs) for lane in state.aside]
+    found["writers"] = [node.spec.id for node in state.writers]
     found["nodes"] = {name: _one(node) for name, node in state.nodes.items()}
-    return {**found, "ready": list(state.ready)}
+    return {**found, "ready": list(state.ready), "aside": list(state.aside)}
 
 
 def _one(node: NodeState) -> dict[str, Any]:
-    left_out = ("spec", "after", "lane")
-    found = {name: getattr(node, name) for name in NodeState.__slots__ if name not in left_out}
-    return {**found, "lane": node.lane and (list(node.lane.line), node.lane.shut)}
+    return {name: getattr(node, name) for name in NodeState.__slots__ if name not in ("spec", "after")}

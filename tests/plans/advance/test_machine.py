@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from overhand.plans.merge import MERGES
 from overhand.plans.model import POLICIES, STRATEGIES, Failure, Merge, Node, Plan
-from overhand.plans.progress import EVENTS, Event, Limits
+from overhand.plans.progress import Event, Limits
 from plans.advance.executor import FILES, Executor, snapshot
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 GLOBS = (*FILES, "*.py", "src/**", "src/*.py", "src", "**/*.md", "docs/")
 SOME = st.sampled_from
+EVENTS = (
+    *("PlanStarted", "Found", "Started", "Waiting", "Resumed", "Usage", "Ended", "Verified", "Stopped", "Fired"),
+    *("QuotaHit", "CancelRequested", "LimitsChanged", "Merged"),
+)
 SIZES = st.one_of(st.just(0), st.integers(1, 3))
 TOKENS = st.integers(0, 60)
 LEVEL = ("Waiting", "QuotaHit", "Resumed", "LimitsChanged")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overhand.plans.writers import Held, Lane
 from plans.advance.executor import FILES, overlap, share_a_file
 
 GLOBS = (*FILES, "*.py", "src/**", "src/*.py", "src", "**/*.md", "docs/", "**", "s*/**/c.py", "src/?.py", "src/[ab].py")
@@ -56,16 +55,3 @@ def test_cannot_be_the_same(one: str, other: str) -> None:
 def test_no_shared_file_is_overlooked(one: str, other: str) -> None:
     assert overlap(one, other) == overlap(other, one)
     assert overlap(one, other) >= share_a_file([one], [other])
-
-
-@given(st.lists(st.sampled_from(GLOBS), max_size=3), st.sampled_from(GLOBS), st.sampled_from(GLOBS))
-def test_held_files_are_found_as_by_comparing_all(gone: list[str], held: str, asked: str) -> None:
-    files = Held()
-    files.take(Lane((held,)))
-    for glob in gone:
-        files.take(Lane((glob,)))
-    for glob in gone:
-        files.free(Lane((glob,)))
-    assert files.clash(Lane((asked,))) == overlap(held, asked)
-    files.free(Lane((held,)))
-    assert not files.clash(Lane((asked,)))
