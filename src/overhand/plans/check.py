@@ -1,4 +1,4 @@
-"""Everything about a plan that can be known before it runs, told at once (G2, P4)."""
+"""Everything about a plan that can be known before it runs, reported at once (G2, P4)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(
 
 def _nodes(found: Findings, agents: Mapping[str, AgentFacts] | None) -> None:
     """What each node says by itself."""
-    told = found.plan.form not in ("output", "input")  # what to do; else the outputs say it
+    has_task = found.plan.form not in ("output", "input")  # in these the outputs say what to do
     for node in found.plan.nodes.values():
         if agents is None or node.agent not in agents:
             _agent(found, node, agents)
@@ -63,9 +63,11 @@ def _nodes(found: Findings, agents: Mapping[str, AgentFacts] | None) -> None:
         for path in node.deliverables:
             _inside(found, node, path, "deliverables")
         for name, spec in node.outputs.items():
-            if type(spec) is dict:
-                _output(found, node, name, spec)
-        if told:
+            if type(spec) is dict and (said := _bad_schema(spec)):
+                message = f"{node.id}: the type of the output {name} is no JSON Schema: {said}."
+                line = found.of_node(node.id, "outputs", name)
+                found.wrong("plan-schema", message, line, "Correct it, or write type words.")
+        if has_task:
             _worth(found, node)
         if node.mutates and not (node.writes or node.requires_approval):
             message = f"{node.id} changes things, but does not say which files, nor asks for approval."
@@ -102,7 +104,7 @@ def _name_one(agents: Mapping[str, AgentFacts] | None) -> str:
 
 def _verification(found: Findings, node: Node) -> None:
     for number, one in enumerate(node.verification):
-        if type(one) is not dict and not isinstance(one, Mapping):
+        if not isinstance(one, Mapping):
             continue
         if "expression" in one:
             _expression(found, node, one["expression"])
@@ -155,13 +157,6 @@ def _bad_schema(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def _output(found: Findings, node: Node, name: str, spec: Mapping[str, Any]) -> None:
-    if said := _bad_schema(spec):
-        message = f"{node.id}: the type of the output {name} is no JSON Schema: {said}."
-        line = found.of_node(node.id, "outputs", name)
-        found.wrong("plan-schema", message, line, "Correct it, or write type words.")
-
-
 def _worth(found: Findings, node: Node) -> None:
     """Whether the task says enough for another agent, and something comes back."""
     if is_vague(node.task) and node.task:
@@ -179,7 +174,7 @@ def _limits(found: Findings, depth: int, max_depth: int, budget: int | None) -> 
         message = f"The nodes would be at depth {depth}; at most {max_depth} are allowed."
         found.wrong("plan-depth", message, None, "Run the plan from a task nearer to the person, or do the work here.")
     total = sum([node.budget for node in plan.nodes.values() if node.budget])
-    for node in plan.nodes.values() if plan.timeout else ():
+    for node in plan.nodes.values():
         if plan.timeout and node.timeout and node.timeout > plan.timeout:
             message = f"{node.id} may take {say_duration(node.timeout)}, the whole plan {say_duration(plan.timeout)}."
             fix = "Give the node less time, or the plan more."

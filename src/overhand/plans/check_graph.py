@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, combinations, islice, pairwise
 from typing import Any
 
 from overhand.contracts.types import kinds, kinds_of, mismatch, schema_of
@@ -26,24 +26,20 @@ def check(found: Findings) -> None:
     nodes = found.plan.nodes
     for this, node in nodes.items():
         for name in node.needs:
-            if name not in nodes or name == this:
-                _dependency(found, node, name)
+            if name == this:
+                fix = f"Remove {name} from its own dependencies."
+                found.wrong("plan-ref-self", f"{name} waits for itself.", found.of_node(this, "needs"), fix)
+            elif name not in nodes and all(ref.node != name for ref in refs.find([node.inputs, node.task, node.context])):
+                message = f"{this} waits for {shorten(one_line(name), 60)}, which is no node."
+                message += found.meant("node", name, nodes)
+                fix = "Name a node of this plan, or remove the dependency."
+                found.wrong("plan-node-unknown", message, found.of_node(this, "needs"), fix)
         for text in refs.texts(node.inputs):
             _text(found, node, "inputs", text)
         _text(found, node, "task", node.task)
         _text(found, node, "context", node.context)
     for cycle in cycles(dependencies(nodes)):
         _cycle(found, cycle)
-
-
-def _dependency(found: Findings, node: Node, name: str) -> None:
-    line = found.of_node(node.id, "needs")
-    if name == node.id:
-        found.wrong("plan-ref-self", f"{name} waits for itself.", line, f"Remove {name} from its own dependencies.")
-    elif not any(one.node == name for one in refs.find([node.inputs, node.task, node.context])):
-        said = shorten(one_line(name), 60)
-        message = f"{node.id} waits for {said}, which is no node.{found.meant('node', name, found.plan.nodes)}"
-        found.wrong("plan-node-unknown", message, line, "Name a node of this plan, or remove the dependency.")
 
 
 def _text(found: Findings, node: Node, where: str, text: str) -> None:
@@ -61,12 +57,8 @@ def _text(found: Findings, node: Node, where: str, text: str) -> None:
 def _ref(found: Findings, node: Node, where: str, text: str, ref: refs.Ref) -> None:
     giver = found.plan.nodes.get(ref.node)
     if giver is not None and ref.node != node.id:
-        if not ref.field or not giver.outputs:
-            return
-        first, _, rest = ref.field.partition(".")
-        if first in giver.outputs and not rest:
-            return
-        _field(found, node, where, text, ref)
+        if ref.field and giver.outputs:
+            _field(found, node, where, text, ref)
     elif ref.node == node.id:
         message = f"{node.id} refers to itself: {ref}."
         found.wrong("plan-ref-self", message, _line(found, node, where, text), "Refer to a node that ends before it.")
@@ -87,7 +79,7 @@ def _field(found: Findings, node: Node, where: str, text: str, ref: refs.Ref) ->
         message = f"{node.id}: {ref} asks for {first}, which {ref.node} does not give."
         message += found.meant(f"field {ref.node}", first, outputs)
     else:
-        kinds = kinds_of(schema_of(outputs[first]))
+        kinds = kinds_of(schema_of(outputs[first])) if rest else set()
         if not kinds or kinds & {"object", "array"}:
             return
         message = f"{node.id}: {ref} asks for {rest} within {first}, which {ref.node} gives as {', '.join(kinds)}."
@@ -135,10 +127,6 @@ def check_interfaces(found: Findings) -> None:
                     _between(found, number, edge, one, target)
 
 
-def _edge_line(found: Findings, number: int, *more: str | int) -> int | None:
-    return found.of_plan("interfaces", number, *more)
-
-
 def _ends(found: Findings, number: int, edge: Interface) -> None:
     """An end that is no node, or both the same."""
     nodes = found.plan.nodes
@@ -148,10 +136,10 @@ def _ends(found: Findings, number: int, edge: Interface) -> None:
             message = f"The interface goes {key} {said}, which is no node."
             message += found.meant(f"end {key}", name, chain(nodes, (word,)))
             fix = f"Name a node of this plan, or `{word}`."
-            found.wrong("plan-node-unknown", message, _edge_line(found, number, key), fix)
+            found.wrong("plan-node-unknown", message, found.of_plan("interfaces", number, key), fix)
     if edge.source == edge.target and edge.source in nodes:
         message = f"The interface goes from {edge.source} to itself."
-        found.wrong("plan-ref-self", message, _edge_line(found, number), "Name two different nodes.")
+        found.wrong("plan-ref-self", message, found.of_plan("interfaces", number), "Name two different nodes.")
 
 
 def _to_merge(found: Findings, number: int, edge: Interface, sources: list[Node]) -> None:
@@ -178,18 +166,21 @@ def _between(found: Findings, number: int, edge: Interface, source: Node, target
             message += found.meant(f"input {target.id}", key, target.inputs)
             own = f"Name one of them ({', '.join(target.inputs)})" if target.inputs else "Name an input"
             fix = f'{own}, or add `{key}: "${{{source.id}.…}}"` to them.'
-            found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+            found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
             continue
-        given = inputs[key]
-        field = _tie(given, source.id)
-        if field is None and (named := refs.find(given)):
-            _elsewhere(found, number, edge, key, named)
+        named = refs.find(inputs[key])
+        fields = [ref.field for ref in named if ref.node == source.id]
+        if named and not fields:
+            if all(ref.node in found.plan.nodes for ref in named):  # else it is reported where the input stands
+                other = named[0].node
+                message = f"{edge.source} → {target.id}: {key} comes from {other}, not from {edge.source}."
+                fix = f"Refer to `${{{edge.source}.…}}` in the input {key}, or begin the interface at {other}."
+                found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
             continue
-        if field is None:
-            field = key
-        elif not field:  # all its data: the key is looked for there
-            field = key if key in source.outputs else ""
-        if source.outputs and field:
+        field = fields[0] if fields else key
+        if not field:  # all its data: the key is looked for there
+            field = key if key in outputs else ""
+        if outputs and field:
             ties[key] = field
             _fits(found, number, edge, source, key, field, words)
     if not (outputs and edge.required) or _has_array(source, edge, ties):
@@ -200,22 +191,6 @@ def _between(found: Findings, number: int, edge: Interface, source: Node, target
             _lacks(found, number, edge, source, first)
 
 
-def _tie(given: Any, source: str) -> str | None:
-    """The field of the source that an input refers to; "" for all of it, None for none."""
-    for ref in refs.find(given):
-        if ref.node == source:
-            return ref.field
-    return None
-
-
-def _elsewhere(found: Findings, number: int, edge: Interface, key: str, named: list[refs.Ref]) -> None:
-    """An input that comes from another node; one that does not exist is reported where it is named."""
-    if all(ref.node in found.plan.nodes for ref in named):
-        message = f"{edge.source} → {edge.target}: {key} comes from {named[0].node}, not from {edge.source}."
-        fix = f"Refer to `${{{edge.source}.…}}` in the input {key}, or begin the interface at {named[0].node}."
-        found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
-
-
 def _fits(found: Findings, number: int, edge: Interface, source: Node, key: str, field: str, words: Any) -> None:
     first, _, rest = field.partition(".")
     if first not in source.outputs:
@@ -224,12 +199,12 @@ def _fits(found: Findings, number: int, edge: Interface, source: Node, key: str,
         message = f"{source.id} → {edge.target}: {source.id} has no output {first}."
         message += found.meant(f"field {source.id}", first, source.outputs)
         fix = f"Add {first} to the outputs of {source.id}, or refer to one of {', '.join(source.outputs)}."
-        found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+        found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
     elif not rest and (said := mismatch(source.outputs[first], words)):
         other = f" {key}" if key != first else ""
         message = f"{source.id} → {edge.target}: {first} does not fit{other}: {said}."
         fix = f"Let {source.id} give what is wanted, or change the format."
-        found.wrong("plan-interface", message, _edge_line(found, number, "format", key), fix)
+        found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
 
 
 def _has_array(source: Node, edge: Interface, ties: dict[str, str]) -> bool:
@@ -246,7 +221,7 @@ def _lacks(found: Findings, number: int, edge: Interface, source: Node, name: st
     message = f"{source.id} → {edge.target}: {name} is required, and {source.id} does not give it."
     message += found.meant(f"field {source.id}", name, source.outputs)
     fix = f"Add {name} to the outputs of {source.id}, or take it out of `required_fields`."
-    found.wrong("plan-interface", message, _edge_line(found, number, "required_fields"), fix)
+    found.wrong("plan-interface", message, found.of_plan("interfaces", number, "required_fields"), fix)
 
 
 # writers: nodes that write the same files without waiting for each other are run one after the other
@@ -256,46 +231,27 @@ def check_writers(found: Findings) -> None:
     """Warn once for every pair of globs that may meet."""
     writers: dict[str, list[str]] = {}
     for this, node in found.plan.nodes.items():
-        if not node.writes:
-            continue
         for glob in dict.fromkeys(node.writes):
             writers.setdefault(glob, []).append(this)
-    if not writers:
-        return
     order = _Order(found.plan.nodes)
     for one, other in _meeting(writers):
         clash = order.loose(writers[one]) if one == other else order.apart(writers[one], writers[other])
         if clash:
-            _warn(found, one, other, clash)
-
-
-def _warn(found: Findings, one: str, other: str, clash: Sequence[str]) -> None:
-    names = f"{', '.join(clash[:5])}{f' and {len(clash) - 5:,} more' if len(clash) > 5 else ''}"
-    what = f"`{one}`" if one == other else f"`{one}` and `{other}`, which may be one file"
-    message = f"{names} could run at once and write {what}: they are run one after the other."
-    fix = "Let one wait for the other (`dependencies:`), or give them files of their own."
-    found.warn("plan-writers", message, found.of_node(clash[-1], "writes"), fix)
+            names = f"{', '.join(clash[:5])}{f' and {len(clash) - 5:,} more' if len(clash) > 5 else ''}"
+            what = f"`{one}`" if one == other else f"`{one}` and `{other}`, which may be one file"
+            message = f"{names} could run at once and write {what}: they are run one after the other."
+            fix = "Let one wait for the other (`dependencies:`), or give them files of their own."
+            found.warn("plan-writers", message, found.of_node(clash[-1], "writes"), fix)
 
 
 def _meeting(writers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Pairs of globs that may name one file; a glob that several nodes have meets itself."""
     globs = list(writers)
     yield from ((glob, glob) for glob in globs if len(writers[glob]) > 1)
-    loose = [glob for glob in globs if any(sign in glob for sign in "*?[{")]
-    if len(globs) * len(globs) // 2 <= _PAIRS:
-        loose = globs
-    left = _PAIRS
-    done: set[str] = set()
     parts = {glob: parts_of(glob) for glob in globs}
-    for one in loose:
-        done.add(one)
-        for other in globs:
-            if other not in done:
-                if not left:
-                    return
-                left -= 1
-                if meet(parts[one], parts[other]):
-                    yield one, other
+    for one, other in islice(combinations(globs, 2), _PAIRS):
+        if meet(parts[one], parts[other]):
+            yield one, other
 
 
 class _Order:

@@ -1,4 +1,4 @@
-"""Results of nodes combined: arrays one after the other, booleans by AND, objects deep, unequal values by a rule.
+"""Combine the results of nodes: arrays are concatenated, booleans ANDed, objects merged deep, the rest by a rule.
 
 Then the data take the form that the plan asks for in `final_output_format`. Conflicts are recorded, and
 which nodes each field comes from.
@@ -50,7 +50,6 @@ class Conflict:
     taken: str = ""  # the node whose value was taken; "" where none was
 
     def as_json(self) -> dict[str, object]:
-        """The conflict as result.json holds it."""
         values = [{"node": node, "value": value} for node, value in self.values]
         return {"field": self.field, "values": values, "rule": self.rule, "taken": self.taken or None}
 
@@ -63,8 +62,7 @@ class Sum:
     """An aggregate in the making."""
 
     merge: Merge
-    unasked: frozenset[str] = frozenset()
-    """Fields that the merge writes itself, so that it does not matter what the nodes said."""
+    unasked: frozenset[str] = frozenset()  # fields that the merge generates, whatever the nodes gave
     conflicts: list[Conflict] = field(default_factory=list)
     provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

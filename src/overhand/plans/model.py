@@ -49,7 +49,6 @@ class Interface:
     target: str
     format: Mapping[str, Any] = field(default_factory=dict)
     required: tuple[str, ...] = ()
-    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
