@@ -25,11 +25,12 @@ def check(found: Findings) -> None:
     """Every dependency and every `${…}`, then the order of all."""
     nodes = found.plan.nodes
     for this, node in nodes.items():
+        texts = [node.inputs, node.task, node.context]
         for name in node.needs:
             if name == this:
                 fix = f"Remove {name} from its own dependencies."
                 found.wrong("plan-ref-self", f"{name} waits for itself.", found.of_node(this, "needs"), fix)
-            elif name not in nodes and all(ref.node != name for ref in refs.find([node.inputs, node.task, node.context])):
+            elif name not in nodes and all(ref.node != name for ref in refs.find(texts)):
                 message = f"{this} waits for {shorten(one_line(name), 60)}, which is no node."
                 message += found.meant("node", name, nodes)
                 fix = "Name a node of this plan, or remove the dependency."

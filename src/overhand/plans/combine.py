@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from overhand.contracts.compare import canonical
+from overhand.contracts.compare import canonical, compare
 from overhand.contracts.data import pick
 from overhand.contracts.types import optional, schema_of
 from overhand.documents.problems import Problem, warning
@@ -88,7 +88,7 @@ def combine(total: Sum, given: Sequence[Given], path: str = "") -> Any:
     if kind == "array":
         return _arrays(total, said, path)
     if kind == "boolean":
-        _told(total, path, said)
+        _note_origin(total, path, said)
         return all(value for _, value in said)
     return _scalars(total, said, path)
 
@@ -101,11 +101,11 @@ def _kind(value: object) -> str:
 
 def _take(total: Sum, winner: Given, said: Iterable[Given], path: str) -> Any:
     agreeing = canonical(winner[1])
-    _told(total, path, [one for one in said if one is winner or canonical(one[1]) == agreeing])
+    _note_origin(total, path, [one for one in said if one is winner or canonical(one[1]) == agreeing])
     return winner[1]
 
 
-def _told(total: Sum, path: str, given: Iterable[Given]) -> None:
+def _note_origin(total: Sum, path: str, given: Iterable[Given]) -> None:
     total.provenance[path or ROOT] = tuple(node.id for node, _ in given)
 
 
@@ -115,7 +115,7 @@ def _objects(total: Sum, said: Sequence[Given], path: str) -> dict[str, Any]:
         for key, one in value.items():
             fields.setdefault(key, []).append((node, one))
     if not fields:
-        _told(total, path, said)
+        _note_origin(total, path, said)
     found = {key: combine(total, given, below(path, key)) for key, given in fields.items()}
     return {key: value for key, value in found.items() if value is not NOTHING}
 
@@ -143,7 +143,7 @@ def _arrays(total: Sum, said: Sequence[Given], path: str) -> list[Any]:
                     continue
             items.append(item)
             origins.append([node.id])
-    _told(total, path, said)
+    _note_origin(total, path, said)
     if len(said) > 1:
         total.provenance.update(_ranges(path, origins))
     return items
@@ -191,7 +191,7 @@ def _rule_of(merge: Merge, path: str) -> str:
 
 def _length(given: Given) -> int:
     value = given[1]
-    return len(value) if isinstance(value, str) else len(canonical(value))
+    return len(value if isinstance(value, str) else canonical(value))
 
 
 _PICKS: Mapping[str, Callable[[Sequence[Given]], Given]] = {
@@ -223,7 +223,7 @@ def shape(
     provenance: Mapping[str, tuple[str, ...]],
     results: Sequence[NodeResult],
 ) -> Shaped:
-    """The data as `final_output_format` wants them."""
+    """The data in `final_output_format`; fields without a value come first among the problems."""
     shaped = Shaped()
     nodes = {one.id: one for one in results}
     for name, spec in wanted.items():
@@ -233,10 +233,22 @@ def shape(
                 shaped.unfilled.append(name)
             continue
         shaped.data[name] = value
+        shaped.problems += _mismatches(name, spec, value)
         path = below("", name)
         shaped.provenance |= {path: origin} if isinstance(origin, tuple) else _renamed(provenance, origin, path)
-    shaped.problems += _unfilled(shaped.unfilled, data)
+    if shaped.unfilled:
+        has = ", ".join(data) if isinstance(data, Mapping) and data else "no fields"
+        message = f"Nothing was found for {', '.join(shaped.unfilled)}, which final_output_format asks for."
+        fix = f"Name the source, such as `{shaped.unfilled[0]}: {{from: field}}`; the merged data have {has}."
+        shaped.problems.insert(0, warning("merge-unfilled", message, fix=fix))
     return shaped
+
+
+def _mismatches(name: str, spec: Any, value: Any) -> list[Problem]:
+    """How a value differs from the type that its entry of the format names, if it names one."""
+    words = spec.get("type") if _names_source(spec) else spec
+    schema = {} if isinstance(words, str) and "${" in words else schema_of(words)
+    return compare(schema, value, name, "final_output_format: ", "merge-mismatch") if schema else []
 
 
 def _find(name: str, spec: Any, data: Any, nodes: Mapping[str, NodeResult]) -> tuple[Any, tuple[str, ...] | str]:
@@ -315,36 +327,15 @@ def _renamed(known: Mapping[str, tuple[str, ...]], old: str, new: str) -> dict[s
     return {new: known[max(above, key=len)] if above else known.get(ROOT, ())}
 
 
-def _unfilled(names: Sequence[str], data: Any) -> list[Problem]:
-    if not names:
-        return []
-    has = ", ".join(data) if isinstance(data, Mapping) and data else "no fields"
-    one = "Nothing was found for " + ", ".join(names)
-    fix = f"Name the source, such as `{names[0]}: {{from: field}}`; the merged data have {has}."
-    return [warning("merge-unfilled", f"{one}, which final_output_format asks for.", fix=fix)]
-
-
 def _summary(results: Iterable[NodeResult]) -> str:
     """The nodes' summaries as one text, one line each."""
-    return "\n".join(f"{one.id}: {_said(one)}" for one in results)
-
-
-def _said(one: NodeResult) -> str:
-    text = one.summary
-    if not text and isinstance(one.data, Mapping) and isinstance(one.data.get("summary"), str):
-        text = one.data["summary"]
-    text = one_line(text.strip())
-    if one.status != "completed":
-        return f"{one.status}. {text}".strip() if text else one.status
-    return text or "completed"
-
-
-def types_of(wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The schemas of the format's fields, as far as its words say something."""
-    found = {}
-    for name, spec in wanted.items():
-        words = spec.get("type") if _names_source(spec) else spec
-        schema = {} if isinstance(words, str) and "${" in words else schema_of(words)
-        if schema:
-            found[name] = schema
-    return found
+    lines = []
+    for one in results:
+        text = one.summary
+        if not text and isinstance(one.data, Mapping) and isinstance(one.data.get("summary"), str):
+            text = one.data["summary"]
+        text = one_line(text.strip())
+        if one.status != "completed":
+            text = f"{one.status}. {text}" if text else one.status
+        lines.append(f"{one.id}: {text or 'completed'}")
+    return "\n".join(lines)

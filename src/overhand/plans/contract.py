@@ -1,4 +1,4 @@
-"""A node's contract: one JSON Schema of its outputs, and beside it what else is checked, such as its edges.
+"""A node's contract: one JSON Schema of its outputs, and beside it the other checks, such as those of its edges.
 
 An edge says which output of a node a consumer gets, and which fields the consumer must find there.
 """
@@ -73,7 +73,8 @@ def _limits(plan: Plan, node: Node) -> tuple[dict[str, float], list[str]]:
         if output != name and output in node.outputs and most is not None:
             limits[output] = most
         elif name not in ENFORCED:
-            prose.append(f"constraint {name}: {_shown(value)}")
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            prose.append(f"constraint {name}: {shorten(one_line(text), 200)}")
     return limits, prose
 
 
@@ -89,11 +90,6 @@ def _limited(schema: dict[str, Any], most: float | None) -> dict[str, Any]:
         return schema
     keys = {LIMITS[kind] for kind in kinds_of(schema) if kind in LIMITS} or set(LIMITS.values())
     return {**schema, **{key: most if key == "maximum" else int(max(most, 0)) for key in sorted(keys)}}
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return shorten(one_line(text), 200)
 
 
 # edges
@@ -117,14 +113,13 @@ class Index(dict[str, list[Interface]]):
         return self._named[place].get(source, [])
 
     def waits(self, target: Node, source: str) -> bool:
-        """Whether the target waits for the source."""
         if target.id not in self._needs:
             self._needs[target.id] = frozenset(target.needs)
         return source in self._needs[target.id]
 
 
 def by_source(plan: Plan) -> Index:
-    """The plan's interfaces by where they begin; made once for many calls of `contract_of`."""
+    """The index of a plan, made once for many calls of `contract_of`."""
     found = Index()
     for one in plan.interfaces:
         found.setdefault(one.source, []).append(one)
@@ -158,7 +153,9 @@ def _described(plan: Plan, node: Node, edge: Interface, index: Index) -> list[di
     """The edge as a contract carries it: a row for the data as a whole, and one per output that goes over it."""
     ties = _tied(plan, node, edge, index)
     words = {field: edge.format[key] for key, field in ties.items()}
-    fields = dict.fromkeys((*words, *_referred(plan, node, edge, index)))
+    target = plan.nodes.get(edge.target)
+    referred = index.fields(target, node.id) if target and not edge.format else ()  # without a format: all it refers to
+    fields = dict.fromkeys((*words, *filter(None, referred)))
     needs: dict[str, list[str]] = {"": []}
     for name in edge.required:
         first, _, rest = name.partition(".")
@@ -189,11 +186,3 @@ def _with_items(node: Node, fields: Iterable[str], words: Mapping[str, Any]) -> 
     }
     arrays = [field for field, found in kinds.items() if "array" in found]
     return arrays or [field for field, found in kinds.items() if not found or "object" in found]
-
-
-def _referred(plan: Plan, node: Node, edge: Interface, index: Index) -> list[str]:
-    """Without a format: whatever the consumer refers to."""
-    target = plan.nodes.get(edge.target)
-    if edge.format or target is None:
-        return []
-    return [field for field in index.fields(target, node.id) if field]

@@ -1,4 +1,4 @@
-"""Execute a plan: what happened to it, on disk; what that calls for; and the tasks of its nodes.
+"""Execute a plan: record its events, execute the commands they call for, and follow the tasks of its nodes.
 
 The process that executes a plan holds `plan.lock`, and no other writes `plan.jsonl`. Each event stands there before it
 is acted on. After a kill the events go through the same `advance` again, and what was called for and is not confirmed
@@ -42,7 +42,7 @@ _WORDS = 1000  # characters of a reason
 _YES, _NO = "yes", "no"
 _KEPT, _SMALL = 10_000, 2048  # results that are kept in memory, and the bytes that each may have
 _NEWS = {  # states of a node to which a situation of its task is news
-    "ended": (progress.STARTING, progress.RUNNING, progress.WAITING, progress.STOPPING),
+    "ended": (*progress.AT_WORK, progress.STOPPING),
     "waiting": (progress.STARTING, progress.RUNNING),
     "working": (progress.WAITING,),
 }
@@ -64,7 +64,7 @@ class Executor:
     run_id: str
     plan: Plan
     state: progress.State
-    own: Task  # the plan's, as it was when it was opened
+    own: Task  # the plan's task when it was opened
     starter: NodeStarter
     lock: Lock
     file: int
@@ -98,6 +98,9 @@ class Executor:
         own = tasks.ensure_begun(actor, task_id, run_id)
         plan = tasks.read_plan(actor.store, own)
         defaults = defaults_for(actor, plan, own, run_id, starter)  # what may fail comes before the lock
+        if cap is None:  # the supervisor keeps the project's cap; a few nodes more may wait in its queue
+            limit = actor.config.max_parallel
+            cap = limit + _AHEAD if limit and not plan.max_parallel else 0
         held = Lock(f"{folder}/{LOCK}", f"Plan {task_id}", patience=0.0)
         if lock is None:
             held.__enter__()
@@ -122,7 +125,7 @@ class Executor:
             file=file,
             size=log.cut_torn_tail(file, os.fstat(file).st_size),
             needed=_needed(plan),
-            cap=_cap(actor, plan) if cap is None else cap,
+            cap=cap,
         )
         executor.node_tasks = NodeTasks(actor, defaults, starter, executor._value)
         try:
@@ -141,7 +144,6 @@ class Executor:
 
     @property
     def tasks(self) -> dict[str, str]:
-        """The tasks of its nodes, by node."""
         return self.node_tasks.by_node
 
     @property
@@ -162,7 +164,7 @@ class Executor:
     # events
 
     def handle(self, *events: Event) -> None:
-        """Record events and do what they call for; while another thread is at it, that one does it."""
+        """Record events and do what they call for; a thread that already does so takes them over."""
         if events:
             self._news.append(events)
         while self._news and self._turn.acquire(blocking=False):
@@ -175,14 +177,13 @@ class Executor:
 
     def _handle(self, events: list[Event]) -> None:
         while events and not self.is_over:
-            if not os.fstat(self.file).st_nlink:  # what is written there is lost: it is taken up anew, if it is there
+            if not os.fstat(self.file).st_nlink:  # what is written there would be lost
                 raise NotFound(f"{EVENTS} of plan {self.task_id} was removed.")
             data = log.lines_of([progress.as_json(event) for event in events], {})
             self.size = log.write(self.file, data, self.size, sync=False)
             events = self._execute([command for event in events for command in self._apply(event)])
 
     def _apply(self, event: Event) -> list[Command]:
-        """Take one event into what is known."""
         if event.what == "PlanStarted":
             self.began = event.facts.get("run", "")
         if is_task_id(event.facts.get("task", "")):
@@ -194,7 +195,6 @@ class Executor:
         return advance(self.plan, self.state, event)
 
     def _value(self, node: str) -> results.Value:
-        """What a node returned."""
         return self._value_of(self.tasks[node], self.state.nodes[node].digest)
 
     def _value_of(self, task_id: str, digest: str) -> results.Value:
@@ -211,7 +211,7 @@ class Executor:
             self._values[task_id, digest] = value
 
     def resume(self) -> None:
-        """After it was opened: begin its run, or do again what is not confirmed, and hear what happened meanwhile."""
+        """Begin its run, or repeat what is not confirmed, and catch up with the tasks of its nodes."""
         if self.cap != self.state.limits.max_parallel:
             self.handle(Event("LimitsChanged", time.time(), facts={"max_parallel": self.cap}))
         if self.began != self.run_id:
@@ -249,7 +249,7 @@ class Executor:
             self.child_changed(child)
 
     def _lost(self, task_id: str) -> list[Event]:
-        """A node's task was removed: it has failed, and is not begun again, since its agent may be at work yet."""
+        """A node's task was removed: it has failed, and is not retried, since its agent may still be at work."""
         facts = {"status": "failed", "why": f"the folder of its task {task_id} is gone", "again": False}
         known = next(self.state.nodes[node] for node, one in self.tasks.items() if one == task_id)
         if known.state not in _NEWS["ended"]:
@@ -258,7 +258,7 @@ class Executor:
         return [ended._replace(facts=facts), *([stopped] if known.state == progress.STOPPING else [])]
 
     def child_changed(self, child: Task, digest: str = "", result: dict[str, Any] | None = None) -> None:
-        """A node's task may have ended, wait, or go on; a stop of the plan, or the end of its time, came first.
+        """A node's task may have ended, wait, or go on; a stop of the plan and the end of its time take precedence.
 
         A result that was made and judged in this process, given with its hash, is not read again.
         """
@@ -269,15 +269,14 @@ class Executor:
         self.handle(*self._news_of(child, digest))
 
     def _news_of(self, child: Task, digest: str = "") -> list[Event]:
-        """What is new about a node's task; the hash of its result is looked up if it is not given."""
+        """The events that a node's task calls for; the hash of its result is looked up if it is not given."""
         now, what = time.time(), self.situation(child)
         if not self.is_news(child):
             return []
         known = self.state.nodes[child.node]
         if what == "ended":
-            facts = results.ending(
-                self.actor.store, child, digest or results.digest_of(self.actor.store, child.id), self._value_of
-            )
+            digest = digest or results.digest_of(self.actor.store, child.id)
+            facts = results.ending(self.actor.store, child, digest, self._value_of)
             ended = Event("Ended", now, child.node, known.attempt, facts)
             stopped = Event("Stopped", now, child.node, known.attempt, {"tokens": facts["tokens"]})
             return [ended, stopped] if known.state == progress.STOPPING else [ended]
@@ -286,20 +285,18 @@ class Executor:
         return [Event("Resumed", now, child.node, known.attempt)]
 
     def is_news(self, child: Task) -> bool:
-        """Whether its task is in a situation that the plan does not know of."""
+        """Whether its task is in a situation that the plan does not know yet."""
         known = self.state.nodes.get(child.node)
-        return (
-            known is not None
-            and known.state in _NEWS[self.situation(child)]
-            and tasks.attempt_of(child) == known.attempt
-        )
+        if known is None or known.state not in _NEWS[self.situation(child)]:
+            return False
+        return tasks.attempt_of(child) == known.attempt
 
     def situation(self, child: Task) -> str:
         """As its log says; a task that is queued behind its provider's limit waits, too."""
         return "waiting" if child.queued and child.id in self.held else tasks.situation(child)
 
     def plan_changed(self, own: Task) -> None:
-        """Its own task: a person stops it, or has answered; a timer's time may have come."""
+        """A person stops the plan or has answered; a timer may be due."""
         now = time.time()
         if own.stop and self.state.phase in (progress.GOING, progress.MERGING):
             self.handle(*self._cancelled())
@@ -307,7 +304,6 @@ class Executor:
         self.handle(*self._approvals(own, now))
 
     def fire_timers(self, now: float) -> None:
-        """Those whose time has come."""
         for timer in [timer for timer, at in list(self.timers.items()) if at <= now]:
             self.timers.pop(timer, None)
             self.handle(Event("Fired", now, attempt=self.state.run, facts={"timer": timer}))
@@ -331,12 +327,15 @@ class Executor:
     # commands
 
     def _execute(self, commands: Sequence[Command]) -> list[Event]:
-        """Carry out commands in their order; what confirms them at once."""
+        """Execute commands in their order; the events that confirm them at once."""
         found: list[Event] = []
-        self._set_timers(commands)
-        starts = [command for command in commands if command.what == "Start"]
+        for command in commands:  # before anything starts: one of many may end before all of them are made
+            if command.what == "SetTimer":
+                self.timers[command.facts["timer"]] = command.facts["at"]
+            elif command.what == "ClearTimer":
+                self.timers.pop(command.facts["timer"], None)
         stopped = {command.node for command in commands if command.what == "Stop"}
-        if wanted := [command for command in starts if command.node not in stopped]:
+        if wanted := [one for one in commands if one.what == "Start" and one.node not in stopped]:
             met = [command for command in wanted if command.node in self.found and self._is_met(command)]
             found += self.node_tasks.go_on(met)[0]
             if fresh := [command for command in wanted if command not in met] if met else wanted:
@@ -346,21 +345,13 @@ class Executor:
                 found += _DO[command.what](self, command)
         return found
 
-    def _set_timers(self, commands: Sequence[Command]) -> None:
-        """Before anything is started: one of many may end before all of them are made."""
-        for command in commands:
-            if command.what == "SetTimer":
-                self.timers[command.facts["timer"]] = command.facts["at"]
-            elif command.what == "ClearTimer":
-                self.timers.pop(command.facts["timer"], None)
-
     def _is_met(self, command: Command) -> bool:
         """Whether it was started before the plan's events were lost."""
         self.found.discard(command.node)
         return not self._is_unbegun(self.tasks[command.node], command.attempt)
 
     def _stop(self, command: Command) -> list[Event]:
-        """The same as the verb: a queued one is taken out, a live one is asked; it is confirmed when it has ended."""
+        """As the verb does: a queued node is taken out, a live one is asked; it is confirmed when it has ended."""
         now, task_id = time.time(), self.tasks.get(command.node)
         confirmed = Event("Stopped", now, command.node, command.attempt)
         if task_id is None:
@@ -377,7 +368,7 @@ class Executor:
         return self._news_of(child) or [confirmed]
 
     def _verify(self, command: Command) -> list[Event]:
-        """Its own verdict covers contract, checks and edges; here, that the result is the one judged, and suffices."""
+        """Its own verdict covers contract, checks and edges; here, that the result is the one judged and complete."""
         node, why = command.node, ""
         try:
             why = results.missing(node, self.needed.get(node, ()), self._value(node))
@@ -389,7 +380,7 @@ class Executor:
         return [Event("Verified", time.time(), node, command.attempt, facts)]
 
     def _notice(self, command: Command) -> list[Event]:
-        """A person is asked whether a node may begin; the answer is found at the next look."""
+        """Ask a person whether a node may begin; the answer is found when the plan's task changes."""
         node = self.plan.nodes[command.node]
         text = f"May node {node.id} of this plan begin? {node.agent} is to do this: {node.task or node.id}"
         try:
@@ -458,7 +449,7 @@ _DO: dict[str, Callable[[Executor, Command], list[Event]]] = {
 
 
 def _needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
-    """By node, which fields of its data others name: the other node, and the field."""
+    """By node, which fields of its data other nodes refer to: the other node, and the field."""
     found: dict[str, list[tuple[str, str]]] = {}
     for node in plan.nodes.values():
         for ref in refs.find([node.inputs, node.task]):
@@ -467,14 +458,9 @@ def _needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
 
 
 def _found(children: Sequence[Task], plan: Plan) -> list[Event]:
-    """What the tasks of its nodes say about a plan whose own events are lost."""
+    """What the tasks of its nodes tell about a plan whose own events are lost."""
     return [
         Event("Found", time.time(), child.node, tasks.attempt_of(child), {"task": child.id})
         for child in children
         if child.node in plan.nodes
     ]
-
-
-def _cap(actor: Actor, plan: Plan) -> int:
-    """The project's cap is kept by its supervisor; a few nodes more may wait there."""
-    return actor.config.max_parallel + _AHEAD if actor.config.max_parallel and not plan.max_parallel else 0

@@ -24,8 +24,6 @@ Reader = Callable[[Gather, Any, Path], Any]
 
 def _verification(gather: Gather, value: Any, path: Path) -> tuple[Any, ...]:
     """What is checked when a node has ended: prose, or a mapping with one of command, exists, schema, expression."""
-    if type(value) is str:
-        return (value,) if value.strip() else ()
     if value is None:
         return ()
     rows = [((*path, at), one) for at, one in enumerate(value)] if type(value) is list else [(path, value)]
@@ -51,10 +49,7 @@ def _checks(gather: Gather, one: Mapping[str, Any], path: Path) -> list[dict[str
         elif key == "schema":
             if type(value) is bool or gather.mapping(value, place):
                 found.append({key: value})
-        elif key == "expression":
-            if text := gather.text(value, place):
-                found.append({key: text})
-        elif type(value) is list:
+        elif type(value) is list and key != "expression":
             if words := gather.words(value, place):
                 found += [{key: list(words)}] if key == "command" else [{key: word} for word in words]
         elif text := gather.text(value, place):
@@ -69,10 +64,7 @@ def _verify(gather: Gather, value: Any, path: Path) -> tuple[Any, ...]:
     if type(value) is str:
         return ({"expression": value.strip()},) if value.strip() else ()
     if type(value) is list:
-        found: list[Any] = []
-        for at, one in enumerate(value):
-            found += _verify(gather, one, (*path, at))
-        return tuple(found)
+        return tuple(check for at, one in enumerate(value) for check in _verify(gather, one, (*path, at)))
     return _verification(gather, value, path)
 
 
@@ -94,7 +86,7 @@ def _outputs(gather: Gather, value: Any, path: Path) -> Mapping[str, Any]:
 
 def _context(gather: Gather, value: Any, path: Path) -> str:
     if type(value) is dict:
-        return "\n".join(f"{key}: {one if isinstance(one, str) else refs.as_text(one)}" for key, one in value.items())
+        return "\n".join(f"{key}: {refs.as_text(one)}" for key, one in value.items())
     return gather.text(value, path)
 
 
@@ -185,8 +177,10 @@ def spoken(id: str) -> str:
 
 # beside its nodes
 
-_MERGE = ("strategy", "conflict_resolution", "final_output_format", "rule", "rules", "dedupe", "quorum")
-_MERGE_KEYS = (*_MERGE, "function", "command", "timeout", "shape")
+_MERGE_KEYS = (
+    *("strategy", "conflict_resolution", "final_output_format", "rule", "rules", "dedupe", "quorum"),
+    *("function", "command", "timeout", "shape"),
+)
 _FAILURE_KEYS = ("policy", "max_retries", "fallback")
 _INTERFACE_KEYS = ("from", "to", "format", "required_fields", "required")
 _LABELS = ("workflow", "coordinator", "from_agent")
@@ -231,9 +225,8 @@ def _rules(gather: Gather, value: Any, path: Path) -> Mapping[str, str]:
 def _quorum(gather: Gather, value: Any, path: Path) -> float:
     found = gather.part(value, path)
     if found == 1:
-        gather.wrong(
-            "plan-value", "More than all cannot agree: `quorum` must be below 1.", path, "Write `quorum: 0.99`."
-        )
+        message = "More than all cannot agree: `quorum` must be below 1."
+        gather.wrong("plan-value", message, path, "Write `quorum: 0.99`.")
     return 0.5 if found is None or found == 1 else found
 
 
@@ -267,7 +260,6 @@ def _failure(gather: Gather, value: Any, path: Path) -> Failure:
 
 
 def _interfaces(gather: Gather, value: Any, path: Path) -> tuple[Interface, ...]:
-    """What goes from where to where."""
     found = []
     for number, one in enumerate(gather.rows(value, path)):
         place = (*path, number)
@@ -313,14 +305,6 @@ def _only(gather: Gather, raw: Mapping[str, Any], known: tuple[str, ...], path: 
             gather.unknown(key, known, (*path, key), where)
 
 
-def _strategy(gather: Gather, value: Any, path: Path) -> str:
-    return gather.choice(value, path, STRATEGIES, "")
-
-
-def _kept(gather: Gather, value: Any, path: Path) -> Any:  # noqa: ARG001 -- a reader like the others
-    return value
-
-
 PLAN_FIELDS: dict[str, tuple[str, Reader]] = {
     "constraints": ("constraints", Gather.mapping),
     "interfaces": ("interfaces", _interfaces),
@@ -332,7 +316,7 @@ PLAN_FIELDS: dict[str, tuple[str, Reader]] = {
     "failure_policy": ("failure", _failure),
     "handoff_context": ("context", _plan_context),
     "context": ("context", _plan_context),
-    "strategy": ("strategy", _strategy),
+    "strategy": ("strategy", lambda gather, value, path: gather.choice(value, path, STRATEGIES, "")),
     "complexity": ("complexity", Gather.part),
     "max_parallel": ("max_parallel", Gather.count),
     "token_budget": ("budget", Gather.tokens),
@@ -344,8 +328,7 @@ PLAN_FIELDS: dict[str, tuple[str, Reader]] = {
     "assumptions": ("assumptions", Gather.rows),
     **{name: (name, Gather.name) for name in _LABELS},
     "delegated_to": ("delegated_to", Gather.rows),
-    "status": ("status", _kept),
-    "result": ("result", _kept),
+    **{name: (name, lambda _gather, value, _path: value) for name in IGNORED},
 }
 _TOLD = ("confidence", "evidence_anchors", "assumptions", "delegated_to")
 
@@ -356,11 +339,10 @@ def read_plan(gather: Gather, raw: Mapping[str, Any], path: Path, more: tuple[st
     for key, value in raw.items():
         if key in more:
             continue
-        entry = PLAN_FIELDS.get(key)
-        if entry is None:
+        if key in PLAN_FIELDS:
+            _take_of_plan(gather, said, PLAN_FIELDS[key], value, (*path, key))
+        else:
             gather.unknown(key, (*more, *PLAN_FIELDS), (*path, key), "The plan")
-            continue
-        _take_of_plan(gather, said, entry, value, (*path, key))
     return said
 
 

@@ -73,21 +73,18 @@ class Findings:
         self._unknown: dict[tuple[str, str], str] = {}
 
     def wrong(self, code: str, message: str, line: int | None, fix: str) -> None:
-        """Note an error; what is nowhere in particular stands at the beginning."""
+        """Note an error; one without a line is reported at the beginning of the file."""
         self.problems.append(wrong(code, message, line or self.of_plan(), fix))
 
     def warn(self, code: str, message: str, line: int | None, fix: str) -> None:
-        """Note a warning."""
         self.problems.append(warning(code, message, line or self.of_plan(), fix))
 
     def of_node(self, id: str, name: str = "", *more: str | int) -> int | None:
-        """The line of a node's field."""
         if self.lines is None:
             return self.plan.nodes[id].at or None if id in self.plan.nodes else None
         return self.lines.node(id, name, *more)
 
     def of_plan(self, name: str = "", *more: str | int) -> int | None:
-        """The line of a field of the plan."""
         return self.lines.plan(name, *more) if self.lines else None
 
     def meant(self, kind: str, name: str, known: Iterable[str]) -> str:

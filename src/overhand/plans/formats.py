@@ -48,11 +48,8 @@ def load(record: Mapping[str, Any]) -> Plan:
         raise ValueError(f"the plan's record cannot be read: {error}") from None
 
 
-_Kind = dict[str, Any]
-
-
-def _defaults(kind: type) -> _Kind:
-    """Per field what it is when nothing is said; MISSING where something must be."""
+def _defaults(kind: type) -> dict[str, Any]:
+    """Each field's default; MISSING for one that must be given."""
     return {
         one.name: one.default_factory() if one.default_factory is not MISSING else one.default for one in fields(kind)
     }
@@ -62,7 +59,7 @@ _PLAN, _NODE, _INTERFACE = _defaults(Plan), _defaults(Node), _defaults(Interface
 _MERGE, _FAILURE = _defaults(Merge), _defaults(Failure)
 
 
-def _said(value: object, kind: _Kind) -> dict[str, Any]:
+def _said(value: object, kind: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, default in kind.items():
         one = getattr(value, name)
@@ -72,7 +69,7 @@ def _said(value: object, kind: _Kind) -> dict[str, Any]:
     return found
 
 
-def _known(record: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
+def _known(record: Mapping[str, Any], kind: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of this kind; a list becomes the tuple that it was."""
     return {
         name: tuple(value) if type(value) is list and type(kind[name]) is tuple else value
@@ -97,9 +94,16 @@ def written(plan: Plan, status: str, rows: Mapping[str, Mapping[str, Any]]) -> d
             **({"strategy": plan.strategy} if plan.strategy else {}),
         },
         "subtasks": [_subtask(node, rows.get(name, {})) for name, node in plan.nodes.items()],
-        "interfaces": [_interface(one) for one in plan.interfaces],
+        "interfaces": [
+            {"from": one.source, "to": one.target, "format": dict(one.format), "required_fields": list(one.required)}
+            for one in plan.interfaces
+        ],
         "merge_plan": _merge(plan.merge),
-        "failure_handling": _failure(plan.failure),
+        "failure_handling": {
+            "policy": plan.failure.policy,
+            "max_retries": plan.failure.max_retries,
+            "fallback": plan.failure.fallback or plan.failure.note or None,
+        },
         "handoff_context": [{"key": key, "value": value} for key, value in plan.context],
         **({"constraints": dict(plan.constraints)} if plan.constraints else {}),
         **_some(limits, plan.constraints),
@@ -108,11 +112,10 @@ def written(plan: Plan, status: str, rows: Mapping[str, Mapping[str, Any]]) -> d
 
 
 def _subtask(node: Node, row: Mapping[str, Any]) -> dict[str, Any]:
-    contract: dict[str, Any] = {"inputs": dict(node.inputs), "outputs": dict(node.outputs)}
-    contract["constraints"] = dict(node.constraints)
+    contract: dict[str, Any] = {name: dict(getattr(node, name)) for name in ("inputs", "outputs", "constraints")}
     if node.verification:
-        only = node.verification[0] if len(node.verification) == 1 else list(node.verification)
-        contract["verification"] = only
+        several = len(node.verification) > 1
+        contract["verification"] = list(node.verification) if several else node.verification[0]
     more = {
         name: list(value) if isinstance(value, tuple) else value
         for name in _MORE
@@ -137,15 +140,6 @@ _MORE = (
 )
 
 
-def _interface(one: Interface) -> dict[str, Any]:
-    return {
-        "from": one.source,
-        "to": one.target,
-        "format": dict(one.format),
-        "required_fields": list(one.required),
-    }
-
-
 def _merge(merge: Merge) -> dict[str, Any]:
     default = Merge()
     found: dict[str, Any] = {"strategy": merge.strategy, "conflict_resolution": merge.note or merge.rule}
@@ -154,11 +148,6 @@ def _merge(merge: Merge) -> dict[str, Any]:
         if value != getattr(default, name):
             found[name] = list(value) if isinstance(value, tuple) else dict(value) if name == "rules" else value
     return {**found, "final_output_format": dict(merge.shape)}
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    fallback = failure.fallback or failure.note or None
-    return {"policy": failure.policy, "max_retries": failure.max_retries, "fallback": fallback}
 
 
 def _some(values: Mapping[str, Any], said: Collection[str] = ()) -> dict[str, Any]:

@@ -43,6 +43,10 @@ class _Nodes:
             self.found[id] = make_node(id, fields, self.gather.source.line(path) or 0)
             self.places[id] = path
 
+    def plan(self, form: str, task: str, said: dict[str, Any]) -> tuple[Plan, dict[str, Path]]:
+        """The plan of these nodes, and where each stands."""
+        return Plan(task, self.found, form=form, **settled(self.gather, said)), self.places
+
 
 def output(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
     """`delegation`, `subtasks`, `interfaces`, `merge_plan`, `failure_handling` and so on."""
@@ -55,9 +59,8 @@ def output(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path
     place: Path = ("delegation", "task") if "task" in head else ("task",)
     text, told = _task(gather, head.get("task", raw.get("task")), place)
     if not text:
-        gather.wrong(
-            "plan-missing", "The delegation has no task.", ("delegation",), 'Add `task: "…"` below `delegation:`.'
-        )
+        fix = 'Add `task: "…"` below `delegation:`.'
+        gather.wrong("plan-missing", "The delegation has no task.", ("delegation",), fix)
     said["context"] = (*told, *said.get("context", ()))
     nodes = _Nodes(gather)
     path: Path = ("delegation", "subtasks") if inside else ("subtasks",)
@@ -69,7 +72,7 @@ def output(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path
     if "merge" not in said and len(nodes.found) > 1:
         fix = "Add `merge_plan: {strategy: aggregate}`."
         gather.warn("plan-missing", "The plan has no `merge_plan`; results are aggregated.", (), fix)
-    return Plan(text, nodes.found, form="output", **settled(gather, said)), nodes.places
+    return nodes.plan("output", text, said)
 
 
 def _subtask(nodes: _Nodes, one: Any, path: Path, task: str) -> None:
@@ -129,11 +132,11 @@ def short(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]
             message = f"{name or 'A node'} does not say what is to be done."
             gather.wrong("plan-missing", message, path, 'Add `task: "…"`.')
         nodes.add(name, fields, path)
-    return Plan(text, nodes.found, form="short", **settled(gather, said)), nodes.places
+    return nodes.plan("short", text, said)
 
 
 def _short_nodes(gather: Gather, value: Any) -> list[tuple[str, Any, Path]]:
-    """By name, or as a list of mappings with an name."""
+    """By id, or as a list of mappings with an id."""
     if type(value) is list:
         rows = [(one, ("nodes", number)) for number, one in enumerate(value)]
         return [(gather.id(one.get("id"), (*path, "id")) if type(one) is dict else "", one, path) for one, path in rows]
@@ -149,10 +152,7 @@ def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]
         gather.wrong("plan-missing", "There is no task.", (), 'Add `task: "…"`.')
     said["context"] = (*told, *said.get("context", ()))
     merge = said.get("merge")
-    chained = (merge is not None and merge.strategy == "sequential") or said.get("strategy") in (
-        "sequential",
-        "pipeline",
-    )
+    chained = said.get("strategy") in ("sequential", "pipeline") or (merge and merge.strategy == "sequential")
     nodes = _Nodes(gather)
     last = ""
     for number, one in enumerate(gather.rows(raw.get("agents"), ("agents",))):
@@ -163,7 +163,8 @@ def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]
         name = gather.id(entry.get("id", entry.get("agent")), (*path, "id"))
         fields = read_node(gather, entry, path, ("name",))
         fields["agent"] = fields.get("agent") or name
-        fields["task"] = fields.get("task") or _part(text, name, fields.get("capabilities", ()))
+        able = f": {', '.join(fields['capabilities'])}" if fields.get("capabilities") else ""
+        fields["task"] = fields.get("task") or f"{text.rstrip('.')}. Your part is that of {name}{able}."
         if chained and last:
             fields["needs"] = (*fields.get("needs", ()), last)
             fields.setdefault("inputs", {"previous": str(refs.Ref(last))})
@@ -171,12 +172,7 @@ def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]
         last = name or last
     if chained:
         said.setdefault("strategy", "sequential")
-    return Plan(text, nodes.found, form="input", **settled(gather, said)), nodes.places
-
-
-def _part(task: str, id: str, capabilities: tuple[str, ...]) -> str:
-    able = f": {', '.join(capabilities)}" if capabilities else ""
-    return f"{task.rstrip('.')}. Your part is that of {id}{able}."
+    return nodes.plan("input", text, said)
 
 
 # the templates
@@ -207,8 +203,7 @@ def standard(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Pa
     nodes = _Nodes(gather)
     fields["agent"] = agent
     nodes.add(_id(agent, nodes), fields, path)
-    said = settled(gather, read_plan(gather, labels, path, ()))
-    return Plan(fields.get("task", ""), nodes.found, form="standard", **said), nodes.places
+    return nodes.plan("standard", fields.get("task", ""), read_plan(gather, labels, path, ()))
 
 
 def parallel(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
@@ -219,8 +214,7 @@ def parallel(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Pa
     for place, one in _rows(gather, head.get("agents"), (*path, "agents")):
         fields = read_node(gather, one, place)
         nodes.add(_id(fields.get("agent", ""), nodes), _complete(gather, fields, place), place)
-    text = _about(gather, head, path, nodes)
-    return Plan(text, nodes.found, form="parallel", **settled(gather, said)), nodes.places
+    return nodes.plan("parallel", _about(gather, head, path, nodes), said)
 
 
 def sequential(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
@@ -250,7 +244,7 @@ def sequential(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, 
     if "merge" not in said or not said["merge"].note:
         said["merge"] = replace(said.get("merge", Merge()), strategy="sequential")
     said.setdefault("strategy", "sequential")
-    return Plan(text, nodes.found, form="sequential", **settled(gather, said)), nodes.places
+    return nodes.plan("sequential", text, said)
 
 
 def _head(gather: Gather, raw: Mapping[str, Any], path: Path, rows: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
@@ -267,13 +261,11 @@ def _head(gather: Gather, raw: Mapping[str, Any], path: Path, rows: str) -> tupl
 
 
 def _rows(gather: Gather, value: Any, path: Path) -> list[tuple[Path, Mapping[str, Any]]]:
-    found: list[tuple[Path, Mapping[str, Any]]] = []
-    for number, one in enumerate(gather.rows(value, path)):
-        if type(one) is dict:
-            found.append(((*path, number), one))
-        else:
-            gather.typed(one, (*path, number), "a mapping", "Write `- agent: a-name` and `task: …` below it.")
-    return found
+    rows: list[tuple[Path, Any]] = [((*path, number), one) for number, one in enumerate(gather.rows(value, path))]
+    for place, one in rows:
+        if type(one) is not dict:
+            gather.typed(one, place, "a mapping", "Write `- agent: a-name` and `task: …` below it.")
+    return [row for row in rows if type(row[1]) is dict]
 
 
 def _ordered(gather: Gather, rows: list[tuple[Path, Mapping[str, Any]]]) -> list[tuple[Path, Mapping[str, Any]]]:
@@ -283,13 +275,14 @@ def _ordered(gather: Gather, rows: list[tuple[Path, Mapping[str, Any]]]) -> list
     last = 0
     for number, (path, one) in enumerate(rows):
         step = one.get("step")
-        if step is not None and type(step) is not int:
-            gather.typed(step, (*path, "step"), "a whole number", f"Write `step: {number + 1}`.")
-        last = step if type(step) is int else last
-        if type(step) is int and step in seen:
-            gather.wrong("plan-id-twice", f"Step {step} occurs twice.", (*path, "step"), "Number the steps 1, 2, 3 …")
         if type(step) is int:
+            last = step
+            if step in seen:
+                message = f"Step {step} occurs twice."
+                gather.wrong("plan-id-twice", message, (*path, "step"), "Number the steps 1, 2, 3 …")
             seen.add(step)
+        elif step is not None:
+            gather.typed(step, (*path, "step"), "a whole number", f"Write `step: {number + 1}`.")
         ranked.append((last, number))
     return [rows[number] for _, number in sorted(ranked)]
 

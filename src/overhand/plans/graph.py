@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from xml.sax.saxutils import escape
 
 from overhand.plans import progress
 from overhand.plans.model import Plan
-from overhand.plans.order import dependencies, waves
+from overhand.plans.order import dependencies, dependents, waves
 
 FORMATS = ("mermaid", "dot", "svg")
 
@@ -33,6 +35,7 @@ COLOURS = {
     progress.READY: _LATER,
 }
 _PLAIN = ("#ffffff", "#6b6b6b")
+_INVISIBLE = re.compile(r"[^\t\n\r -~\xa0-\ud7ff\ue000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
 _MERGE = "merge"
 
 
@@ -45,17 +48,14 @@ class Layout(NamedTuple):
 
 
 def picture(plan: Plan, states: Mapping[str, str], format: str) -> str:
-    """The plan in one of the three formats; `states` says which node is in which state."""
     return {"mermaid": mermaid, "dot": dot, "svg": svg}[format](plan, states)
 
 
 def layout(plan: Plan) -> Layout:
     """Each node one layer behind the last one it waits for; what is in a cycle comes after everything else."""
     needs = dependencies(plan.nodes)
-    after: dict[str, list[str]] = {name: [] for name in needs}
+    after = dependents(needs)
     edges = [(one, name) for name, before in needs.items() for one in before]
-    for one, name in edges:
-        after[one].append(name)
     return Layout(_untangled(waves(plan.nodes), needs, after), edges, [name for name in needs if not after[name]])
 
 
@@ -81,17 +81,18 @@ def _numbered(plan: Plan) -> dict[str, str]:
     return {name: f"n{number}" for number, name in enumerate(plan.nodes)}
 
 
-def _told(plan: Plan, states: Mapping[str, str], name: str) -> str:
-    """The second line of a node: its agent, and how far it is."""
+def _label(plan: Plan, states: Mapping[str, str], name: str) -> str:
+    """The second line of a node: its agent and its state; of the merge: its strategy."""
+    if name == _MERGE:
+        return plan.merge.strategy
     return " · ".join(part for part in (plan.nodes[name].agent or "any agent", states.get(name, "")) if part)
 
 
 def mermaid(plan: Plan, states: Mapping[str, str]) -> str:
-    """A flowchart in Mermaid's language."""
     names, found = _numbered(plan), layout(plan)
     lines = ["flowchart LR"]
     lines += [
-        f'  {number}["{_entities(name)}<br/>{_entities(_told(plan, states, name))}"]' for name, number in names.items()
+        f'  {number}["{_entities(name)}<br/>{_entities(_label(plan, states, name))}"]' for name, number in names.items()
     ]
     lines.append(f'  {_MERGE}(["merge<br/>{_entities(plan.merge.strategy)}"])')
     lines += [f"  {names[one]} --> {names[two]}" for one, two in found.edges]
@@ -105,18 +106,16 @@ def mermaid(plan: Plan, states: Mapping[str, str]) -> str:
 
 def _entities(text: str) -> str:
     """Text in a quoted label: what Mermaid or a browser would take for a sign of its own becomes a number."""
-    flat = " ".join(_seen(text).split())
-    return "".join(c if c.isalnum() or c in " .,:-_/+=!?·…" else f"#{ord(c)};" for c in flat)
+    return "".join(c if c.isalnum() or c in " .,:-_/+=!?·…" else f"#{ord(c)};" for c in _flat(text))
 
 
 def dot(plan: Plan, states: Mapping[str, str]) -> str:
-    """A graph in Graphviz' language."""
     names, found = _numbered(plan), layout(plan)
     lines = ["digraph plan {", f"  label={_quoted(plan.task)};", "  rankdir=LR;"]
     lines.append('  node [shape=box, style="rounded,filled", fontname="sans-serif"];')
     for name, number in names.items():
         fill, line = COLOURS.get(states.get(name, ""), _PLAIN)
-        label = _quoted(f"{name}\n{_told(plan, states, name)}")
+        label = _quoted(f"{name}\n{_label(plan, states, name)}")
         lines.append(f'  {number} [label={label}, fillcolor="{fill}", color="{line}"];')
     lines.append(f"  {_MERGE} [label={_quoted(f'merge{chr(10)}{plan.merge.strategy}')}, shape=ellipse];")
     lines += [f"  {names[one]} -> {names[two]};" for one, two in found.edges]
@@ -125,7 +124,7 @@ def dot(plan: Plan, states: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    flat = "\n".join(" ".join(line.split()) for line in _seen(text).split("\n"))
+    flat = "\n".join(" ".join(line.split()) for line in _visible(text).split("\n"))
     escaped = flat.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -160,7 +159,7 @@ def svg(plan: Plan, states: Mapping[str, str]) -> str:
     lines += [_curve(boxes[one], boxes[_MERGE]) for one in found.sinks]
     lines.append("</g>")
     for name, node in plan.nodes.items():
-        lines.append(_node(boxes[name], name, _told(plan, states, name), states.get(name, ""), node.task))
+        lines.append(_node(boxes[name], name, _label(plan, states, name), states.get(name, ""), node.task))
     lines.append(_node(boxes[_MERGE], "merge", plan.merge.strategy, "", plan.merge.note, round=_HIGH // 2))
     return "\n".join([*lines, "</svg>"]) + "\n"
 
@@ -178,7 +177,7 @@ def _boxes(plan: Plan, states: Mapping[str, str], layers: list[list[str]]) -> tu
     boxes: dict[str, _Box] = {}
     x = float(_EDGE)
     for layer in layers:
-        texts = [(name, _told(plan, states, name)) if name != _MERGE else (name, plan.merge.strategy) for name in layer]
+        texts = [(name, _label(plan, states, name)) for name in layer]
         width = max((max(_long(_cut(a)), _long(_cut(b))) for a, b in texts), default=0) * _LETTER + 24
         first = _TOP + (high - _TOP - _EDGE - len(layer) * _ROW) / 2
         boxes.update((name, _Box(x, first + number * _ROW, width)) for number, name in enumerate(layer))
@@ -193,7 +192,7 @@ def _curve(one: _Box, two: _Box) -> str:
     return f'<path d="M{x:.1f} {y:.1f}C{x + bend:.1f} {y:.1f} {to_x - bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"/>'
 
 
-def _node(box: _Box, name: str, told: str, state: str, about: str, round: int = 6) -> str:
+def _node(box: _Box, name: str, caption: str, state: str, about: str, round: int = 6) -> str:
     fill, line = COLOURS.get(state, _PLAIN)
     middle = box.x + box.width / 2
     return (
@@ -202,12 +201,12 @@ def _node(box: _Box, name: str, told: str, state: str, about: str, round: int = 
         f' fill="{fill}" stroke="{line}" stroke-width="1.5"/>'
         f'<text x="{middle:.1f}" y="{box.y + 18:.1f}" text-anchor="middle" fill="#1b1b1b">{_escaped(_cut(name))}</text>'
         f'<text x="{middle:.1f}" y="{box.y + 34:.1f}" text-anchor="middle" font-size="11" fill="{line}">'
-        f"{_escaped(_cut(told))}</text></g>"
+        f"{_escaped(_cut(caption))}</text></g>"
     )
 
 
 def _cut(text: str, most: int = _MOST) -> str:
-    flat = " ".join(_seen(text).split())
+    flat = _flat(text)
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
@@ -217,19 +216,14 @@ def _long(text: str) -> int:
 
 
 def _escaped(text: str) -> str:
-    seen = " ".join(_seen(text).split())
-    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        seen = seen.replace(sign, name)
-    return seen
+    return escape(_flat(text), {'"': "&quot;"})
 
 
-def _seen(text: str) -> str:
-    """Without what no picture can show: control characters, halves of characters, marks that turn the direction."""
-    return "".join(c if _is_seen(ord(c)) else "\ufffd" for c in text)
+def _flat(text: str) -> str:
+    return " ".join(_visible(text).split())
 
 
-def _is_seen(code: int) -> bool:
-    return code in (9, 10, 13) or not (
-        code < 32 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or 0x202A <= code < 0x202F
-        or 0x2066 <= code < 0x206A or code & 0xFFFE == 0xFFFE
-    )  # fmt: skip
+def _visible(text: str) -> str:
+    """Without what no picture can show: control characters, lone surrogates, marks that turn the direction."""
+    shown = _INVISIBLE.sub("\ufffd", text)
+    return "".join("\ufffd" if ord(c) & 0xFFFE == 0xFFFE else c for c in shown)

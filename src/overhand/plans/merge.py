@@ -1,4 +1,4 @@
-"""Merging: the nodes' results as one, by the plan's strategy, and in the form that the plan asks for.
+"""Merge the nodes' results by the plan's strategy, in the form that the plan asks for.
 
 A strategy is one entry of `MERGES`. Only winning early (`first_wins`) is known elsewhere: `advance` stops the rest.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from overhand.contracts.compare import canonical, compare
-from overhand.documents.problems import Problem, warning, wrong
+from overhand.contracts.compare import canonical
+from overhand.documents.problems import Problem, has_errors, warning, wrong
 from overhand.plans import combine
 from overhand.plans.combine import Conflict, NodeResult
 from overhand.plans.contract import ALL, MERGE
@@ -30,16 +30,11 @@ USABLE = ("completed", "partial")
 UNSET: Any = object()  # no custom data, where null would be some
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """What some nodes agree on."""
 
     nodes: tuple[str, ...]
     data: Any
-
-    def as_json(self) -> dict[str, object]:
-        """The variant as result.json holds it."""
-        return {"nodes": list(self.nodes), "data": self.data}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +44,20 @@ class Merged:
     data: Any
     status: str = "completed"  # completed, partial (something is missing), blocked (no majority) or failed
     conflicts: tuple[Conflict, ...] = ()
+    # per field path the nodes it comes from; a path stands for everything below it that has no line of its own
     provenance: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per field path the nodes it comes from; a path stands for everything below it that has no line of its own."""
     variants: tuple[Variant, ...] = ()
     problems: tuple[Problem, ...] = ()
     unfilled: tuple[str, ...] = ()  # fields of final_output_format that nothing could be found for
     missing: tuple[str, ...] = ()  # nodes that were to be merged and gave nothing
 
     def as_json(self) -> dict[str, object]:
-        """The merge as result.json holds it, without what is empty."""
+        """The merge without what is empty."""
         shown: dict[str, object] = {"status": self.status, "data": self.data}
         rows = {
             "conflicts": [one.as_json() for one in self.conflicts],
             "provenance": {path: list(nodes) for path, nodes in self.provenance.items()},
-            "variants": [one.as_json() for one in self.variants],
+            "variants": [{"nodes": list(one.nodes), "data": one.data} for one in self.variants],
             "problems": [one.as_json() for one in self.problems],
             "unfilled": list(self.unfilled),
             "missing": list(self.missing),
@@ -84,15 +79,17 @@ def merge(plan: Plan, results: Sequence[NodeResult], custom: Any = UNSET) -> Mer
     else:
         found = _failed("merge-nothing", "No node gave data that could be merged.")
     if strategy.warns:
-        problems += [_missing(name, given.get(name)) for name in missing]
+        for name in missing:
+            one = given.get(name)
+            why = "has no result" if one is None else "returned no data" if one.status in USABLE else f"is {one.status}"
+            problems.append(warning("merge-missing", f"{name} {why}, so nothing of it was merged."))
     short = strategy.needs_all and (missing or any(one.status != "completed" for one in usable))
     status = "partial" if found.status == "completed" and short else found.status
     found = replace(found, status=status, missing=missing, problems=(*problems, *found.problems))
     if not plan.merge.shape or status not in USABLE:
         return found
-    silent = {name: NodeResult(name, "no result") for name in missing if name not in given}
-    told = {**given, **silent}
-    return _in_form(plan, found, [told[name] for name in plan.nodes if name in told])
+    known = {**{name: NodeResult(name, "no result") for name in missing}, **given}
+    return _in_form(plan, found, [known[name] for name in plan.nodes if name in known])
 
 
 def members(plan: Plan) -> tuple[str, ...]:
@@ -129,11 +126,6 @@ def _counts(one: NodeResult, problems: list[Problem]) -> bool:
     return True
 
 
-def _missing(name: str, one: NodeResult | None) -> Problem:
-    why = "has no result" if one is None else "returned no data" if one.status in USABLE else f"is {one.status}"
-    return warning("merge-missing", f"{name} {why}, so nothing of it was merged.")
-
-
 def _failed(code: str, message: str, fix: str = "") -> Merged:
     return Merged(None, "failed", problems=(wrong(code, message, fix=fix),))
 
@@ -147,18 +139,16 @@ def _aggregate(plan: Plan, usable: Sequence[NodeResult], _: Any) -> Merged:
         data = combine.combine(total, [(one, one.data) for one in usable])
     except (RecursionError, ValueError):  # each was JSON: only the depth of all together can be too much
         return _failed("merge-not-json", "The data are nested too deeply to be merged.", "Return flatter data.")
-    failed = [one for one in total.conflicts if not one.taken]
-    problems = tuple(_unsolved(one) for one in failed)
-    status = "failed" if failed else "completed"
-    return Merged(
-        None if data is combine.NOTHING else data, status, tuple(total.conflicts), total.provenance, problems=problems
-    )
-
-
-def _unsolved(one: Conflict) -> Problem:
-    nodes = ", ".join(node for node, _ in one.values)
-    fix = f"Let the nodes agree, or give {one.field} another rule, such as prefer_first."
-    return wrong("merge-conflict", f"{one.field}: {nodes} gave different values, and its rule is fail.", fix=fix)
+    problems = []
+    for conflict in total.conflicts:
+        if not conflict.taken:
+            nodes = ", ".join(node for node, _ in conflict.values)
+            message = f"{conflict.field}: {nodes} gave different values, and its rule is fail."
+            fix = f"Let the nodes agree, or give {conflict.field} another rule, such as prefer_first."
+            problems.append(wrong("merge-conflict", message, fix=fix))
+    status = "failed" if problems else "completed"
+    data = None if data is combine.NOTHING else data
+    return Merged(data, status, tuple(total.conflicts), total.provenance, problems=tuple(problems))
 
 
 def _first(_: Plan, usable: Sequence[NodeResult], __: Any) -> Merged:
@@ -212,14 +202,12 @@ def _custom_without_code(plan: Plan, usable: Sequence[NodeResult], custom: Any) 
 class Strategy(NamedTuple):
     """What a merge strategy does."""
 
+    # one result from those that can be used; the third is what the plan's own code made of them
     merge: Callable[[Plan, Sequence[NodeResult], Any], Merged]
-    """One result from those that can be used; the third is what the plan's own code made of them."""
     members: Callable[[Plan], tuple[str, ...]]  # the nodes whose results are merged
-    needs_all: bool = True
-    """Whether it is partial where one of them gave nothing, or not all; a winner and a majority are whole without."""
+    needs_all: bool = True  # whether the merge is partial when one of them gave nothing or a partial result
     warns: bool = True  # whether it warns of those that gave nothing
-    needs_results: bool = True
-    """Whether it fails where none of them gave anything; the plan's own code decides that itself."""
+    needs_results: bool = True  # whether the merge fails when none gave anything; custom code decides that itself
 
 
 MERGES = {
@@ -248,17 +236,11 @@ def _whole(data: Any, nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 def _in_form(plan: Plan, found: Merged, results: Sequence[NodeResult]) -> Merged:
     """The merge in the plan's form; if nothing of the form can be filled, the data stay as they are."""
     shaped = combine.shape(plan.merge.shape, found.data, found.provenance, results)
-    problems = list(shaped.problems)
-    for name, schema in combine.types_of(plan.merge.shape).items():
-        if name in shaped.data:
-            problems += compare(schema, shaped.data[name], name, "final_output_format: ", "merge-mismatch")
-    status = "partial" if any(one.level == "error" for one in problems) else found.status
-    kept = bool(shaped.data)
     return replace(
         found,
-        data=shaped.data if kept else found.data,
-        provenance=shaped.provenance if kept else found.provenance,
-        status=status,
-        problems=(*found.problems, *problems),
+        data=shaped.data or found.data,
+        provenance=shaped.provenance if shaped.data else found.provenance,
+        status="partial" if has_errors(shaped.problems) else found.status,
+        problems=(*found.problems, *shaped.problems),
         unfilled=tuple(shaped.unfilled),
     )

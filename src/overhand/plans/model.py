@@ -23,8 +23,7 @@ class Node:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)  # per field: type words or a JSON Schema
     constraints: Mapping[str, Any] = field(default_factory=dict)
-    verification: tuple[Any, ...] = ()
-    """Each a prose string, or a mapping with one of command, exists, schema, expression."""
+    verification: tuple[Any, ...] = ()  # each a prose string, or a mapping with one of `fields.CHECKS`
     capabilities: tuple[str, ...] = ()
     kind: str | None = None
     model: str | None = None
@@ -95,8 +94,6 @@ class Plan:
     timeout: float | None = None
     checkpoint_after: bool = False
     form: str = "short"  # short, input, output, standard, parallel, sequential
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """coordinator, from_agent, workflow, step: told, not acted on."""
-    told: Mapping[str, Any] = field(default_factory=dict)
-    """confidence, evidence_anchors, assumptions, delegated_to: kept as they stand in the file."""
+    labels: Mapping[str, str] = field(default_factory=dict)  # coordinator, from_agent, workflow: only shown
+    told: Mapping[str, Any] = field(default_factory=dict)  # confidence, assumptions and the like, as in the file
     notes: tuple[str, ...] = ()  # what was read and does not count, such as a status in the file

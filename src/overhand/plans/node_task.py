@@ -1,4 +1,4 @@
-"""One node of a plan as a child task: what its agent is told, what it must return, what it may do.
+"""One node of a plan as a child task: what its agent reads, what it must return, what it may do.
 
 A plan adds no level and is no ancestor: a node has the depth, the path and the limits that it would have had if the
 plan's caller had delegated it.
@@ -7,8 +7,10 @@ plan's caller had delegated it.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from overhand.agents import Agent, files, find_driver
@@ -53,10 +55,10 @@ class NodeDefaults:
     config: Config
     plan: Plan
     state: Task  # of the plan's own task
-    who: Caller  # whoever would delegate the nodes if there were no plan
+    who: Caller  # the plan's caller, which would delegate the nodes if there were no plan
     find: Callable[[str], Agent]
     hint: str = ""  # low, medium or high: how strong a model the plan needs
-    context: str = ""  # what every node is told
+    context: str = ""  # what every node gets
     edges: Index = field(default_factory=Index)  # the plan's interfaces by where they begin
 
 
@@ -78,7 +80,7 @@ def node_defaults(
         plan=plan,
         state=task,
         who=caller_of(store, task, run_id),
-        find=_remembered(lambda name: find(name) or _trusted(store, config, name)),
+        find=cache(lambda name: find(name) or _trusted(store, config, name)),
         hint=hint or strategy.score(plan).level,
         context=told.context,
         edges=by_source(plan),
@@ -107,18 +109,6 @@ def caller_of(store: Store, task: Task, run_id: str) -> Caller:
     return Caller(task.id, run_id, depth=len(above) - 1, path=tuple(above), can_delegate=may, level=task.level)
 
 
-def _remembered(find: Callable[[str], Agent]) -> Callable[[str], Agent]:
-    """A wide plan names the same agent many times."""
-    known: dict[str, Agent] = {}
-
-    def found(name: str) -> Agent:
-        if name not in known:
-            known[name] = find(name)
-        return known[name]
-
-    return found
-
-
 def _trusted(store: Store, config: Config, name: str) -> Agent:
     agent = files.find(store.root, name, config)
     trust.require(store.root, agent.trusted_with)
@@ -130,7 +120,7 @@ def refusals(base: NodeDefaults) -> list[Problem]:
     found = []
     for node in base.plan.nodes.values():
         try:
-            _built(base, node, node.inputs, node.task)
+            draft(base, node, node.inputs)
         except OverhandError as error:
             text = f"Node {node.id}: {error.message}"
             found.append(Problem("node-refused", text, of="substance", line=node.at or None, fix=error.hint))
@@ -139,15 +129,11 @@ def refusals(base: NodeDefaults) -> list[Problem]:
 
 def draft(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str | None = None) -> Draft:
     """The node as a task to be made; raises what a guard has against it."""
-    return _built(base, node, inputs, node.task if task is None else task)
-
-
-def _built(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str) -> Draft:
-    return build(brief_of(base, node, inputs, task), base.find(node.agent), base.who, base.store, base.config)
+    brief = brief_of(base, node, inputs, node.task if task is None else task)
+    return build(brief, base.find(node.agent), base.who, base.store, base.config)
 
 
 def brief_of(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: str) -> Brief:
-    """What the node asks for."""
     schema = _schema(base, node)
     return Brief(
         kind=node.kind,
@@ -170,17 +156,26 @@ def brief_of(base: NodeDefaults, node: Node, inputs: Mapping[str, Any], task: st
     )
 
 
-# what it may do
+# what it may do: a Plan that was made in Python may name its limits among the constraints only
 
 
 def _timeout(node: Node) -> float | None:
-    """Its own limit in seconds, by its key or as a constraint."""
     if node.timeout is not None or "timeout" not in node.constraints:
         return node.timeout
     try:
         return duration(node.constraints["timeout"])
     except (TypeError, ValueError):
-        return None  # it was told when the plan was checked
+        return None
+
+
+def _budget(node: Node) -> str | None:
+    tokens = node.budget
+    if tokens is None and (asked := node.constraints.get("token_budget")) is not None:
+        try:
+            tokens = budget.parse(asked).tokens
+        except ValueError:
+            return None
+    return f"{tokens} tokens" if tokens else None
 
 
 def _model(base: NodeDefaults, node: Node, agent: Agent) -> str | None:
@@ -192,32 +187,15 @@ def _model(base: NodeDefaults, node: Node, agent: Agent) -> str | None:
     return str(found) if found else None
 
 
-def _budget(node: Node) -> str | None:
-    """Tokens, by its own key or as a constraint."""
-    tokens = node.budget
-    if tokens is None and (asked := node.constraints.get("token_budget")) is not None:
-        try:
-            tokens = budget.parse(asked).tokens
-        except ValueError:
-            return None  # it was told when the plan was checked
-    return f"{tokens} tokens" if tokens else None
-
-
 def _checks(node: Node) -> list[dict[str, str]] | None:
     """The commands of its verification; None, for the project's own checks, where nothing of it can be checked."""
     rules = [one for one in node.verification if isinstance(one, Mapping)]
     if not rules:
         return None
-    commands = [_command(one["command"]) for one in rules if one.get("command")]
+    asked = [one["command"] for one in rules if one.get("command")]
+    commands = [shlex.join(map(str, one)) if isinstance(one, list | tuple) else str(one) for one in asked]
     names = [f"verify-{number}" if len(commands) > 1 else "verify" for number in range(1, len(commands) + 1)]
     return [{"name": name, "command": command} for name, command in zip(names, commands, strict=True)]
-
-
-def _command(given: object) -> str:
-    """As a shell reads it; a list is quoted word by word."""
-    import shlex
-
-    return shlex.join(map(str, given)) if isinstance(given, list | tuple) else str(given)
 
 
 # what it must return
@@ -245,11 +223,11 @@ def _schema_in(root: str, path: str) -> dict[str, Any]:
     return value
 
 
-# what its agent is told: its task, its inputs, and in words what it must return
+# what its agent reads: its task, its inputs, and in words what it must return
 
 
 def compact(value: object) -> bytes:
-    """JSON without blanks, types as they are; raises BadInput for what JSON has no word for."""
+    """JSON without blanks; raises BadInput for what JSON cannot hold."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -258,7 +236,7 @@ def compact(value: object) -> bytes:
 
 
 def for_all(plan: Plan) -> str:
-    """The plan's task and everything that it tells all of its nodes."""
+    """The plan's task and the context of all its nodes."""
     parts = [f"It is one part of: {one_line(plan.task)}"] if plan.task else []
     rows = [f"- {one_line(str(name))}: {_shown(value)}" for name, value in (*plan.context, *plan.labels.items())]
     return "\n\n".join([*parts, "\n".join(rows)] if rows else parts)
@@ -267,17 +245,15 @@ def for_all(plan: Plan) -> str:
 def handoff_of(
     plan: Plan, node: Node, inputs: Mapping[str, Any], task: str, schema: Mapping[str, Any], common: str
 ) -> Handoff:
-    """The node's HANDOFF; `common` is what every node of the plan is told."""
-    context = "\n\n".join(part for part in (node.context.strip(), common) if part)
-    about = [Section("Inputs", _inputs(inputs))] if inputs else []
+    """The node's HANDOFF; `common` is the context of every node of the plan."""
     wanted = Handoff(
         task=task.strip() or _made_up(plan, node),
-        context=context,
+        context="\n\n".join(part for part in (node.context.strip(), common) if part),
         key_files=tuple(KeyFile(path) for path in node.key_files),
         constraints=tuple(_constraints(plan, node)),
         deliverables=tuple(deliverables(node)),
         contract=_promise(plan, node, schema),
-        extra=tuple(about),
+        extra=(Section("Inputs", _inputs(inputs)),) if inputs else (),
     )
     return handoffs.filled(wanted, node.kind)
 
@@ -322,7 +298,7 @@ def _measure(value: object, size: int) -> str:
 
 
 def _constraints(plan: Plan, node: Node) -> Iterable[str]:
-    """What nobody enforces is for the agent to keep to."""
+    """What Overhand does not enforce is for the agent to keep to."""
     for name, value in {**plan.constraints, **node.constraints}.items():
         enforced = name in ENFORCED or (name.startswith("max_") and name[4:] in node.outputs)
         if not enforced:
@@ -352,7 +328,12 @@ def _promise(plan: Plan, node: Node, schema: Mapping[str, Any]) -> str:
     if node.outputs:
         rows = "\n".join(f"- `{name}`: {_typed(plan, node, name)}" for name in node.outputs)
         parts.append(f"Return one JSON object with exactly these fields:\n\n{rows}\n\n{_OWN_DATA}")
-    needed = [_edge(row) for row in notes.get("edges", ()) if row.get("required")]
+    needed = []
+    for edge in notes.get("edges", ()):
+        if edge.get("required"):
+            names = ", ".join(f"`{name}`" for name in edge["required"])
+            where = f"in `{edge['field']}` (of a list: in each entry)" if edge.get("field") else "in the data"
+            needed.append(f"- `{edge.get('to', '')}` needs {names} {where}")
     if needed:
         parts.append("Others go on with it:\n\n" + "\n".join(needed))
     rules = [f"- `{text}`" for text in notes.get("expressions", ())]
@@ -373,10 +354,3 @@ def _typed(plan: Plan, node: Node, name: str) -> str:
     text = one_line(wanted) if isinstance(wanted, str) else f"as by this JSON Schema: `{compact(wanted).decode()}`"
     most = {**plan.constraints, **node.constraints}.get(f"max_{name}")
     return f"{text}, at most {most}" if most is not None else text
-
-
-def _edge(edge: Mapping[str, Any]) -> str:
-    """What the next node needs of a field."""
-    needed = ", ".join(f"`{name}`" for name in edge["required"])
-    where = f"in `{edge['field']}` (of a list: in each entry)" if edge.get("field") else "in the data"
-    return f"- `{edge.get('to', '')}` needs {needed} {where}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 
 from overhand.plans.model import Node
 
@@ -12,10 +13,29 @@ def dependencies(nodes: Mapping[str, Node]) -> dict[str, Sequence[str]]:
     return {this: [name for name in node.needs if name in nodes] for this, node in nodes.items()}
 
 
+def dependents(needs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """By node, those that wait for it."""
+    after: dict[str, list[str]] = {this: [] for this in needs}
+    for this, names in needs.items():
+        for name in names:
+            after[name].append(this)
+    return after
+
+
 def cycles(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """For every knot of nodes that wait for each other one shortest circle through its first node."""
-    left = _peeled(needs)[1]
-    return [circle for knot in _knots(needs, set(left)) if (circle := _circle(needs, knot))] if left else []
+    behind = set(_peeled(needs)[1])
+    after = dependents({this: [name for name in needs[this] if name in behind] for this in needs if this in behind})
+    knotted = _peeled(after)[1]  # without what only waits for a knot
+    left = set(knotted)
+    found = []
+    for first in knotted:
+        if first in left:
+            knot = _reached(needs, first, left) & _reached(after, first, left)
+            left -= knot
+            if len(knot) > 1:
+                found.append(_circle(needs, first, knot))
+    return found
 
 
 def in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
@@ -45,75 +65,39 @@ def waves(nodes: Mapping[str, Node]) -> list[list[str]]:
 def _peeled(needs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[str]]:
     """What could run, in an order in which it could, and what is left when it has."""
     waiting = {this: len(names) for this, names in needs.items()}
-    after: dict[str, list[str]] = {}
-    for this, names in needs.items():
-        for name in names:
-            after.setdefault(name, []).append(this)
+    after = dependents(needs)
     order = [this for this, count in waiting.items() if not count]
     for this in order:  # it grows while it is walked along
-        for other in after.get(this, ()):
+        for other in after[this]:
             waiting[other] -= 1
             if not waiting[other]:
                 order.append(other)
-    return order, [this for this, count in waiting.items() if count] if len(order) < len(needs) else []
+    return order, [this for this, count in waiting.items() if count]
 
 
-def _knots(needs: Mapping[str, Sequence[str]], left: set[str]) -> list[list[str]]:
-    """The strongly connected parts of what is left (Tarjan, without recursion), in the file's order."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    place: dict[str, int] = {}
-    found: list[list[str]] = []
-    work: list[tuple[str, Iterator[str]]] = []
-
-    def enter(this: str) -> None:
-        index[this] = low[this] = len(index)
-        place[this] = len(stack)
-        stack.append(this)
-        work.append((this, iter(needs[this])))
-
-    for root in needs:
-        if root in left and root not in index:
-            enter(root)
-        while work:
-            this, others = work[-1]
-            for other in others:
-                if other in left and other not in index:
-                    enter(other)
-                    break
-                if other in place:
-                    low[this] = min(low[this], index[other])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[this])
-                if low[this] == index[this]:
-                    found.append(knot := stack[place[this] :])
-                    del stack[place[this] :]
-                    for one in knot:
-                        del place[one]
-    order = {this: number for number, this in enumerate(needs)}
-    knots = (sorted(knot, key=order.__getitem__) for knot in found if len(knot) > 1)
-    return sorted(knots, key=lambda knot: order[knot[0]])
+def _reached(edges: Mapping[str, Sequence[str]], first: str, inside: set[str]) -> set[str]:
+    """All nodes that edges lead to from the first one, without leaving `inside`."""
+    found, line = {first}, [first]
+    while line:
+        new = [name for name in edges[line.pop()] if name in inside and name not in found]
+        found.update(new)
+        line += new
+    return found
 
 
-def _circle(needs: Mapping[str, Sequence[str]], knot: Sequence[str]) -> list[str]:
-    """The shortest way from the knot's first node back to it."""
-    first, inside = knot[0], set(knot)
+def _circle(needs: Mapping[str, Sequence[str]], first: str, inside: set[str]) -> list[str]:
+    """The shortest way from a node back to it, without leaving `inside`."""
     came: dict[str, str] = {}
-    edge = [first]
-    while edge:
-        following: list[str] = []
-        for this in edge:
-            for other in needs[this]:
-                if other == first:
-                    path = [this]
-                    while path[-1] != first:
-                        path.append(came[path[-1]])
-                    return path[::-1]
-                if other in inside and other not in came:
-                    came[other] = this
-                    following.append(other)
-        edge = following
+    line = deque([first])
+    while line:
+        this = line.popleft()
+        for other in needs[this]:
+            if other == first:
+                path = [this]
+                while path[-1] != first:
+                    path.append(came[path[-1]])
+                return path[::-1]
+            if other in inside and other not in came:
+                came[other] = this
+                line.append(other)
     return []

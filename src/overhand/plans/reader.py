@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from overhand.documents.problems import Problem, by_line, has_errors, wrong
 from overhand.plans import forms
@@ -13,28 +13,35 @@ from overhand.plans.model import Node, Plan
 from overhand.plans.source import Path, Source, load
 from overhand.plans.values import Gather, meant
 
-FORMS = {
-    "output": "delegation and subtasks",
-    "standard": "delegation with to_agent",
-    "parallel": "parallel_delegation",
-    "sequential": "sequential_delegation",
-    "input": "task and agents",
-    "short": "plan and nodes",
+
+class _Form(NamedTuple):
+    keys: str
+    read: Callable[[Gather, Mapping[str, Any]], tuple[Plan, dict[str, Path]]]
+    fix: str  # where the plan has no nodes
+
+
+_FORMS = {
+    "output": _Form("delegation and subtasks", forms.output, "Add entries below `subtasks:`."),
+    "standard": _Form("delegation with to_agent", forms.standard, "Add `to_agent:` and `task:`."),
+    "parallel": _Form("parallel_delegation", forms.parallel, "Add entries below `agents:`."),
+    "sequential": _Form("sequential_delegation", forms.sequential, "Add entries below `steps:`."),
+    "input": _Form("task and agents", forms.given, "Add entries below `agents:`, such as `- id: worker`."),
+    "short": _Form("plan and nodes", forms.short, "Add entries below `nodes:`."),
 }
-_READERS = {
-    "output": forms.output,
-    "standard": forms.standard,
-    "parallel": forms.parallel,
-    "sequential": forms.sequential,
-    "input": forms.given,
-    "short": forms.short,
+_FORM_OF_KEY = {
+    "parallel_delegation": "parallel",
+    "sequential_delegation": "sequential",
+    "subtasks": "output",
+    "nodes": "short",
+    "delegation": "standard",
+    "agents": "input",
 }
 _FEW = 8
-_KEYS = ("delegation", "subtasks", "parallel_delegation", "sequential_delegation", "agents", "nodes", "plan", "task")
+_HEADS = ("delegation", "parallel_delegation", "sequential_delegation")
 
 
 class Lines:
-    """Where the parts of a plan stand in its file; nothing is looked for before it is asked."""
+    """Where the parts of a plan stand in its file, looked up on demand."""
 
     def __init__(self, source: Source | None = None, places: Mapping[str, Path] | None = None) -> None:
         self._source = source
@@ -62,9 +69,6 @@ class Lines:
         return self._source.line(path)
 
 
-_HEADS = ("delegation", "parallel_delegation", "sequential_delegation")
-
-
 def _follow(value: Any, path: Path) -> Any:
     for step in path:
         inside = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
@@ -76,7 +80,7 @@ def _follow(value: Any, path: Path) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a file says. There is a plan once its form is known; with an error among the problems it may not run."""
+    """A plan that was read: there is one once its form is known; with an error among the problems it may not run."""
 
     plan: Plan | None
     problems: list[Problem]
@@ -97,24 +101,14 @@ def read(text: str | bytes, name: str = "") -> Reading:
     if problem:
         return Reading(None, by_line([*source.problems, replace(problem, line=source.line(()) or 1)]))
     gather = Gather(source)
-    plan, places = _READERS[form](gather, source.value)
+    plan, places = _FORMS[form].read(gather, source.value)
     if not plan.nodes and not has_errors(gather.problems()):
-        gather.wrong("plan-empty", "The plan has no nodes.", (), _EMPTY[form])
+        gather.wrong("plan-empty", "The plan has no nodes.", (), _FORMS[form].fix)
     if plan.interfaces:
         plan = replace(plan, nodes=_wired(plan))
     if gather.notes:
         plan = replace(plan, notes=tuple(gather.notes))
     return Reading(plan, by_line([*source.problems, *gather.problems()]), Lines(source, places))
-
-
-_EMPTY = {
-    "output": "Add entries below `subtasks:`.",
-    "standard": "Add `to_agent:` and `task:`.",
-    "parallel": "Add entries below `agents:`.",
-    "sequential": "Add entries below `steps:`.",
-    "input": "Add entries below `agents:`, such as `- id: worker`.",
-    "short": "Add entries below `nodes:`.",
-}
 
 
 def _wired(plan: Plan) -> Mapping[str, Node]:
@@ -142,21 +136,12 @@ def form_of(value: Any) -> tuple[str, Problem | None]:
     if type(value) is not dict:
         return "", wrong("plan-form", "A plan is a mapping of keys to values; this is none.", fix=_FIX)
     head = value.get("delegation")
-    inside = head if type(head) is dict else {}
-    if "parallel_delegation" in value:
-        return "parallel", None
-    if "sequential_delegation" in value:
-        return "sequential", None
-    if "subtasks" in value or "subtasks" in inside:
-        return "output", None
-    if "nodes" in value:
-        return "short", None
-    if "delegation" in value:
-        return "standard", None
-    if "agents" in value:
-        return "input", None
-    said = next((f" `{key}`:{found}" for key in value if (found := meant(key, _KEYS)) and key not in _KEYS), "")
-    forms = "; ".join(f"{keys} ({name})" for name, keys in FORMS.items())
+    for key, form in _FORM_OF_KEY.items():
+        if key in value or (key == "subtasks" and type(head) is dict and key in head):
+            return form, None
+    known = (*_FORM_OF_KEY, "plan", "task")
+    said = next((f" `{key}`:{found}" for key in value if (found := meant(key, known)) and key not in known), "")
+    forms = "; ".join(f"{form.keys} ({name})" for name, form in _FORMS.items())
     return "", wrong("plan-form", f"This is none of the forms of a plan.{said}", fix=f"Use the keys of one: {forms}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -29,10 +30,7 @@ def find(value: Any) -> list[Ref]:
 def whole(text: str) -> Ref | None:
     """The reference that a text is, if it is nothing else."""
     match = _REF.fullmatch(text)
-    if match is None:
-        return None
-    node, fields = match.groups()
-    return Ref(node, fields[1:])
+    return Ref(match[1], match[2][1:]) if match else None
 
 
 def texts(value: Any) -> list[str]:
@@ -74,11 +72,7 @@ def _fill(text: str, lookup: Callable[[Ref], Any]) -> Any:
 
 def as_text(value: Any) -> str:
     """A value as it stands in the middle of a text."""
-    if isinstance(value, str):
-        return value
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def scan(text: str, *, escapes: bool = False) -> Iterator[tuple[Ref | None, int, int]]:
@@ -91,8 +85,5 @@ def scan(text: str, *, escapes: bool = False) -> Iterator[tuple[Ref | None, int,
                 yield None, start, at
             continue
         match = _REF.match(text, start)
-        if match:
-            at = match.end()
-            yield Ref(match[1], match[2][1:]), start, at
-        else:
-            yield None, start, at
+        at = match.end() if match else at
+        yield Ref(match[1], match[2][1:]) if match else None, start, at

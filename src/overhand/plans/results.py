@@ -1,4 +1,4 @@
-"""The results of a plan's nodes: read, made one, and written down as the plan's own."""
+"""The results of a plan's nodes: read, merged, and written as the plan's own result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from overhand.contracts.data import pick
 from overhand.documents import output as outputs
 from overhand.documents.layout import Section
-from overhand.documents.problems import Problem, wrong
+from overhand.documents.problems import wrong
 from overhand.errors import OverhandError, storage_failed
 from overhand.plans import refs
 from overhand.plans.combine import NodeResult
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from overhand.plans import progress
-    from overhand.plans.model import Merge, Node, Plan
+    from overhand.plans.model import Merge, Plan
     from overhand.plans.progress import Command, NodeState
     from overhand.policy.actor import Actor
     from overhand.record.store import Store
@@ -44,7 +44,6 @@ MERGED = "merged.json"  # in the plan's run folder
 _MOST = 256 * 1024 * 1024
 _WORDS = 300  # characters of a summary in the plan's own log
 _ROWS = 1000  # nodes that OUTPUT.md names; result.json has all
-_CAUSES = {"timeout": "timeout", "budget": "budget", "cancelled": "cancelled"}
 _WHY = {
     "failed": "a node failed",
     "timeout": "its time was over",
@@ -75,12 +74,12 @@ class Value(NamedTuple):
     data: Any
     summary: str
     checks: Sequence[dict[str, Any]] = ()
-    problem: str = ""  # the first thing that was held against it
+    problem: str = ""  # the first error of its result
     size: int = 0  # bytes of the file that it was read from
 
     @property
     def whole(self) -> Any:
-        """What `${node}` means: its data, or what it says where it returned none."""
+        """What `${node}` means: its data, or its summary where it returned none."""
         return self.summary if self.data is None else self.data
 
 
@@ -107,25 +106,24 @@ def ending(store: Store, child: Task, digest: str, value_of: Callable[[str, str]
         "verified": child.verified,
         "tokens": spending.tree(store, child).tokens,
         "usage": budget.figures(child),
-        "seconds": round(sum(_seconds(run) for run in child.runs), 3),
+        "seconds": round(sum(max(0.0, _duration(run) - run.waited) for run in child.runs), 3),
         "summary": child.summary[:_WORDS],
     }
     try:
         value = value_of(child.id, digest) if digest else Value(None, "")
-    except OverhandError as error:  # somebody wrote to it since
+    except OverhandError as error:  # the file was changed since
         return {**facts, "status": "failed", "why": error.message}
     if value.checks:
         facts["checks"] = [sum(bool(check["passed"]) for check in value.checks), len(value.checks)]
     if child.status != "completed":
         facts["why"] = (value.problem or child.summary)[:1000] or f"judged {child.status}"
         if child.status == "cancelled" or (last is not None and last.leftovers):
-            facts["again"] = False  # a person stopped it, or somebody of it is still there
+            facts["again"] = False  # a person stopped it, or processes of it are left
     return {name: value for name, value in facts.items() if value not in ("", None, {})}
 
 
-def _seconds(run: Run) -> float:
-    over = machine.epoch(run.ended) - machine.epoch(run.created) if run.ended else 0.0
-    return max(0.0, over - run.waited)
+def _duration(run: Run) -> float:
+    return machine.epoch(run.ended) - machine.epoch(run.created) if run.ended else 0.0
 
 
 def digest_of(store: Store, task_id: str) -> str:
@@ -145,26 +143,23 @@ def value_of(store: Store, task_id: str, digest: str) -> Value:
 
 
 def missing(node: str, wanted: Sequence[tuple[str, str]], value: Value) -> str:
-    """Which field that others name is not there, with both ends; nothing if all are."""
+    """The first field that another node refers to and this one did not return, with both nodes; "" if all are there."""
     for consumer, name in wanted:
         try:
-            pick(value.whole, name)
-        except LookupError:
-            return _not_there(node, consumer, name, value)
+            look_up(consumer, refs.Ref(node, name), value)
+        except LookupError as error:
+            return str(error)
     return ""
 
 
-def _not_there(node: str, consumer: str, name: str, value: Value) -> str:
-    there = f"it has {', '.join(map(str, value.data))}" if isinstance(value.data, dict) else "it returned no object"
-    return f"{node} → {consumer}: the data of {node} have no field {name}; {there}."
-
-
-def named(node: Node, ref: refs.Ref, value: Value) -> Any:
-    """What a reference of this node names; LookupError names both ends."""
+def look_up(consumer: str, ref: refs.Ref, value: Value) -> Any:
+    """What a reference of a consumer names; LookupError names both nodes."""
     try:
         return pick(value.whole, ref.field)
     except LookupError:
-        raise LookupError(_not_there(ref.node, node.id, ref.field, value)) from None
+        has = f"it has {', '.join(map(str, value.data))}" if isinstance(value.data, dict) else "it returned no object"
+        text = f"{ref.node} → {consumer}: the data of {ref.node} have no field {ref.field}; {has}."
+        raise LookupError(text) from None
 
 
 # all of them
@@ -177,15 +172,16 @@ def node_result(known: NodeState, value: Value, at: float) -> NodeResult:
 
 
 def merge(actor: Actor, task_id: str, run_id: str, plan: Plan, given: Sequence[NodeResult]) -> dict[str, Any]:
-    """Make one of the verified results, keep it in the folder of the plan's run, and say how that went."""
+    """Merge the verified results into the folder of the plan's run; the facts of `Merged`."""
     store = actor.store
     place = store.run_folder(task_id, run_id)
     options = {}
     if plan.merge.strategy == "custom" and (plan.merge.function or plan.merge.command):
+        rows = {one.id: {"status": one.status, "summary": one.summary, "data": one.data} for one in given}
         try:
             options["custom"] = _custom_merge(
                 plan.merge,
-                {"task": plan.task, "nodes": {one.id: _shown(one) for one in given}},
+                {"task": plan.task, "nodes": rows},
                 f"{place}/merge",
                 root=store.root,
                 env=actor.env,
@@ -195,19 +191,15 @@ def merge(actor: Actor, task_id: str, run_id: str, plan: Plan, given: Sequence[N
             return {"status": "failed", "why": str(error)[:1500]}
     merged = merge_results(plan, given, **options)
     write_file(f"{place}/{MERGED}", json.dumps(merged.as_json(), ensure_ascii=False))
-    told = next((one.message for one in merged.problems if one.level == "error"), "")
-    return {"status": merged.status, **({"why": told[:1000]} if told else {})}
-
-
-def _shown(one: NodeResult) -> dict[str, Any]:
-    return {"status": one.status, "summary": one.summary, "data": one.data}
+    why = next((one.message for one in merged.problems if one.level == "error"), "")
+    return {"status": merged.status, **({"why": why[:1000]} if why else {})}
 
 
 # a merge of the plan's own
 
 
 class _MergeFailed(Exception):
-    """It gave no data: what is told is why."""
+    """The plan's own code gave no data; the message says why."""
 
 
 def _custom_merge(
@@ -262,8 +254,12 @@ def _running(argv: list[str], given: Mapping[str, Any], place: str, *, root: str
 
 
 def _wait(place: str, shim: int | None, seconds: float, wanted: Callable[[], bool]) -> bool:
-    """Whether it ends in time, counted from its start, while anybody wants it."""
-    deadline = time.monotonic() + seconds - _age(place)
+    """Whether it ends in time, counted from its start, while the plan is wanted."""
+    try:
+        age = max(0.0, time.time() - os.stat(f"{place}/start").st_mtime)
+    except OSError:
+        age = 0.0
+    deadline = time.monotonic() + seconds - age
     while wanted():
         left = deadline - time.monotonic()
         if detached.wait(place, shim, max(0.0, min(left, _LOOK_EVERY))):
@@ -271,13 +267,6 @@ def _wait(place: str, shim: int | None, seconds: float, wanted: Callable[[], boo
         if left <= 0:
             return False
     return False
-
-
-def _age(place: str) -> float:
-    try:
-        return max(0.0, time.time() - os.stat(f"{place}/start").st_mtime)
-    except OSError:
-        return 0.0
 
 
 def _said(place: str) -> str:
@@ -320,10 +309,16 @@ def finish(actor: Actor, task_id: str, run_id: str, command: Command, execution:
 def _result(
     store: Store, task: Task, run_id: str, command: Command, execution: Execution, merged: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The plan's result as JSON, in the names of every result: also where each field came from, how each node fared."""
+    """The plan's result in the fields of every result; also the provenance of each field and a row for each node."""
     plan, state, tasks, ends = execution
     status, why = command.facts["status"], command.facts.get("why", "")
+    cause = "cancelled" if status == "cancelled" else why
     rows = [_row(state.nodes[name], tasks.get(name), ends.get(name, {})) for name in plan.nodes]
+    problems = [
+        wrong("node-failed", f"Node {known.spec.id} ({known.agent}) failed: {known.why}")
+        for known in state.order
+        if known.state == FAILED
+    ]
     run = task.runs[-1]
     return {
         "schema": "overhand.result/1",
@@ -332,7 +327,7 @@ def _result(
         "status": status,
         "claimed": status if status in CLAIMS else None,
         "verified": _verified(rows, status),
-        "cause": "cancelled" if status == "cancelled" else _CAUSES.get(why, "exit"),
+        "cause": cause if cause in ("timeout", "budget", "cancelled") else "exit",
         "summary": _summary(state, status, why, merged),
         "data": merged.get("data"),
         "deliverables": [],
@@ -341,7 +336,7 @@ def _result(
         "files_modified": [],
         "errors": [],
         "next_steps": "" if status == "completed" else f"overhand resume {task.handle}: verified nodes stay.",
-        "problems": [*merged.get("problems", ()), *(one.as_json() for one in _problems(state))],
+        "problems": [*merged.get("problems", ()), *(one.as_json() for one in problems)],
         "checks": [],
         "usage": budget.with_nodes(budget.usage_of(task), [one.get("usage", {}) for one in ends.values()]),
         "source": "plan",
@@ -363,7 +358,7 @@ def _result(
 
 
 def _row(known: NodeState, task_id: str | None, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """How a node fared; the facts are those of its end."""
+    """How a node ended, by the facts of its Ended event."""
     passed = facts.get("checks")
     return {
         "node": known.spec.id,
@@ -382,19 +377,11 @@ def _row(known: NodeState, task_id: str | None, facts: Mapping[str, Any]) -> dic
 
 
 def _verified(rows: list[dict[str, Any]], status: str) -> str:
-    """Of what the result is made of: all of it was verified by us, some, or none."""
+    """How much of what the result is made of was verified: all, some or none."""
     counted = [row["verified"] for row in rows if row["state"] == VERIFIED]
     if not counted or status in ("failed", "cancelled") or all(one == "none" for one in counted):
         return "none"
     return "all" if all(one == "all" for one in counted) else "some"
-
-
-def _problems(state: progress.State) -> list[Problem]:
-    return [
-        wrong("node-failed", f"Node {known.spec.id} ({known.agent}) failed: {known.why}")
-        for known in state.order
-        if known.state == FAILED
-    ]
 
 
 def _summary(state: progress.State, status: str, why: str, merged: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from overhand.plans.model import Node, Plan
+from overhand.plans.model import RESERVED, Node, Plan
 
 _HEAD = """\
 # {what} Say in each `task` what exactly is to be done; the rest may stay.
@@ -44,24 +44,21 @@ def _same(one: str, other: str) -> bool:
 def outline(task: str, agents: Sequence[str], strategy: str = "") -> Plan:
     """The nodes that these agents become, and which waits for which."""
     names = _named(agents)
-    nodes = {}
-    for number, (name, agent) in enumerate(zip(names, agents, strict=True)):
-        nodes[name] = Node(name, agent, task, needs=_before(names, number, strategy))
+    rows = enumerate(zip(names, agents, strict=True))
+    nodes = {name: Node(name, agent, task, needs=_before(names, at, strategy)) for at, (name, agent) in rows}
     return Plan(task, nodes, strategy=strategy)
 
 
 def _named(agents: Sequence[str]) -> list[str]:
     """A node for each, named after its agent; a second one gets a number."""
-    names: dict[str, None] = {}
-    counts: dict[str, int] = {}
+    names: list[str] = []
     for agent in agents:
-        name, number = agent, counts.get(agent, 1)
-        while name in names or name in ("merge", "all_subtasks"):
+        name, number = agent, 1
+        while name in names or name in RESERVED:
             number += 1
             name = f"{agent}-{number}"
-        names[name] = None
-        counts[agent] = number
-    return list(names)
+        names.append(name)
+    return names
 
 
 def _before(names: Sequence[str], number: int, strategy: str) -> tuple[str, ...]:
@@ -74,8 +71,7 @@ def _before(names: Sequence[str], number: int, strategy: str) -> tuple[str, ...]
 
 def short(plan: Plan, why: str = "") -> str:
     """The short form: one node for each agent, with a result that is checked and handed on."""
-    lines = [_HEAD.format(what=f"A plan, {plan.strategy}{f': {why}' if why else ''}.").rstrip("\n")]
-    lines += [f"plan: {quoted(plan.task)}"]
+    lines = [f"plan: {quoted(plan.task)}"]
     if plan.strategy in ("sequential", "pipeline", "fan-out-fan-in"):
         lines.append(f"strategy: {plan.strategy}")
     lines.append("nodes:")
@@ -90,24 +86,20 @@ def short(plan: Plan, why: str = "") -> str:
             '    verify: "len(data.result) > 0"       # or {command: "make test"}, {exists: FILE}',
             "    timeout: 30m",
         ]
-    lines.append(f"merge: {'sequential' if _is_chain(plan) else 'aggregate'}")
-    lines.append("on_failure: {policy: retry, max_retries: 1}")
-    return "\n".join(lines) + "\n"
-
-
-def _is_chain(plan: Plan) -> bool:
-    """Whether one node ends it: then its result is the plan's."""
     needed = {one for node in plan.nodes.values() for one in node.needs}
-    return len(plan.nodes) > 1 and len(set(plan.nodes) - needed) == 1
+    has_one_end = len(plan.nodes) > 1 and len(plan.nodes.keys() - needed) == 1  # whose result is then the plan's
+    lines.append(f"merge: {'sequential' if has_one_end else 'aggregate'}")
+    lines.append("on_failure: {policy: retry, max_retries: 1}")
+    return _text(f"A plan, {plan.strategy}{f': {why}' if why else ''}.", *lines)
 
 
 def template(name: str, task: str, agents: Sequence[str]) -> str:
-    """One of the three delegation templates."""
     return {"standard": _standard, "parallel": _parallel, "sequential": _sequential}[name](task, agents)
 
 
 def _standard(task: str, agents: Sequence[str]) -> str:
-    return _HEAD.format(what="One delegation.") + _lines(
+    return _text(
+        "One delegation.",
         "delegation:",
         "  from_agent: user",
         f"  to_agent: {agents[0]}",
@@ -132,7 +124,8 @@ def _parallel(task: str, agents: Sequence[str]) -> str:
             "      token_budget: 200000",
             "      timeout: 30min",
         ]
-    return _HEAD.format(what="Delegations that run at the same time.") + _lines(
+    return _text(
+        "Delegations that run at the same time.",
         "parallel_delegation:",
         "  coordinator: user",
         "  agents:",
@@ -154,13 +147,12 @@ def _sequential(task: str, agents: Sequence[str]) -> str:
             "      token_budget: 200000",
             *([f"      output_to: step_{number + 1}_input"] if number < len(agents) else []),
         ]
-    return _HEAD.format(what="Delegations one after the other.") + _lines(
-        "sequential_delegation:", f"  workflow: {quoted(task)}", "  steps:", *rows
-    )
+    head = ("sequential_delegation:", f"  workflow: {quoted(task)}", "  steps:")
+    return _text("Delegations one after the other.", *head, *rows)
 
 
-def _lines(*lines: str) -> str:
-    return "\n".join(lines) + "\n"
+def _text(what: str, *lines: str) -> str:
+    return _HEAD.format(what=what) + "\n".join(lines) + "\n"
 
 
 def _sentence(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from overhand.documents.jsontext import finite, refuse
@@ -18,7 +19,6 @@ DEPTH = 100
 EXPANDED = 100_000  # how many values aliases may add to a file
 
 Path = tuple[str | int, ...]
-Locate = Callable[[Path], int | None]
 _HALF = re.compile("[\ud800-\udfff]")
 _ESCAPED_HALF = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
@@ -28,27 +28,18 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:]')
 _FIX = "Correct the JSON there; commas stand between entries only, strings in double quotes."
 
 
+@dataclass(frozen=True, slots=True)
 class Source:
-    """What a text holds: its value, what is wrong with it, and where things stand."""
+    """What a text holds: its value, the problems in it, and the line of each path, or of what is around it."""
 
-    __slots__ = ("_locate", "problems", "value")
-
-    def __init__(self, value: Any, problems: list[Problem], locate: Locate | None = None) -> None:
-        self.value = value
-        self.problems = problems
-        self._locate = locate
-
-    def line(self, path: Path) -> int | None:
-        """The line on which the thing at this path stands, else that of what is around it."""
-        return self._locate(path) if self._locate else None
+    value: Any
+    problems: list[Problem]
+    line: Callable[[Path], int | None] = lambda _: None
 
 
 def load(text: str | bytes, name: str = "") -> Source:
     """A plan's text as values; `name` tells the format where the text does not."""
-    if isinstance(text, bytes):
-        decoded, problems = _decode(text)
-    else:
-        decoded, problems = _clean(text)
+    decoded, problems = _decode(text) if isinstance(text, bytes) else _clean(text)
     if problems:
         return Source(None, problems)
     from overhand.plans import yamlsource
@@ -72,12 +63,9 @@ def _decode(raw: bytes) -> tuple[str, list[Problem]]:
         return _clean(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
-        message = (
-            "The file is UTF-16."
-            if wide
-            else f"Byte {error.start} (0x{raw[error.start]:02x}) of the file is not UTF-8."
-        )
+        message = f"Byte {error.start} (0x{raw[error.start]:02x}) of the file is not UTF-8."
+        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            message = "The file is UTF-16."
         return "", [wrong("plan-encoding", message, line, "Save the file as UTF-8.")]
 
 
@@ -100,13 +88,16 @@ def _clean(text: str) -> tuple[str, list[Problem]]:
 
 
 def too_large(size: int, limit: int, kind: str = "a plan") -> Problem:
-    """The file is beyond what is read."""
     message = f"The file has {size / 1048576:.1f} MB; {kind} may have {limit // 1048576}."
     return wrong("plan-too-large", message, fix="Split the plan, or put long material into files and name them.")
 
 
+def too_deep(line: int) -> Problem:
+    fix = "Put the value into a file and name it."
+    return wrong("plan-deep", f"Values are nested more than {DEPTH} deep.", line, fix)
+
+
 def syntax(kind: str, message: str, line: int | None, fix: str) -> Problem:
-    """The text is not what it should be."""
     return wrong("plan-syntax", f"This is not valid {kind}: {message}.", line, fix)
 
 
@@ -160,7 +151,7 @@ def _walk(value: object) -> tuple[int, bool]:
 
 
 def _number(error: ValueError, text: str) -> Problem:
-    """A number that cannot be held: where it stands is looked for, the parser does not say it."""
+    """A number that cannot be held; the parser does not give its place."""
     found = re.search(r"(?<![\w.\"])(?:-?Infinity|NaN|-?\d[\d.]*[eE]\+?\d{3,}|-?\d{309,})", text)
     line = text.count("\n", 0, found.start()) + 1 if found else 1
     said = str(error) if found is None or len(found[0]) < 100 else "a number has too many digits"
@@ -174,9 +165,7 @@ def _deep(text: str) -> Problem:
         if depth > DEPTH:
             at = found.start()
             break
-    line = text.count("\n", 0, at) + 1
-    fix = "Put the value into a file and name it."
-    return wrong("plan-deep", f"Values are nested more than {DEPTH} deep.", line, fix)
+    return too_deep(text.count("\n", 0, at) + 1)
 
 
 def _twice(text: str, places: _Places) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""The tasks of a plan's nodes: made, then queued or given to the process that has their agents as functions."""
+"""The tasks of a plan's nodes: made, then queued or run by the process that has their agents as functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodeStart(NamedTuple):
     task: Task
     agent: str
     draft: Draft | None  # as it was made, if it is new
-    resume: dict[str, Any] | None  # what it has to know of the attempt before, if it is not
+    resume: dict[str, Any] | None  # about the attempt before, if it is not
 
 
 class NodeStarter:
@@ -69,7 +69,7 @@ class NodeTasks:
         self.actor, self.defaults, self.starter = actor, defaults, starter
         self.by_node: dict[str, str] = {}
         self._value = value  # what a node returned
-        self._heeded = -1  # how long the plan's log was when the messages in it were last read
+        self._log_size = -1  # of the plan's log when its messages were last read
 
     def start(self, commands: Sequence[Command]) -> list[Event]:
         """Begin nodes, in the queue or by the starter itself; the events that say so."""
@@ -111,7 +111,7 @@ class NodeTasks:
         """Tasks for nodes that have none yet, and the end of those that cannot have one."""
         drafts: list[tuple[Command, Draft]] = []
         refused = []
-        self._heed_messages()
+        self._read_messages()
         for command in commands:
             try:
                 drafts.append((command, self._draft(command)))
@@ -125,19 +125,19 @@ class NodeTasks:
         self.by_node.update({command.node: task.id for command, task, _ in made})
         return made, refused
 
-    def _heed_messages(self) -> None:
-        """What was sent until now is for all nodes that begin from now on, whether or not it was announced."""
+    def _read_messages(self) -> None:
+        """Give the messages sent so far to all nodes that begin from now on."""
         size = self.actor.store.log_size(self.defaults.state.id)
-        if size != self._heeded:
+        if size != self._log_size:
             self.defaults = node_task.with_messages(self.defaults, self.actor.store.task(self.defaults.state.id))
-            self._heeded = size
+            self._log_size = size
 
     def _draft(self, command: Command) -> Draft:
         """A node as a task, its references filled in."""
         node = self.defaults.plan.nodes[command.node]
 
         def look_up(ref: refs.Ref) -> Any:
-            return results.named(node, ref, self._value(ref.node))
+            return results.look_up(node.id, ref, self._value(ref.node))
 
         inputs = refs.resolve(node.inputs, look_up)
         words = refs.resolve(node.task, look_up)
@@ -165,14 +165,12 @@ class NodeTasks:
 
 
 def defaults_for(actor: Actor, plan: Plan, own: Task, run_id: str, starter: NodeStarter) -> node_task.NodeDefaults:
-    """What the nodes have in common."""
     try:
         config = actor.config_of(own)
-    except OverhandError:  # the project's settings cannot be read now: what it began with goes on without
+    except OverhandError:  # the project's settings cannot be read now
         config = actor.config
-    return node_task.with_messages(
-        node_task.node_defaults(actor.store, config, plan, own, run_id, find=starter.find), own
-    )
+    defaults = node_task.node_defaults(actor.store, config, plan, own, run_id, find=starter.find)
+    return node_task.with_messages(defaults, own)
 
 
 def _started(command: Command, task_id: str) -> Event:

@@ -10,17 +10,9 @@ from overhand.documents.lists import looks_like_path
 from overhand.plans.model import Node, Plan
 from overhand.plans.order import dependencies, depths
 
-HINTS = {"low": "haiku", "medium": "sonnet", "high": "opus"}
-"""The model that is hinted at, by level; a project may name others."""
+HINTS = {"low": "haiku", "medium": "sonnet", "high": "opus"}  # models by level; a project may name others
 
-POINTS = {
-    "module": 5,
-    "dependency level": 10,
-    "node": 3,
-    "file": 1,
-    "edge between different agents": 15,
-    "retry": 20,
-}
+POINTS = {"module": 5, "dependency level": 10, "node": 3, "file": 1, "edge between different agents": 15, "retry": 20}
 _GLOB = frozenset("*?[")
 _STAIRS = ((0, 0.0), (50, 0.4), (150, 0.7), (300, 1.0))
 
@@ -35,7 +27,6 @@ class Row:
 
     @property
     def points(self) -> int:
-        """What the row adds."""
         return self.count * self.each
 
 
@@ -53,13 +44,7 @@ class Score:
     calculated: float  # the value that the points give, also where the file gives another
     given: tuple[str, ...] = ()  # which of `complexity` and `strategy` the file gave
 
-    @property
-    def auto(self) -> bool:
-        """Whether both were calculated (`Auto-calculated: true`)."""
-        return not self.given
-
     def as_json(self) -> dict[str, object]:
-        """The score as `--json` shows it."""
         rows = [
             {"what": row.what, "count": row.count, "each": row.each, "points": row.points} for row in self.breakdown
         ]
@@ -71,7 +56,7 @@ class Score:
             "strategy": self.strategy,
             "model_hint": self.hint,
             "level": self.level,
-            "auto_calculated": self.auto,
+            "auto_calculated": not self.given,
         }
 
 
@@ -104,7 +89,6 @@ def value_of(points: float) -> float:
 
 
 def level_of(value: float) -> str:
-    """low, medium or high."""
     return "low" if value < 0.4 else "medium" if value < 0.7 else "high"
 
 
@@ -129,14 +113,11 @@ def explain(found: Score) -> list[str]:
 
 
 def _counted(row: Row) -> str:
-    words = row.what if row.count == 1 else _plural(row.what)
-    return f"{row.count} {words}"
-
-
-def _plural(words: str) -> str:
-    if words.startswith("edge "):
-        return words.replace("edge ", "edges ", 1)
-    return words[:-1] + "ies" if words.endswith("try") else words + "s"
+    if row.count == 1:
+        return f"1 {row.what}"
+    if row.what.startswith("edge "):
+        return f"{row.count} {row.what.replace('edge ', 'edges ', 1)}"
+    return f"{row.count} {row.what.removesuffix('y')}ies" if row.what.endswith("try") else f"{row.count} {row.what}s"
 
 
 def _files(nodes: Iterable[Node]) -> set[str]:

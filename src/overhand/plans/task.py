@@ -1,4 +1,4 @@
-"""The tasks of a plan: its own, until its run begins, and its nodes', how they stand and go on once they are made."""
+"""The tasks of a plan: its own, until its run begins, and those of its nodes once they are made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.record.store import LockedTask, NewTask, Store
     from overhand.record.task import Task
-    from overhand.words import Cause, Status
 
 AGENT = Agent(PLAN, PLAN, options={"reentrant": True})
 PLAN_FILE = "plan.json"
@@ -44,37 +43,36 @@ _SHOWN = 50  # nodes that the plan's own HANDOFF.md names
 
 def make(
     actor: Actor,
-    who: Caller,
+    caller: Caller,
     plan: Plan,
     source: str,
     given: Mapping[str, Any],
     find: Callable[[str], Agent | None] = lambda _: None,
 ) -> Task:
-    """The plan's task, once nothing speaks against any of its nodes.
+    """The plan's task, once no guard refuses any of its nodes.
 
     Given: `after`, `budget`, `settings`, `no_start`, `trusted` (a person vouches for its commands).
     """
     root = actor.store.root
     if not given.get("trusted"):
-        _only_from_people(who, plan)
-    _look_at_agents(root, who, plan, lambda name: find(name) or files.find(root, name, actor.config))
-    new = build(brief_of(who, plan, source, given), AGENT, who, actor.store, actor.config).task
+        _only_from_people(caller, plan)
+    _look_at_agents(root, caller, plan, lambda name: find(name) or files.find(root, name, actor.config))
+    new = build(brief_of(caller, plan, source, given), AGENT, caller, actor.store, actor.config).task
     _look_at_nodes(actor, plan, new, find)
     (task,) = actor.store.new_tasks([new], actor.by, start=not given.get("no_start"))
     return task
 
 
-def _look_at_agents(root: str, who: Caller, plan: Plan, find: Callable[[str], Agent]) -> None:
-    """Every agent exists, is trusted and may be delegated to by whoever runs the plan."""
+def _look_at_agents(root: str, caller: Caller, plan: Plan, find: Callable[[str], Agent]) -> None:
+    """Every agent exists, is trusted, and the caller may delegate to it."""
     names = {node.agent for node in plan.nodes.values()} | {plan.failure.fallback} - {"", "partial"}
-    for name in sorted(names):
-        agent = find(name)
+    for agent in map(find, sorted(names)):
         trust.require(root, agent.trusted_with)
-        guards.check_delegation(who, agent)
+        guards.check_delegation(caller, agent)
 
 
 def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str], Agent | None]) -> None:
-    """What any guard has against any node is told now, all of it, and nothing is spawned."""
+    """Report the objections of all guards to all nodes at once, before anything is started."""
     like = fold("plan", [Created(**new.created).replace(agent=PLAN).line])
     base = node_task.node_defaults(actor.store, actor.config, plan, like, "", find=find)
     if refused := node_task.refusals(base):
@@ -85,9 +83,9 @@ def _look_at_nodes(actor: Actor, plan: Plan, new: NewTask, find: Callable[[str],
         )
 
 
-def _only_from_people(who: Caller, plan: Plan) -> None:
+def _only_from_people(caller: Caller, plan: Plan) -> None:
     """Commands come from a person, never from an agent."""
-    if who.is_person:
+    if caller.is_person:
         return
     if plan.merge.command or plan.merge.function:
         raise Refused("A merge of its own comes from a person, never from an agent.", "Use another merge strategy.")
@@ -99,15 +97,15 @@ def _only_from_people(who: Caller, plan: Plan) -> None:
             )
 
 
-def brief_of(who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Brief:
-    """The plan as a task: what it was read from, and what was read; its limits are its own, not those of a kind."""
+def brief_of(caller: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> Brief:
+    """The plan as a task; its limits are its own, not those of a kind."""
     raw = dumps(formats.dump(plan)).encode("utf-8", "replace")
     after, budget = given.get("after"), given.get("budget") or (f"{plan.budget} tokens" if plan.budget else "")
     return Brief(
-        handoff=handoffs.Handoff(task=plan.task.strip() or "A plan", context=_told(plan)),
+        handoff=handoffs.Handoff(task=plan.task.strip() or "A plan", context=_overview(plan)),
         alerts=False,
         priority=None,
-        limits=Kind(timeout=plan.timeout or 0.0, max_timeout=math.inf, level=who.level, contract=None),
+        limits=Kind(timeout=plan.timeout or 0.0, max_timeout=math.inf, level=caller.level, contract=None),
         budget=str(budget),
         checks=(),
         after=str(after) if after else None,
@@ -116,7 +114,7 @@ def brief_of(who: Caller, plan: Plan, source: str, given: Mapping[str, Any]) -> 
     )
 
 
-def _told(plan: Plan) -> str:
+def _overview(plan: Plan) -> str:
     rows = [f"- `{node.id}` ({node.agent}): {one_line(node.task or node.id)[:120]}" for node in plan.nodes.values()]
     more = [f"- … and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
     return "\n".join(["A plan; its nodes are tasks of their own:", "", *rows[:_SHOWN], *more])
@@ -136,19 +134,19 @@ def read_plan(store: Store, task: Task) -> Plan:
     return formats.load(json.loads(raw))
 
 
-def begin(work: Actor, task_id: str) -> str | None:
-    """The plan's next run, which has no process; None if somebody else began it or it is no longer wanted."""
-    task = work.store.task(task_id)
+def begin(actor: Actor, task_id: str) -> str | None:
+    """The plan's next run, which has no process; None if another process began it or it is no longer wanted."""
+    task = actor.store.task(task_id)
     try:
         trust.require_seal(task)
-        plan = read_plan(work.store, task)
-        spending.reserve(work, task)
+        plan = read_plan(actor.store, task)
+        spending.reserve(actor, task)
     except Busy:
-        raise  # somebody holds a log for a moment: it is tried again
+        raise  # another process holds a log for a moment; the supervisor retries
     except OverhandError as error:
-        run.reject(work, task_id, error)
+        run.reject(actor, task_id, error)
         return None
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         run_id = run.claim(locked, AGENT, plan.timeout or 0.0)
         if run_id is not None:
             _begin_run(locked, run_id)
@@ -156,7 +154,7 @@ def begin(work: Actor, task_id: str) -> str | None:
 
 
 def _begin_run(locked: LockedTask, run_id: str) -> None:
-    """The run's folder, and the event that it goes on; after a kill, the next process does what is left."""
+    """Make the run's folder and record its start; after a kill, the next process does the rest."""
     prepare.archive(locked)
     place = locked.store.run_folder(locked.task_id, run_id)
     os.makedirs(place, exist_ok=True)
@@ -164,30 +162,29 @@ def _begin_run(locked: LockedTask, run_id: str) -> None:
     locked.append(RunStarted(run=run_id))
 
 
-def ensure_begun(work: Actor, task_id: str, run_id: str) -> Task:
-    """A plan's task, whose run has begun for good: a kill may have come before that."""
-    task = work.store.task(task_id)
+def ensure_begun(actor: Actor, task_id: str, run_id: str) -> Task:
+    """A plan's task whose run has begun; a kill may have interrupted that."""
+    task = actor.store.task(task_id)
     if task.runs[-1].state == "starting":
-        with work.store.lock(task_id, work.by) as locked:
+        with actor.store.lock(task_id, actor.by) as locked:
             if locked.task.runs[-1].state == "starting":
                 _begin_run(locked, run_id)
             return locked.task
     return task
 
 
-def give_up(work: Actor, task_id: str, run_id: str, why: str) -> list[str]:
-    """The run of a plan that cannot be executed any more; the tasks of its nodes, which are asked to stop."""
-    with work.store.lock(task_id, work.by) as locked:
+def give_up(actor: Actor, task_id: str, run_id: str, why: str) -> list[str]:
+    """Fail the run of a plan that cannot be executed any more; the tasks of its nodes, which are asked to stop."""
+    with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.current_run
         if current is None or current.id != run_id:
             return []
-        status: Status = "cancelled" if locked.task.stop else "failed"
-        cause: Cause = "cancelled" if locked.task.stop else "error"
-        judged = Judged(run=run_id, status=status, summary=why[:500])
-        locked.append(RunEnded(run=run_id, cause=cause, exit=None), judged, sync=True)
-    left = [task.id for task in children(work.store, task_id)]
+        stopped = bool(locked.task.stop)
+        judged = Judged(run=run_id, status="cancelled" if stopped else "failed", summary=why[:500])
+        locked.append(RunEnded(run=run_id, cause="cancelled" if stopped else "error", exit=None), judged, sync=True)
+    left = [task.id for task in children(actor.store, task_id)]
     for child in left:
-        stop(work, child, _GIVEN_UP, _GIVEN_UP)
+        stop(actor, child, _GIVEN_UP, _GIVEN_UP)
     return left
 
 
@@ -201,13 +198,13 @@ def children(store: Store, plan_id: str) -> list[Task]:
 
 
 def attempt_of(child: Task) -> int:
-    """The attempt of its node that a task is at: the first one made it, each later one is known by its cause."""
+    """The attempt of its node that a task is at; each but the first is known by its cause."""
     causes = [cause.split(".")[-2:] for cause in child.causes if cause.endswith(".Start")]
     return max((int(attempt) for attempt, _ in causes), default=1)
 
 
 def is_unbegun(child: Task, attempt: int) -> bool:
-    """Whether this attempt was to be made by a function of a process that died before it was."""
+    """Whether this attempt belonged to a function of a process that died before it began."""
     at_rest = not child.queued and child.current_run is None
     return at_rest and (attempt_of(child) != attempt or (child.status is None and not child.runs))
 
@@ -229,7 +226,6 @@ def situation(child: Task) -> str:
 
 
 def waits_for(child: Task) -> str:
-    """In a word."""
     if child.queued:
         return "its provider"
     return "an answer" if child.open_questions else "what it delegated"
@@ -248,7 +244,7 @@ def next_attempt(actor: Actor, task_id: str, command: Command) -> None:
 
 
 def resume_of(child: Task, command: Command, **more: str) -> dict[str, Any]:
-    """What the next attempt of a node has to know of the last one."""
+    """What the next attempt of a node needs to know about the last one."""
     how: dict[str, Any] = {"why": f"attempt {command.attempt} of its plan", **more}
     if command.facts.get("why"):
         how["problem"] = str(command.facts["why"])[:1000]
@@ -258,7 +254,7 @@ def resume_of(child: Task, command: Command, **more: str) -> dict[str, Any]:
 
 
 def stop(actor: Actor, task_id: str, how: str, why: str) -> Task:
-    """A queued node is taken out, a live one is asked; its task after that."""
+    """Take a queued node out of the queue, ask a live one to stop; its task after that."""
     with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.current_run
         if current is not None and not locked.task.stop:

@@ -1,4 +1,4 @@
-"""The values of a plan, read by their types; every problem is gathered with its place."""
+"""Read the values of a plan by their types; every problem is gathered with its place."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 AGENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _BUDGET = re.compile(r"(\d[\d_,]*(?:\.\d+)?)\s*([kKmM]?)(?:\s*tokens?)?")
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
-_NAMES = (str, int)
-_SUGGESTIONS = 100
-"""Looking for what was meant takes time; a file with more problems than this needs another kind of help."""
+_SUGGESTIONS = 100  # problems with a suggestion: each takes time
 
 
 class Gather:
@@ -32,11 +30,9 @@ class Gather:
         self.notes: dict[str, None] = {}
 
     def wrong(self, code: str, message: str, path: Path, fix: str) -> None:
-        """Note an error."""
         self.found.append((wrong(code, message, fix=fix), path))
 
     def warn(self, code: str, message: str, path: Path, fix: str) -> None:
-        """Note a warning."""
         self.found.append((warning(code, message, fix=fix), path))
 
     def problems(self) -> list[Problem]:
@@ -44,12 +40,12 @@ class Gather:
         return [replace(one, line=self.source.line(path)) for one, path in self.found]
 
     def typed(self, value: Any, path: Path, wanted: str, fix: str) -> None:
-        """Note that a value is something else than was wanted."""
+        """Note that a value has another type than was wanted."""
         name = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this entry" if path else "the plan"
         self.wrong("plan-type", f"{name} must be {wanted}, not {kind(value)}.", path, fix)
 
     def unknown(self, key: str, known: Iterable[str], path: Path, where: str) -> None:
-        """A key that is not read: an error where it looks like a slip, else a warning."""
+        """Note a key that is not read: an error where it looks like a typo, else a warning."""
         near = nearest(key, known) if len(self.found) < _SUGGESTIONS else ""
         said = shorten(one_line(key), 60)
         if near:
@@ -59,10 +55,9 @@ class Gather:
             message = f"{where} has no key `{said}`; it is not read."
             self.warn("plan-key", message, path, f"Remove it, or use one of {', '.join(sorted(known))}.")
 
-    # ------------------------------------------------------------------------------------------------ single values
+    # single values
 
     def text(self, value: Any, path: Path) -> str:
-        """A text."""
         if type(value) is str:
             return value.strip()
         if value is not None:
@@ -80,7 +75,6 @@ class Gather:
         return ""
 
     def flag(self, value: Any, path: Path) -> bool:
-        """True or false."""
         if type(value) is bool:
             return value
         if value is not None:
@@ -88,17 +82,14 @@ class Gather:
         return False
 
     def mapping(self, value: Any, path: Path) -> Mapping[str, Any]:
-        """Keys and values."""
         if type(value) is dict:
             return value
         if value is not None:
-            self.typed(
-                value, path, "a mapping", f"Write `{path[-1] if path else 'key'}:` and `name: value` lines below it."
-            )
+            fix = f"Write `{path[-1] if path else 'key'}:` and `name: value` lines below it."
+            self.typed(value, path, "a mapping", fix)
         return {}
 
     def rows(self, value: Any, path: Path) -> list[Any]:
-        """A list."""
         if type(value) is list:
             return value
         if value is not None:
@@ -111,14 +102,13 @@ class Gather:
             return (value.strip(),) if value.strip() else ()
         found = []
         for number, one in enumerate(self.rows(value, path)):
-            if isinstance(one, _NAMES) and type(one) is not bool:
+            if isinstance(one, str | int) and type(one) is not bool:
                 found.append(self.name(one, (*path, number)))
             else:
                 self.typed(one, (*path, number), "a text", "Put quotes around it.")
         return tuple(one for one in found if one)
 
     def choice(self, value: Any, path: Path, allowed: Collection[str], default: str) -> str:
-        """One of some words."""
         if type(value) is str and value.strip() in allowed:
             return value.strip()
         if value is None:
@@ -126,17 +116,15 @@ class Gather:
         if type(value) is not str:
             self.typed(value, path, f"one of {', '.join(allowed)}", f"Write `{path[-1]}: {next(iter(allowed))}`.")
             return default
-        near = nearest(value, allowed)
-        meant = f" Did you mean {near}?" if near else ""
-        message = f"`{path[-1]}` is {shorten(one_line(value), 40)!r}, which is none of its values.{meant}"
+        said = shorten(one_line(value), 40)
+        message = f"`{path[-1]}` is {said!r}, which is none of its values.{meant(value, allowed)}"
         self.wrong("plan-value", message, path, f"Write one of {', '.join(allowed)}.")
         return default
 
     def seconds(self, value: Any, path: Path) -> float | None:
-        """A duration."""
         if value is None:
             return None
-        if type(value) is str or type(value) in (int, float):
+        if type(value) in (str, int, float):
             try:
                 found = duration(value)
             except (ValueError, OverflowError):
@@ -148,7 +136,6 @@ class Gather:
         return None
 
     def tokens(self, value: Any, path: Path) -> int | None:
-        """A number of tokens."""
         if value is None:
             return None
         if type(value) is int and 0 < value < 10**15:
@@ -170,7 +157,6 @@ class Gather:
         return 0
 
     def part(self, value: Any, path: Path) -> float | None:
-        """A number from 0 to 1."""
         if type(value) in (int, float) and 0 <= value <= 1:
             return float(value)
         if value is not None:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from overhand.documents.problems import Problem, wrong
-from overhand.plans.source import DEPTH, EXPANDED, YAML_LIMIT, Path, Source, syntax, too_large
+from overhand.plans.source import DEPTH, EXPANDED, YAML_LIMIT, Path, Source, syntax, too_deep, too_large
 
 _TAG = "tag:yaml.org,2002:"
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -22,7 +22,7 @@ def load(text: str) -> Source:
     if len(text) > YAML_LIMIT:
         return Source(None, [too_large(len(text), YAML_LIMIT, "one in YAML")])
     if _too_deep(text):
-        return Source(None, [_deep(1)])
+        return Source(None, [too_deep(1)])
     import yaml
 
     try:
@@ -32,7 +32,7 @@ def load(text: str) -> Source:
     except yaml.YAMLError as error:
         return Source(None, [_unreadable(error, text)])
     except (RecursionError, ValueError):
-        return Source(None, [_deep(1)])
+        return Source(None, [too_deep(1)])
     if root is None:
         return Source(None, [])
     reading = _Reading()
@@ -40,7 +40,7 @@ def load(text: str) -> Source:
         reading.size(root)
         value = None if reading.problems else reading.value(root)
     except RecursionError:
-        return Source(None, [_deep(1)])
+        return Source(None, [too_deep(1)])
     return Source(value, reading.problems, _Places(root).line)
 
 
@@ -106,11 +106,6 @@ def _too_deep(text: str) -> bool:
     return re.search(rf"^[ \t]*(?:(?:[-?:][ \t]+){{{most}}}| {{{most}}})", text, re.MULTILINE) is not None
 
 
-def _deep(line: int) -> Problem:
-    fix = "Put the value into a file and name it."
-    return wrong("plan-deep", f"Values are nested more than {DEPTH} deep.", line, fix)
-
-
 def _broken(error: Any) -> Problem:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else None
@@ -153,7 +148,7 @@ class _Reading:
             return abs(known)
         if depth > DEPTH:
             if not self.problems:
-                self.problems.append(_deep(node.start_mark.line + 1))
+                self.problems.append(too_deep(node.start_mark.line + 1))
             return 1
         self._count += 1
         if isinstance(node.value, str):

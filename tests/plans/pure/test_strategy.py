@@ -51,7 +51,7 @@ def test_every_point_is_counted() -> None:
     }
     assert found.points == 118
     assert found.value == pytest.approx(0.604)
-    assert (found.strategy, found.level, found.hint, found.auto) == ("sequential", "medium", "sonnet", True)
+    assert (found.strategy, found.level, found.hint, not found.given) == ("sequential", "medium", "sonnet", True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_levels(value: float, level: str) -> None:
 
 def test_what_the_plan_gives_wins_and_is_told() -> None:
     found = score(plan(Node("a", "x"), complexity=0.9))
-    assert (found.value, found.strategy, found.hint, found.auto) == (0.9, "pipeline", "opus", False)
+    assert (found.value, found.strategy, found.hint, not found.given) == (0.9, "pipeline", "opus", False)
     assert found.calculated == value_of(3)
     found = score(plan(Node("a", "x"), strategy="fan-out-fan-in"))
     assert (found.strategy, found.given) == ("fan-out-fan-in", ("strategy",))

@@ -58,7 +58,7 @@ PLANS = st.builds(
     Plan,
     task=TEXT,
     nodes=st.lists(NODES, max_size=4).map(lambda nodes: {node.id: node for node in nodes}),
-    interfaces=st.lists(st.builds(Interface, TEXT, TEXT, MAPPINGS, WORDS, st.integers(0, 9)), max_size=2).map(tuple),
+    interfaces=st.lists(st.builds(Interface, TEXT, TEXT, MAPPINGS, WORDS), max_size=2).map(tuple),
     merge=st.builds(
         Merge,
         strategy=st.sampled_from(sorted(MERGES)),
