@@ -63,8 +63,8 @@ def _nodes(found: Findings, agents: Mapping[str, AgentFacts] | None) -> None:
         for path in node.deliverables:
             _inside(found, node, path, "deliverables")
         for name, spec in node.outputs.items():
-            if type(spec) is dict and (said := _bad_schema(spec)):
-                message = f"{node.id}: the type of the output {name} is no JSON Schema: {said}."
+            if type(spec) is dict and (reason := _bad_schema(spec)):
+                message = f"{node.id}: the type of the output {name} is no JSON Schema: {reason}."
                 line = found.of_node(node.id, "outputs", name)
                 found.wrong("plan-schema", message, line, "Correct it, or write type words.")
         if has_task:
@@ -108,8 +108,8 @@ def _verification(found: Findings, node: Node) -> None:
             continue
         if "expression" in one:
             _expression(found, node, one["expression"])
-        elif isinstance(one.get("schema"), Mapping) and (said := _bad_schema(one["schema"])):
-            message = f"{node.id}: the schema of verification {number + 1} is none: {said}."
+        elif isinstance(one.get("schema"), Mapping) and (reason := _bad_schema(one["schema"])):
+            message = f"{node.id}: the schema of verification {number + 1} is none: {reason}."
             fix = "Correct it; it must be a JSON Schema."
             found.wrong("plan-schema", message, found.of_node(node.id, "verification"), fix)
         elif isinstance(one.get("exists"), str):

@@ -47,8 +47,8 @@ def _text(found: Findings, node: Node, where: str, text: str) -> None:
     """Every `${` in a text."""
     for ref, start, _ in refs.scan(text):
         if ref is None:
-            said = shorten(one_line(text[start : start + 80]), 40)
-            message = f"{node.id}: {said!r} begins like a reference and is none."
+            shown = shorten(one_line(text[start : start + 80]), 40)
+            message = f"{node.id}: {shown!r} begins like a reference and is none."
             fix = f"Write `${{node.field}}`, or {_ESCAPE}."
             found.wrong("plan-ref", message, _line(found, node, where, text), fix)
         else:
@@ -133,8 +133,8 @@ def _ends(found: Findings, number: int, edge: Interface) -> None:
     nodes = found.plan.nodes
     for key, name, word in (("from", edge.source, ALL), ("to", edge.target, MERGE)):
         if name not in nodes and name != word:
-            said = shorten(one_line(name), 60)
-            message = f"The interface goes {key} {said}, which is no node."
+            shown = shorten(one_line(name), 60)
+            message = f"The interface goes {key} {shown}, which is no node."
             message += found.meant(f"end {key}", name, chain(nodes, (word,)))
             fix = f"Name a node of this plan, or `{word}`."
             found.wrong("plan-node-unknown", message, found.of_plan("interfaces", number, key), fix)
@@ -201,9 +201,9 @@ def _fits(found: Findings, number: int, edge: Interface, source: Node, key: str,
         message += found.meant(f"field {source.id}", first, source.outputs)
         fix = f"Add {first} to the outputs of {source.id}, or refer to one of {', '.join(source.outputs)}."
         found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
-    elif not rest and (said := mismatch(source.outputs[first], words)):
+    elif not rest and (reason := mismatch(source.outputs[first], words)):
         other = f" {key}" if key != first else ""
-        message = f"{source.id} → {edge.target}: {first} does not fit{other}: {said}."
+        message = f"{source.id} → {edge.target}: {first} does not fit{other}: {reason}."
         fix = f"Let {source.id} give what is wanted, or change the format."
         found.wrong("plan-interface", message, found.of_plan("interfaces", number, "format", key), fix)
 

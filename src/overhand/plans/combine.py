@@ -69,28 +69,28 @@ class Sum:
 
 def combine(total: Sum, given: Sequence[Given], path: str = "") -> Any:
     """One value from the nodes' values, NOTHING where a conflict forbids one; null counts only if no node has more."""
-    said = [one for one in given if one[1] is not None] or list(given)
-    kinds = {_kind(value) for _, value in said}
+    rows = [one for one in given if one[1] is not None] or list(given)
+    kinds = {_kind(value) for _, value in rows}
     if len(kinds) > 1:
-        winner = _settle(total, said, path)
+        winner = _settle(total, rows, path)
         if winner is None:
             return NOTHING
-        said = [one for one in said if _kind(one[1]) == _kind(winner[1])]
+        rows = [one for one in rows if _kind(one[1]) == _kind(winner[1])]
         if _kind(winner[1]) == "scalar":
-            return _take(total, winner, said, path)
-    kind = _kind(said[0][1])
-    if len(said) == 1 and (kind in ("scalar", "boolean") or (path and kind == "object")):
-        return _take(total, said[0], said, path)
+            return _take(total, winner, rows, path)
+    kind = _kind(rows[0][1])
+    if len(rows) == 1 and (kind in ("scalar", "boolean") or (path and kind == "object")):
+        return _take(total, rows[0], rows, path)
     if kind == "object":
-        return _objects(total, said, path)
+        return _objects(total, rows, path)
     if path in total.merge.rules:  # a field's own rule counts also where arrays would be joined
-        return _scalars(total, said, path)
+        return _scalars(total, rows, path)
     if kind == "array":
-        return _arrays(total, said, path)
+        return _arrays(total, rows, path)
     if kind == "boolean":
-        _note_origin(total, path, said)
-        return all(value for _, value in said)
-    return _scalars(total, said, path)
+        _note_origin(total, path, rows)
+        return all(value for _, value in rows)
+    return _scalars(total, rows, path)
 
 
 def _kind(value: object) -> str:
@@ -99,9 +99,9 @@ def _kind(value: object) -> str:
     return "array" if isinstance(value, list) else "boolean" if isinstance(value, bool) else "scalar"
 
 
-def _take(total: Sum, winner: Given, said: Iterable[Given], path: str) -> Any:
+def _take(total: Sum, winner: Given, rows: Iterable[Given], path: str) -> Any:
     agreeing = canonical(winner[1])
-    _note_origin(total, path, [one for one in said if one is winner or canonical(one[1]) == agreeing])
+    _note_origin(total, path, [one for one in rows if one is winner or canonical(one[1]) == agreeing])
     return winner[1]
 
 
@@ -109,13 +109,13 @@ def _note_origin(total: Sum, path: str, given: Iterable[Given]) -> None:
     total.provenance[path or ROOT] = tuple(node.id for node, _ in given)
 
 
-def _objects(total: Sum, said: Sequence[Given], path: str) -> dict[str, Any]:
+def _objects(total: Sum, rows: Sequence[Given], path: str) -> dict[str, Any]:
     fields: dict[str, list[Given]] = {}
-    for node, value in said:
+    for node, value in rows:
         for key, one in value.items():
             fields.setdefault(key, []).append((node, one))
     if not fields:
-        _note_origin(total, path, said)
+        _note_origin(total, path, rows)
     found = {key: combine(total, given, below(path, key)) for key, given in fields.items()}
     return {key: value for key, value in found.items() if value is not NOTHING}
 
@@ -128,14 +128,14 @@ def below(path: str, key: str) -> str:
     return f'{path}["{escaped}"]'
 
 
-def _arrays(total: Sum, said: Sequence[Given], path: str) -> list[Any]:
+def _arrays(total: Sum, rows: Sequence[Given], path: str) -> list[Any]:
     """The items in plan order; an object that an earlier node gave as well is not repeated."""
     items: list[Any] = []
     origins: list[list[str]] = []
     places: dict[str, tuple[int, str]] = {}
-    for node, value in said:
+    for node, value in rows:
         for item in value:
-            if total.merge.dedupe and isinstance(item, Mapping) and len(said) > 1:
+            if total.merge.dedupe and isinstance(item, Mapping) and len(rows) > 1:
                 at, owner = places.setdefault(canonical(item), (len(items), node.id))
                 if owner != node.id:
                     if origins[at][-1] != node.id:  # nodes come one after the other
@@ -143,8 +143,8 @@ def _arrays(total: Sum, said: Sequence[Given], path: str) -> list[Any]:
                     continue
             items.append(item)
             origins.append([node.id])
-    _note_origin(total, path, said)
-    if len(said) > 1:
+    _note_origin(total, path, rows)
+    if len(rows) > 1:
         total.provenance.update(_ranges(path, origins))
     return items
 
@@ -161,20 +161,20 @@ def _ranges(path: str, origins: Sequence[Sequence[str]]) -> dict[str, tuple[str,
     return found
 
 
-def _scalars(total: Sum, said: Sequence[Given], path: str) -> Any:
-    if len({canonical(value) for _, value in said}) == 1:
-        return _take(total, said[0], said, path)
-    winner = _settle(total, said, path)
-    return NOTHING if winner is None else _take(total, winner, said, path)
+def _scalars(total: Sum, rows: Sequence[Given], path: str) -> Any:
+    if len({canonical(value) for _, value in rows}) == 1:
+        return _take(total, rows[0], rows, path)
+    winner = _settle(total, rows, path)
+    return NOTHING if winner is None else _take(total, winner, rows, path)
 
 
-def _settle(total: Sum, said: Sequence[Given], path: str) -> Given | None:
+def _settle(total: Sum, rows: Sequence[Given], path: str) -> Given | None:
     """The node whose value counts by the field's rule; recorded with the value of each."""
     if path in total.unasked:
-        return said[0]
+        return rows[0]
     rule = _rule_of(total.merge, path)
-    winner = None if rule == "fail" else _PICKS[rule](said)
-    values = tuple((node.id, value) for node, value in said)
+    winner = None if rule == "fail" else _PICKS[rule](rows)
+    values = tuple((node.id, value) for node, value in rows)
     total.conflicts.append(Conflict(path or ROOT, values, rule, winner[0].id if winner else ""))
     return winner
 
@@ -195,11 +195,11 @@ def _length(given: Given) -> int:
 
 
 _PICKS: Mapping[str, Callable[[Sequence[Given]], Given]] = {
-    "prefer_first": lambda said: said[0],
-    "prefer_last": lambda said: said[-1],
-    "prefer_longer": lambda said: max(said, key=_length),
-    "prefer_newer": lambda said: max(said, key=lambda one: one[0].at),
-    "prefer_priority": lambda said: min(said, key=lambda one: one[0].priority),
+    "prefer_first": lambda rows: rows[0],
+    "prefer_last": lambda rows: rows[-1],
+    "prefer_longer": lambda rows: max(rows, key=_length),
+    "prefer_newer": lambda rows: max(rows, key=lambda one: one[0].at),
+    "prefer_priority": lambda rows: min(rows, key=lambda one: one[0].priority),
 }
 RULES = (*_PICKS, "fail")
 

@@ -101,7 +101,6 @@ class Index(dict[str, list[Interface]]):
     def __init__(self) -> None:
         super().__init__()
         self._named: dict[tuple[str, str | None], dict[str, list[str]]] = {}
-        self._needs: dict[str, frozenset[str]] = {}
 
     def fields(self, target: Node, source: str, key: str | None = None) -> list[str]:
         """The fields of the source that the inputs of a consumer refer to, or one of them."""
@@ -111,11 +110,6 @@ class Index(dict[str, list[Interface]]):
             for ref in refs.find(target.inputs if key is None else target.inputs.get(key)):
                 named.setdefault(ref.node, []).append(ref.field)
         return self._named[place].get(source, [])
-
-    def waits(self, target: Node, source: str) -> bool:
-        if target.id not in self._needs:
-            self._needs[target.id] = frozenset(target.needs)
-        return source in self._needs[target.id]
 
 
 def by_source(plan: Plan) -> Index:
@@ -131,7 +125,7 @@ def _leaving(plan: Plan, node: Node, index: Index) -> list[Interface]:
     found = list(index.get(node.id, ()))
     for one in index.get(ALL, ()):
         target = plan.nodes.get(one.target)
-        if one.target == MERGE or (target is not None and index.waits(target, node.id)):
+        if one.target == MERGE or (target is not None and node.id in target.needs):
             found.append(one)
     return found
 

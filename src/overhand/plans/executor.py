@@ -129,18 +129,24 @@ class Executor:
         )
         executor.node_tasks = NodeTasks(actor, defaults, starter, executor._value)
         try:
-            for event in filter(None, map(progress.event_of, log.parse(os.pread(file, executor.size, 0)))):
-                executor._apply(event)
-            if lost := {c.node for c in pending(executor.state) if c.what in ("Start", "Stop")} - executor.tasks.keys():
-                executor.tasks.update(
-                    {one.node: one.id for one in tasks.children(actor.store, task_id) if one.node in lost}
-                )
-            if not executor.began and (lock or held).size:  # it was executed before, and what happened is gone
-                executor.handle(*_found(tasks.children(actor.store, task_id), plan))
+            executor._replay(was_executed=bool((lock or held).size))
         except BaseException:
             executor.close()  # the next try must find it free
             raise
         return executor
+
+    def _replay(self, *, was_executed: bool) -> None:
+        """Fold the events on disk; where they were lost, the tasks of the nodes tell what happened."""
+        for event in filter(None, map(progress.event_of, log.parse(os.pread(self.file, self.size, 0)))):
+            self._apply(event)
+        lost = {one.node for one in pending(self.state) if one.what in ("Start", "Stop")} - self.tasks.keys()
+        is_gone = not self.began and was_executed
+        children = tasks.children(self.actor.store, self.task_id) if lost or is_gone else []
+        self.tasks.update({child.node: child.id for child in children if child.node in lost})
+        if is_gone:
+            known = [child for child in children if child.node in self.plan.nodes]
+            now = time.time()
+            self.handle(*(Event("Found", now, one.node, tasks.attempt_of(one), {"task": one.id}) for one in known))
 
     @property
     def tasks(self) -> dict[str, str]:
@@ -455,12 +461,3 @@ def _needed(plan: Plan) -> dict[str, list[tuple[str, str]]]:
         for ref in refs.find([node.inputs, node.task]):
             found.setdefault(ref.node, []).append((node.id, ref.field))
     return found
-
-
-def _found(children: Sequence[Task], plan: Plan) -> list[Event]:
-    """What the tasks of its nodes tell about a plan whose own events are lost."""
-    return [
-        Event("Found", time.time(), child.node, tasks.attempt_of(child), {"task": child.id})
-        for child in children
-        if child.node in plan.nodes
-    ]

@@ -330,44 +330,44 @@ PLAN_FIELDS: dict[str, tuple[str, Reader]] = {
     "delegated_to": ("delegated_to", Gather.rows),
     **{name: (name, lambda _gather, value, _path: value) for name in IGNORED},
 }
-_TOLD = ("confidence", "evidence_anchors", "assumptions", "delegated_to")
+_KEPT = ("confidence", "evidence_anchors", "assumptions", "delegated_to")
 
 
 def read_plan(gather: Gather, raw: Mapping[str, Any], path: Path, more: tuple[str, ...]) -> dict[str, Any]:
     """What the keys of a plan say, but those in `more`, which the form reads itself."""
-    said: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in raw.items():
         if key in more:
             continue
         if key in PLAN_FIELDS:
-            _take_of_plan(gather, said, PLAN_FIELDS[key], value, (*path, key))
+            _take_of_plan(gather, options, PLAN_FIELDS[key], value, (*path, key))
         else:
             gather.unknown(key, (*more, *PLAN_FIELDS), (*path, key), "The plan")
-    return said
+    return options
 
 
-def _take_of_plan(gather: Gather, said: dict[str, Any], entry: tuple[str, Reader], value: Any, path: Path) -> None:
+def _take_of_plan(gather: Gather, options: dict[str, Any], entry: tuple[str, Reader], value: Any, path: Path) -> None:
     name, reader = entry
-    if name in said and name != "context":
+    if name in options and name != "context":
         message = f"`{path[-1]}` says again what was said before in the plan."
         gather.wrong("plan-key-twice", message, path, "Keep one of the two.")
     found = reader(gather, value, path)
-    said[name] = (*said.get(name, ()), *found) if name == "context" else found
+    options[name] = (*options.get(name, ()), *found) if name == "context" else found
     if name == "constraints":
         for key in ("timeout", "token_budget", "max_parallel"):  # enforced wherever they stand
             if key in found:
-                _take_of_plan(gather, said, PLAN_FIELDS[key], found[key], (*path, key))
+                _take_of_plan(gather, options, PLAN_FIELDS[key], found[key], (*path, key))
 
 
-def settled(gather: Gather, said: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a Plan, with labels and what is only told in places of their own."""
+def settled(gather: Gather, options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a Plan, with labels and what is only kept in fields of their own."""
     for key, note in IGNORED.items():
-        if said.pop(key, None) is not None:
+        if options.pop(key, None) is not None:
             gather.notes[note] = None
-    labels = {key: said.pop(key) for key in _LABELS if key in said}
-    told = {key: said.pop(key) for key in _TOLD if key in said}
+    labels = {key: options.pop(key) for key in _LABELS if key in options}
+    kept = {key: options.pop(key) for key in _KEPT if key in options}
     return {
-        **{key: value for key, value in said.items() if value is not None},
+        **{key: value for key, value in options.items() if value is not None},
         "labels": {key: value for key, value in labels.items() if value},
-        "told": {key: value for key, value in told.items() if value is not None},
+        "told": {key: value for key, value in kept.items() if value is not None},
     }

@@ -17,12 +17,12 @@ _DEFAULT = Node("", "")
 
 def dump(plan: Plan) -> dict[str, Any]:
     """The plan as JSON can hold it."""
-    found = _said(plan, _PLAN)
-    found["nodes"] = [_said(node, _NODE) for node in plan.nodes.values()]
+    found = _given(plan, _PLAN)
+    found["nodes"] = [_given(node, _NODE) for node in plan.nodes.values()]
     if plan.interfaces:
-        found["interfaces"] = [_said(one, _INTERFACE) for one in plan.interfaces]
+        found["interfaces"] = [_given(one, _INTERFACE) for one in plan.interfaces]
     for key, value, kind in (("merge", plan.merge, _MERGE), ("failure", plan.failure, _FAILURE)):
-        if some := _said(value, kind):
+        if some := _given(value, kind):
             found[key] = some
         else:
             found.pop(key, None)
@@ -59,7 +59,7 @@ _PLAN, _NODE, _INTERFACE = _defaults(Plan), _defaults(Node), _defaults(Interface
 _MERGE, _FAILURE = _defaults(Merge), _defaults(Failure)
 
 
-def _said(value: object, kind: Mapping[str, Any]) -> dict[str, Any]:
+def _given(value: object, kind: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, default in kind.items():
         one = getattr(value, name)
@@ -84,8 +84,8 @@ def _known(record: Mapping[str, Any], kind: Mapping[str, Any]) -> dict[str, Any]
 def written(plan: Plan, status: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The whole document; `rows` has for each node its status, and its result once there is one."""
     limits = {"max_parallel": plan.max_parallel, "token_budget": plan.budget, "timeout": plan.timeout}
-    told = {"complexity": plan.complexity, "checkpoint_after": plan.checkpoint_after, **plan.told}
-    told = {name: value for name, value in told.items() if name != "delegated_to"}
+    more = {"complexity": plan.complexity, "checkpoint_after": plan.checkpoint_after, **plan.told}
+    more = {name: value for name, value in more.items() if name != "delegated_to"}
     return {
         "delegation": {
             "task": plan.task,
@@ -107,7 +107,7 @@ def written(plan: Plan, status: str, rows: Mapping[str, Mapping[str, Any]]) -> d
         "handoff_context": [{"key": key, "value": value} for key, value in plan.context],
         **({"constraints": dict(plan.constraints)} if plan.constraints else {}),
         **_some(limits, plan.constraints),
-        **_some(told),
+        **_some(more),
     }
 
 
@@ -150,9 +150,9 @@ def _merge(merge: Merge) -> dict[str, Any]:
     return {**found, "final_output_format": dict(merge.shape)}
 
 
-def _some(values: Mapping[str, Any], said: Collection[str] = ()) -> dict[str, Any]:
-    """What there is to say, but what is said elsewhere; a limit among the constraints counts as one."""
-    return {name: value for name, value in values.items() if value and name not in said}
+def _some(values: Mapping[str, Any], elsewhere: Collection[str] = ()) -> dict[str, Any]:
+    """The values that are set; not a limit that stands among the constraints already."""
+    return {name: value for name, value in values.items() if value and name not in elsewhere}
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:

@@ -43,9 +43,9 @@ class _Nodes:
             self.found[id] = make_node(id, fields, self.gather.source.line(path) or 0)
             self.places[id] = path
 
-    def plan(self, form: str, task: str, said: dict[str, Any]) -> tuple[Plan, dict[str, Path]]:
+    def plan(self, form: str, task: str, options: dict[str, Any]) -> tuple[Plan, dict[str, Path]]:
         """The plan of these nodes, and where each stands."""
-        return Plan(task, self.found, form=form, **settled(self.gather, said)), self.places
+        return Plan(task, self.found, form=form, **settled(self.gather, options)), self.places
 
 
 def output(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
@@ -54,25 +54,25 @@ def output(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path
     inside = "subtasks" in head and "subtasks" not in raw
     rows = head["subtasks"] if inside else raw.get("subtasks")
     own = ("delegation", "subtasks", "task", "description")
-    said = read_plan(gather, raw, (), own)
-    said = {**read_plan(gather, head, ("delegation",), own), **said}
+    options = read_plan(gather, raw, (), own)
+    options = {**read_plan(gather, head, ("delegation",), own), **options}
     place: Path = ("delegation", "task") if "task" in head else ("task",)
-    text, told = _task(gather, head.get("task", raw.get("task")), place)
+    text, more = _task(gather, head.get("task", raw.get("task")), place)
     if not text:
         fix = 'Add `task: "…"` below `delegation:`.'
         gather.wrong("plan-missing", "The delegation has no task.", ("delegation",), fix)
-    said["context"] = (*told, *said.get("context", ()))
+    options["context"] = (*more, *options.get("context", ()))
     nodes = _Nodes(gather)
     path: Path = ("delegation", "subtasks") if inside else ("subtasks",)
     for number, one in enumerate(gather.rows(rows, path)):
         _subtask(nodes, one, (*path, number), text)
-    if "failure" not in said:
+    if "failure" not in options:
         fix = "Add `failure_handling: {policy: abort, max_retries: 1, fallback: null}`."
         gather.wrong("plan-failure", "The plan does not say what happens when a node fails.", (), fix)
-    if "merge" not in said and len(nodes.found) > 1:
+    if "merge" not in options and len(nodes.found) > 1:
         fix = "Add `merge_plan: {strategy: aggregate}`."
         gather.warn("plan-missing", "The plan has no `merge_plan`; results are aggregated.", (), fix)
-    return nodes.plan("output", text, said)
+    return nodes.plan("output", text, options)
 
 
 def _subtask(nodes: _Nodes, one: Any, path: Path, task: str) -> None:
@@ -89,17 +89,17 @@ def _subtask(nodes: _Nodes, one: Any, path: Path, task: str) -> None:
     nodes.add(name, fields, path)
 
 
-def _promises(gather: Gather, one: Mapping[str, Any], path: Path, said: str, fields: Mapping[str, Any]) -> None:
+def _promises(gather: Gather, one: Mapping[str, Any], path: Path, name: str, fields: Mapping[str, Any]) -> None:
     """A node without outputs, or with outputs that nothing checks."""
     if "contract" not in one and not fields.get("outputs"):
         fix = "Add `contract: {inputs: {…}, outputs: {…}, constraints: {…}, verification: …}`."
-        gather.wrong("plan-contract", f"{said} has no contract.", path, fix)
+        gather.wrong("plan-contract", f"{name} has no contract.", path, fix)
     elif not fields.get("outputs"):
         fix = "Add `outputs: {name: type}` below `contract:`."
-        gather.wrong("plan-contract", f"The contract of {said} names no outputs.", path, fix)
+        gather.wrong("plan-contract", f"The contract of {name} names no outputs.", path, fix)
     if not fields.get("verification") and ("contract" in one or fields.get("outputs")):
         fix = 'Add `verification: {expression: "…"}`, {command: "…"}, {exists: path}, or a sentence.'
-        gather.wrong("plan-verification", f"{said} has no verification.", path, fix)
+        gather.wrong("plan-verification", f"{name} has no verification.", path, fix)
 
 
 def _task(gather: Gather, value: Any, path: Path) -> tuple[str, tuple[tuple[str, Any], ...]]:
@@ -110,18 +110,18 @@ def _task(gather: Gather, value: Any, path: Path) -> tuple[str, tuple[tuple[str,
     if not key:
         gather.wrong("plan-missing", "The task has no description.", path, "Add `description: …` to it.")
         return "", ()
-    told = tuple((name, one) for name, one in value.items() if name != key)
-    return gather.text(value[key], (*path, key)), told
+    more = tuple((name, one) for name, one in value.items() if name != key)
+    return gather.text(value[key], (*path, key)), more
 
 
 def short(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
     """Our own form for people: `plan`, `nodes`, `merge`, `on_failure`."""
-    said = read_plan(gather, raw, (), ("plan", "task", "nodes", "description"))
+    options = read_plan(gather, raw, (), ("plan", "task", "nodes", "description"))
     key = next((key for key in ("plan", "task", "description") if key in raw), "plan")
-    text, told = _task(gather, raw.get(key), (key,))
+    text, more = _task(gather, raw.get(key), (key,))
     if not (text or raw.get(key)):
         gather.wrong("plan-missing", "The plan does not say what it is for.", (), 'Add `plan: "…"` at its top.')
-    said["context"] = (*told, *said.get("context", ()))
+    options["context"] = (*more, *options.get("context", ()))
     nodes = _Nodes(gather)
     for name, one, path in _short_nodes(gather, raw.get("nodes")):
         if type(one) is not dict:
@@ -132,7 +132,7 @@ def short(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]
             message = f"{name or 'A node'} does not say what is to be done."
             gather.wrong("plan-missing", message, path, 'Add `task: "…"`.')
         nodes.add(name, fields, path)
-    return nodes.plan("short", text, said)
+    return nodes.plan("short", text, options)
 
 
 def _short_nodes(gather: Gather, value: Any) -> list[tuple[str, Any, Path]]:
@@ -146,13 +146,13 @@ def _short_nodes(gather: Gather, value: Any) -> list[tuple[str, Any, Path]]:
 
 def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
     """The input form: a task and agents, each of which does its part; `sequential` chains them."""
-    said = read_plan(gather, raw, (), ("task", "agents"))
-    text, told = _task(gather, raw.get("task"), ("task",))
+    options = read_plan(gather, raw, (), ("task", "agents"))
+    text, more = _task(gather, raw.get("task"), ("task",))
     if not (text or raw.get("task")):
         gather.wrong("plan-missing", "There is no task.", (), 'Add `task: "…"`.')
-    said["context"] = (*told, *said.get("context", ()))
-    merge = said.get("merge")
-    chained = said.get("strategy") in ("sequential", "pipeline") or (merge and merge.strategy == "sequential")
+    options["context"] = (*more, *options.get("context", ()))
+    merge = options.get("merge")
+    chained = options.get("strategy") in ("sequential", "pipeline") or (merge and merge.strategy == "sequential")
     nodes = _Nodes(gather)
     last = ""
     for number, one in enumerate(gather.rows(raw.get("agents"), ("agents",))):
@@ -171,8 +171,8 @@ def given(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]
         nodes.add(name, fields, path)
         last = name or last
     if chained:
-        said.setdefault("strategy", "sequential")
-    return nodes.plan("input", text, said)
+        options.setdefault("strategy", "sequential")
+    return nodes.plan("input", text, options)
 
 
 # the templates
@@ -193,8 +193,8 @@ def standard(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Pa
     inner: Path = (*path, "task") if type(task) is dict else path
     fields.update(read_node(gather, about, inner))
     if type(context) is dict:
-        told = {key: one for key, one in context.items() if key in _CONTEXT}
-        fields.update(read_node(gather, told, (*path, "context")))
+        more = {key: one for key, one in context.items() if key in _CONTEXT}
+        fields.update(read_node(gather, more, (*path, "context")))
         context = {key: one for key, one in context.items() if key not in _CONTEXT} or None
     if context is not None:
         fields.update(read_node(gather, {"context": context}, path))
@@ -209,18 +209,18 @@ def standard(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Pa
 def parallel(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
     """`parallel_delegation: {coordinator, agents, aggregation_strategy}`: all at once."""
     path: Path = ("parallel_delegation",)
-    head, said = _head(gather, raw, path, "agents")
+    head, options = _head(gather, raw, path, "agents")
     nodes = _Nodes(gather)
     for place, one in _rows(gather, head.get("agents"), (*path, "agents")):
         fields = read_node(gather, one, place)
         nodes.add(_id(fields.get("agent", ""), nodes), _complete(gather, fields, place), place)
-    return nodes.plan("parallel", _about(gather, head, path, nodes), said)
+    return nodes.plan("parallel", _about(gather, head, path, nodes), options)
 
 
 def sequential(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, Path]]:
     """`sequential_delegation: {workflow, steps}`: one after the other, each with what the one before gives on."""
     path: Path = ("sequential_delegation",)
-    head, said = _head(gather, raw, path, "steps")
+    head, options = _head(gather, raw, path, "steps")
     nodes = _Nodes(gather)
     rows = _ordered(gather, _rows(gather, head.get("steps"), (*path, "steps")))
     names = [gather.name(one.get("output_to"), (*place, "output_to")) for place, one in rows]
@@ -241,10 +241,10 @@ def sequential(gather: Gather, raw: Mapping[str, Any]) -> tuple[Plan, dict[str, 
             givers[gives] = name
         last = name
     text = _about(gather, head, path, nodes)
-    if "merge" not in said or not said["merge"].note:
-        said["merge"] = replace(said.get("merge", Merge()), strategy="sequential")
-    said.setdefault("strategy", "sequential")
-    return nodes.plan("sequential", text, said)
+    if "merge" not in options or not options["merge"].note:
+        options["merge"] = replace(options.get("merge", Merge()), strategy="sequential")
+    options.setdefault("strategy", "sequential")
+    return nodes.plan("sequential", text, options)
 
 
 def _head(gather: Gather, raw: Mapping[str, Any], path: Path, rows: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
@@ -252,12 +252,12 @@ def _head(gather: Gather, raw: Mapping[str, Any], path: Path, rows: str) -> tupl
     head = gather.mapping(raw[str(path[0])], path)
     own = (rows, "aggregation_strategy", "task", "description")
     # What was meant to stand below the template's key is understood beside it as well.
-    said = {**read_plan(gather, raw, (), (str(path[0]),)), **read_plan(gather, head, path, own)}
+    options = {**read_plan(gather, raw, (), (str(path[0]),)), **read_plan(gather, head, path, own)}
     note = gather.text(head.get("aggregation_strategy"), (*path, "aggregation_strategy"))
     if note:
-        given = said.get("merge", Merge())
-        said["merge"] = replace(given, strategy=note) if note in MERGES else replace(given, note=note)
-    return head, said
+        given = options.get("merge", Merge())
+        options["merge"] = replace(given, strategy=note) if note in MERGES else replace(given, note=note)
+    return head, options
 
 
 def _rows(gather: Gather, value: Any, path: Path) -> list[tuple[Path, Mapping[str, Any]]]:

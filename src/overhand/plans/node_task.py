@@ -73,7 +73,7 @@ def node_defaults(
     hint: str = "",
 ) -> NodeDefaults:
     """What the nodes of this plan have in common; `find` gives an agent by its name, or None for that of a file."""
-    told = alerts.told(store.root, config, Handoff(task="", context=for_all(plan)))
+    common = alerts.told(store.root, config, Handoff(task="", context=for_all(plan)))
     return NodeDefaults(
         store=store,
         config=config,
@@ -82,7 +82,7 @@ def node_defaults(
         who=caller_of(store, task, run_id),
         find=cache(lambda name: find(name) or _trusted(store, config, name)),
         hint=hint or strategy.score(plan).level,
-        context=told.context,
+        context=common.context,
         edges=by_source(plan),
     )
 

@@ -140,9 +140,9 @@ def form_of(value: Any) -> tuple[str, Problem | None]:
         if key in value or (key == "subtasks" and type(head) is dict and key in head):
             return form, None
     known = (*_FORM_OF_KEY, "plan", "task")
-    said = next((f" `{key}`:{found}" for key in value if (found := meant(key, known)) and key not in known), "")
+    hint = next((f" `{key}`:{found}" for key in value if (found := meant(key, known)) and key not in known), "")
     forms = "; ".join(f"{form.keys} ({name})" for name, form in _FORMS.items())
-    return "", wrong("plan-form", f"This is none of the forms of a plan.{said}", fix=f"Use the keys of one: {forms}.")
+    return "", wrong("plan-form", f"This is none of the forms of a plan.{hint}", fix=f"Use the keys of one: {forms}.")
 
 
 _FIX = "Write `plan: what it is for` and `nodes:` with one entry for each delegation, or see `overhand plan new`."

@@ -225,17 +225,17 @@ def _custom_merge(
     name = how.function or how.command[0]
     if not in_time:
         stopped = "was stopped with the plan" if not wanted() else f"did not end within {how.timeout:g} s"
-        raise _MergeFailed(f"The plan's own merge, {name}, {stopped}.{_said(place)}")
+        raise _MergeFailed(f"The plan's own merge, {name}, {stopped}.{_stderr(place)}")
     code = detached.exit_code(place)
     if code != 0:
-        raise _MergeFailed(f"The plan's own merge, {name}, ended with {code}.{_said(place)}")
+        raise _MergeFailed(f"The plan's own merge, {name}, ended with {code}.{_stderr(place)}")
     raw = read_file(f"{place}/stdout", _MOST_RETURNED) or b""
     try:
         if len(raw) > _MOST_RETURNED:
             raise ValueError(f"it is longer than {_MOST_RETURNED} bytes")
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise _MergeFailed(f"What {name} returned is not JSON: {error}.{_said(place)}") from None
+        raise _MergeFailed(f"What {name} returned is not JSON: {error}.{_stderr(place)}") from None
 
 
 def _running(argv: list[str], given: Mapping[str, Any], place: str, *, root: str, env: Mapping[str, str]) -> int | None:
@@ -269,7 +269,7 @@ def _wait(place: str, shim: int | None, seconds: float, wanted: Callable[[], boo
     return False
 
 
-def _said(place: str) -> str:
+def _stderr(place: str) -> str:
     tail = handover.tail_of(f"{place}/stderr", 600)
     return f" It said: {tail}" if tail else ""
 
@@ -314,11 +314,6 @@ def _result(
     status, why = command.facts["status"], command.facts.get("why", "")
     cause = "cancelled" if status == "cancelled" else why
     rows = [_row(state.nodes[name], tasks.get(name), ends.get(name, {})) for name in plan.nodes]
-    problems = [
-        wrong("node-failed", f"Node {known.spec.id} ({known.agent}) failed: {known.why}")
-        for known in state.order
-        if known.state == FAILED
-    ]
     run = task.runs[-1]
     return {
         "schema": "overhand.result/1",
@@ -336,7 +331,7 @@ def _result(
         "files_modified": [],
         "errors": [],
         "next_steps": "" if status == "completed" else f"overhand resume {task.handle}: verified nodes stay.",
-        "problems": [*merged.get("problems", ()), *(one.as_json() for one in problems)],
+        "problems": [*merged.get("problems", ()), *_failures(state)],
         "checks": [],
         "usage": budget.with_nodes(budget.usage_of(task), [one.get("usage", {}) for one in ends.values()]),
         "source": "plan",
@@ -355,6 +350,12 @@ def _result(
         "unfilled": merged.get("unfilled", []),
         "missing": merged.get("missing", []),
     }
+
+
+def _failures(state: progress.State) -> list[dict[str, object]]:
+    failed = [known for known in state.order if known.state == FAILED]
+    texts = [f"Node {known.spec.id} ({known.agent}) failed: {known.why}" for known in failed]
+    return [wrong("node-failed", text).as_json() for text in texts]
 
 
 def _row(known: NodeState, task_id: str | None, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,21 +395,21 @@ def _summary(state: progress.State, status: str, why: str, merged: Mapping[str, 
         for kind, names in count.items()
         if names and kind != VERIFIED
     ]
-    told = "; ".join(parts) + "."
+    text = "; ".join(parts) + "."
     reason = _WHY.get(why, why)
     if status != "completed" and reason:
-        told += f" It ended {status}: {reason.rstrip('.')}."
+        text += f" It ended {status}: {reason.rstrip('.')}."
     if conflicts := merged.get("conflicts"):
-        told += f" {len(conflicts)} {'conflicts were' if len(conflicts) != 1 else 'conflict was'} solved by rule."
-    return told
+        text += f" {len(conflicts)} {'conflicts were' if len(conflicts) != 1 else 'conflict was'} solved by rule."
+    return text
 
 
 def _output(plan: Plan, result: dict[str, Any]) -> str:
     lines = ["| Node | Agent | Task | Verified | Checks | Attempts | Time | Tokens |", "|---" * 8 + "|"]
     for row in result["nodes"][:_ROWS]:
-        told = row["state"] if row["status"] in (None, "completed") else f"{row['state']} ({row['status']})"
+        text = row["state"] if row["status"] in (None, "completed") else f"{row['state']} ({row['status']})"
         passed = f"{row['checks']['passed']} of {row['checks']['of']}" if row["checks"] else "-"
-        cells = (row["node"], row["agent"], told, row["verified"], passed, row["attempts"], f"{row['seconds']:.1f}s")
+        cells = (row["node"], row["agent"], text, row["verified"], passed, row["attempts"], f"{row['seconds']:.1f}s")
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in (*cells, row["tokens"])) + " |")
     if len(result["nodes"]) > _ROWS:
         lines.append(f"\nThe other {len(result['nodes']) - _ROWS} are in result.json.")
@@ -418,8 +419,8 @@ def _output(plan: Plan, result: dict[str, Any]) -> str:
     if result["provenance"]:
         extra.append(Section("Where It Came From", _fenced(result["provenance"])))
     if result["problems"]:
-        told = "\n".join(f"- {one['message']}" for one in result["problems"][:100])
-        extra.append(Section("Problems", told))
+        text = "\n".join(f"- {one['message']}" for one in result["problems"][:100])
+        extra.append(Section("Problems", text))
     return outputs.render(
         outputs.Output(
             title=plan.task.strip().split("\n")[0][:120] or "A plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from overhand.plans.model import RESERVED, Node, Plan
@@ -13,10 +14,14 @@ _HEAD = """\
 """
 
 
+_UNWRITABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")  # lone surrogates and noncharacters
+_SPECIAL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+
+
 def fitting(task: str, agents: Mapping[str, Sequence[str]]) -> list[str]:
     """The agents one of whose capabilities the task speaks of, the best ones first."""
-    said = _words(task)
-    rated = {name: sum(_speaks_of(said, one) for one in able) for name, able in agents.items()}
+    spoken = _words(task)
+    rated = {name: sum(_speaks_of(spoken, one) for one in able) for name, able in agents.items()}
     return [name for name, points in sorted(rated.items(), key=lambda one: -one[1]) if points]
 
 
@@ -24,10 +29,10 @@ def _words(text: str) -> set[str]:
     return {word.lower() for word in "".join(c if c.isalnum() else " " for c in text).split() if len(word) > 2}
 
 
-def _speaks_of(said: set[str], capability: str) -> bool:
+def _speaks_of(spoken: set[str], capability: str) -> bool:
     """`security-analysis` is spoken of by «security»; a general word such as «analysis» alone does not count."""
     first = [word for word in _words(capability) if word not in _GENERAL]
-    return bool(first) and all(any(_same(word, one) for one in said) for word in first)
+    return bool(first) and all(any(_same(word, one) for one in spoken) for word in first)
 
 
 _GENERAL = {"analysis", "check", "detection", "review", "work", "task", "tasks", "and", "the", "for"}
@@ -156,7 +161,7 @@ def _text(what: str, *lines: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """What a person said, as a sentence; nothing in it is a reference."""
+    """What a person wrote, as a sentence; nothing in it is a reference."""
     flat = " ".join(text.split()).replace("${", "$${")
     return flat if flat.endswith((".", "!", "?")) else f"{flat}."
 
@@ -164,18 +169,7 @@ def _sentence(text: str) -> str:
 def quoted(text: str) -> str:
     """A YAML string in one line, whatever is in it."""
     written = json.dumps(" ".join(text.split()), ensure_ascii=False)
-    return "".join(c if _is_plain(ord(c)) else _escape(ord(c)) for c in written)
-
-
-def _is_plain(code: int) -> bool:
-    return 32 <= code < 0x7F or (0xA0 <= code < 0xD800 and code not in (0x2028, 0x2029)) or (
-        0xE000 <= code < 0xFFFE and code != 0xFEFF
-    ) or code >= 0x10000  # fmt: skip
-
-
-def _escape(code: int) -> str:
-    """Halves of characters cannot be written at all."""
-    return "\\uFFFD" if 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF) else f"\\u{code:04X}"
+    return _SPECIAL.sub(lambda match: f"\\u{ord(match[0]):04X}", _UNWRITABLE.sub(r"\\uFFFD", written))
 
 
 def slug(task: str, taken: Iterable[str] = ()) -> str:

@@ -117,8 +117,8 @@ def _load_json(text: str) -> Source:
     try:
         value = json.loads(text, object_pairs_hook=object_of, parse_constant=refuse, parse_float=finite)
     except json.JSONDecodeError as error:
-        said = f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
-        return Source(None, [syntax("JSON", said, error.lineno, _FIX)])
+        reason = f"{error.msg[:1].lower()}{error.msg[1:]} at column {error.colno}"
+        return Source(None, [syntax("JSON", reason, error.lineno, _FIX)])
     except RecursionError:
         return Source(None, [_deep(text)])
     except ValueError as error:
@@ -154,8 +154,8 @@ def _number(error: ValueError, text: str) -> Problem:
     """A number that cannot be held; the parser does not give its place."""
     found = re.search(r"(?<![\w.\"])(?:-?Infinity|NaN|-?\d[\d.]*[eE]\+?\d{3,}|-?\d{309,})", text)
     line = text.count("\n", 0, found.start()) + 1 if found else 1
-    said = str(error) if found is None or len(found[0]) < 100 else "a number has too many digits"
-    return syntax("JSON", said[:100], line, "Write a smaller number, or a string.")
+    reason = str(error) if found is None or len(found[0]) < 100 else "a number has too many digits"
+    return syntax("JSON", reason[:100], line, "Write a smaller number, or a string.")
 
 
 def _deep(text: str) -> Problem:

@@ -47,12 +47,12 @@ class Gather:
     def unknown(self, key: str, known: Iterable[str], path: Path, where: str) -> None:
         """Note a key that is not read: an error where it looks like a typo, else a warning."""
         near = nearest(key, known) if len(self.found) < _SUGGESTIONS else ""
-        said = shorten(one_line(key), 60)
+        shown = shorten(one_line(key), 60)
         if near:
-            message = f"{where} has no key `{said}`. Did you mean `{near}`?"
+            message = f"{where} has no key `{shown}`. Did you mean `{near}`?"
             self.wrong("plan-key", message, path, f"Write `{near}:`, or remove the line.")
         else:
-            message = f"{where} has no key `{said}`; it is not read."
+            message = f"{where} has no key `{shown}`; it is not read."
             self.warn("plan-key", message, path, f"Remove it, or use one of {', '.join(sorted(known))}.")
 
     # single values
@@ -116,8 +116,8 @@ class Gather:
         if type(value) is not str:
             self.typed(value, path, f"one of {', '.join(allowed)}", f"Write `{path[-1]}: {next(iter(allowed))}`.")
             return default
-        said = shorten(one_line(value), 40)
-        message = f"`{path[-1]}` is {said!r}, which is none of its values.{meant(value, allowed)}"
+        shown = shorten(one_line(value), 40)
+        message = f"`{path[-1]}` is {shown!r}, which is none of its values.{meant(value, allowed)}"
         self.wrong("plan-value", message, path, f"Write one of {', '.join(allowed)}.")
         return default
 
@@ -196,8 +196,8 @@ def kind(value: Any) -> str:
     """What a value is, in words."""
     if isinstance(value, str):
         return f"the text {shorten(one_line(value[:200]), 30)!r}" if value else "an empty text"
-    if isinstance(value, (bool, int, float)) and len(said := str(value).lower()) < 30:
-        return said
+    if isinstance(value, (bool, int, float)) and len(shown := str(value).lower()) < 30:
+        return shown
     return _KINDS.get(type(value), "a number")
 
 
@@ -205,14 +205,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that was probably meant, or nothing."""
     from difflib import get_close_matches
 
-    said = name.strip().lower()[:100]
+    wanted = name.strip().lower()[:100]
     names = {one.lower(): one for one in known}
-    if said in names:
-        return names[said]
+    if wanted in names:
+        return names[wanted]
     if len(names) > 2000:  # comparing with all of them takes seconds
-        names = {low: one for low, one in names.items() if abs(len(low) - len(said)) < 2 and low[:2] == said[:2]}
+        names = {low: one for low, one in names.items() if abs(len(low) - len(wanted)) < 2 and low[:2] == wanted[:2]}
         names = dict(list(names.items())[:2000])
-    near = get_close_matches(said, names, 1, 0.7)
+    near = get_close_matches(wanted, names, 1, 0.7)
     return names[near[0]] if near else ""
 
 

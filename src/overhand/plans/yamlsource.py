@@ -109,25 +109,25 @@ def _too_deep(text: str) -> bool:
 def _broken(error: Any) -> Problem:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else None
-    said = error.problem or "it cannot be read"
-    if "\\t" in said:
+    reason = error.problem or "it cannot be read"
+    if "\\t" in reason:
         return syntax("YAML", "a tab stands where only spaces may", line, "Indent with spaces, never with tabs.")
     if error.context and "expected a single document" in error.context:
         return syntax("YAML", "there is more than one document", line, "Keep one, without a second `---`.")
     if mark:
-        said += f" at column {mark.column + 1}"
+        reason += f" at column {mark.column + 1}"
     begun = error.context_mark
     if error.context and begun and begun.line + 1 != line:
-        said += f" ({error.context}, begun on line {begun.line + 1})"
-    return syntax("YAML", said, line, _FIX)
+        reason += f" ({error.context}, begun on line {begun.line + 1})"
+    return syntax("YAML", reason, line, _FIX)
 
 
 def _unreadable(error: Any, text: str) -> Problem:
     at = getattr(error, "position", None)
     line = text.count("\n", 0, at) + 1 if isinstance(at, int) else None
     character = getattr(error, "character", None)
-    said = f"the character U+{character:04X} is not allowed" if isinstance(character, int) else "it cannot be read"
-    return syntax("YAML", said, line, "Remove it, or write it as an escape in double quotes.")
+    reason = f"the character U+{character:04X} is not allowed" if isinstance(character, int) else "it cannot be read"
+    return syntax("YAML", reason, line, "Remove it, or write it as an escape in double quotes.")
 
 
 class _Reading:
@@ -184,9 +184,9 @@ class _Reading:
 
     def _tagged(self, node: Any, *kinds: str) -> None:
         if node.tag.removeprefix(_TAG) not in kinds:
-            said = node.tag.replace(_TAG, "!!")
+            tag = node.tag.replace(_TAG, "!!")
             fix = "Remove the tag; a plan holds texts, numbers, true, false, null, lists and mappings."
-            self._note("plan-tag", f"The tag {said[:60]} is not read in plans.", node, fix)
+            self._note("plan-tag", f"The tag {tag[:60]} is not read in plans.", node, fix)
 
     def _scalar(self, node: Any) -> Any:
         kind, text = node.tag.removeprefix(_TAG), node.value
