@@ -40,7 +40,12 @@ def check(found: Findings) -> None:
         _text(found, node, "task", node.task)
         _text(found, node, "context", node.context)
     for cycle in cycles(dependencies(nodes)):
-        _cycle(found, cycle)
+        path = [*cycle, cycle[0]]
+        shown = path if len(path) <= _SHOWN else [*path[: _SHOWN - 2], "…", path[-1]]
+        more = f" ({len(cycle):,} nodes)" if len(path) > _SHOWN else ""
+        message = f"Nodes wait for each other in a circle: {' → '.join(shown)}{more}."
+        fix = "Take one of these dependencies out; → means “waits for”."
+        found.wrong("plan-cycle", message, found.of_node(cycle[0], "needs"), fix)
 
 
 def _text(found: Findings, node: Node, where: str, text: str) -> None:
@@ -95,15 +100,6 @@ def _line(found: Findings, node: Node, where: str, text: str) -> int | None:
             if any(one == text for one in refs.texts(value)):
                 return found.of_node(node.id, where, key)
     return found.of_node(node.id, where)
-
-
-def _cycle(found: Findings, cycle: Sequence[str]) -> None:
-    path = [*cycle, cycle[0]]
-    shown = path if len(path) <= _SHOWN else [*path[: _SHOWN - 2], "…", path[-1]]
-    more = f" ({len(cycle):,} nodes)" if len(path) > _SHOWN else ""
-    message = f"Nodes wait for each other in a circle: {' → '.join(shown)}{more}."
-    fix = "Take one of these dependencies out; → means “waits for”."
-    found.wrong("plan-cycle", message, found.of_node(cycle[0], "needs"), fix)
 
 
 # interfaces: both ends exist, and what one node gives fits what the other takes

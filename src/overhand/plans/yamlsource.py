@@ -49,8 +49,6 @@ def _compose(text: str) -> Any:
     import yaml
 
     quick, plain = _loaders()
-    if quick is None:
-        return yaml.compose(text, plain)
     try:
         return yaml.compose(text, quick)
     except yaml.YAMLError:
@@ -61,25 +59,17 @@ def _compose(text: str) -> Any:
 
 @cache
 def _loaders() -> tuple[Any, Any]:
-    """The loader in C, where there is one, and the other; both resolve only what JSON has."""
+    """The loader in C, where there is one, and the one in Python; both resolve only what JSON has."""
     import yaml
 
-    class Plain(yaml.SafeLoader):
-        """Without the words and numbers of YAML 1.1 that surprise people."""
-
-    Plain.yaml_implicit_resolvers = _resolvers()
-    if not hasattr(yaml, "CSafeLoader"):
-        return None, Plain
-
-    class Quick(yaml.CSafeLoader):
-        """The same in C."""
-
-    Quick.yaml_implicit_resolvers = Plain.yaml_implicit_resolvers
-    return Quick, Plain
+    bases = (getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader)
+    resolvers = _resolvers()
+    quick, plain = (type(base.__name__, (base,), {"yaml_implicit_resolvers": resolvers}) for base in bases)
+    return quick, plain
 
 
 def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """What a word without quotes can be beside text."""
+    """What an unquoted word can be besides text, without the words and numbers of YAML 1.1 that surprise people."""
     whole = {
         "bool": (re.compile(r"(?:true|True|TRUE|false|False|FALSE)$"), "tTfF"),
         "null": (re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
