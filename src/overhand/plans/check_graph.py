@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, combinations, islice, pairwise
+from itertools import chain, combinations, islice, pairwise, product
 from typing import Any
 
 from overhand.contracts.types import kinds, kinds_of, mismatch, schema_of
@@ -246,7 +246,10 @@ def _meeting(writers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     globs = list(writers)
     yield from ((glob, glob) for glob in globs if len(writers[glob]) > 1)
     parts = {glob: parts_of(glob) for glob in globs}
-    for one, other in islice(combinations(globs, 2), _PAIRS):
+    is_small = len(globs) ** 2 // 2 <= _PAIRS
+    wild = [glob for glob in globs if is_small or any(sign in glob for sign in "*?[{")]
+    plain = [] if is_small else sorted(set(globs) - set(wild))  # compared with wildcards only
+    for one, other in islice(chain(combinations(wild, 2), product(wild, plain)), _PAIRS):
         if meet(parts[one], parts[other]):
             yield one, other
 
