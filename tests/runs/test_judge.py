@@ -140,8 +140,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def collect(place: Path, *events: dict[str, Any], **spec: Any) -> collecting.Returned:
-    task = fold("task", events)
-    return collecting.collect(task, str(place.parent.parent), str(place), spec)
+    noticed = collecting.take_top_level(fold("task", events), str(place.parent.parent), str(place))
+    return collecting.as_it_stands(str(place), spec, noticed=noticed)
 
 
 def codes(returned: collecting.Returned) -> set[str]:

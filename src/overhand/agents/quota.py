@@ -226,10 +226,10 @@ def stand_in(store: Store, task: Task, config: Config) -> str | None:
         return None
 
 
-def hand_over(work: Actor, task_id: str, agent: str, other: str) -> None:
+def hand_over(actor: Actor, task_id: str, agent: str, other: str) -> None:
     """Give a queued task whose agent is paused to another one."""
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         task = locked.task
         if task.queued and task.agent == agent and not task.stop:
-            limit = {"driver": driver_of(work.store.root, task, work.config), "to": other}
+            limit = {"driver": driver_of(actor.store.root, task, actor.config), "to": other}
             locked.append(Accepted(agent=other, limit=limit, resume=task.resume))

@@ -37,27 +37,27 @@ def create(
     name: str = "",
     cause: str = "",
 ) -> str:
-    """Save where a task stands and record it; the same cause makes one checkpoint, however often it is carried out."""
+    """Save where a task stands and record it; one cause makes one checkpoint, however often this is called."""
     task = store.task(task_id)
+    folder = f"{store.folder(task_id)}/checkpoints"
     if cause and (made := _of_cause(task, cause)):
-        _point(f"{store.folder(task_id)}/checkpoints", task.checkpoints[-1].id)
+        _point_latest(folder, task.checkpoints[-1].id)
         return made
     checkpoint_id = _take_id(store, task, name)
     saved = snapshot(store, task, run, checkpoint_id, reason)
-    folder = f"{store.folder(task_id)}/checkpoints"
     _make(folder)
     write_file(f"{folder}/{checkpoint_id}.json", documents.render(saved))
     write_file(f"{folder}/{checkpoint_id}.md", document(store, task, saved, handoff, reason))
     with store.lock(task_id, by) as locked:
         if cause and (made := _of_cause(locked.task, cause)):
-            return made  # somebody was faster; ours stays as a file that nothing speaks of
+            return made  # another process was faster; our file stays unrecorded
         locked.append(CheckpointSaved(id=checkpoint_id, run=run, reason=reason[:500], why=why, cause=cause or ABSENT))
-        _point(folder, checkpoint_id)
+        _point_latest(folder, checkpoint_id)
     return checkpoint_id
 
 
-def _point(folder: str, checkpoint_id: str) -> None:
-    """Let `latest` name this one; a crash may have come before that."""
+def _point_latest(folder: str, checkpoint_id: str) -> None:
+    """Write `latest`, also where a crash came before that."""
     path = f"{folder}/latest"
     if os.path.isdir(path) and not os.path.islink(path):
         os.rename(path, f"{path}-aside-{random_text(6)}")
@@ -77,7 +77,7 @@ def _of_cause(task: Task, cause: str) -> str | None:
 
 
 def _take_id(store: Store, task: Task, name: str) -> str:
-    """An id that no other checkpoint of the project has: taken by making a file of its name."""
+    """A new id, unique in the project: reserved by creating a file of its name."""
     wanted = f"ckpt_{name.removeprefix('ckpt_')}" if name else ""
     if wanted and not is_checkpoint_id(wanted):
         raise BadInput(f"{name!r} cannot name a checkpoint.", "Use letters, digits, _ and -, such as auth_phase2.")
@@ -107,91 +107,67 @@ def snapshot(store: Store, task: Task, run: str | None, checkpoint_id: str, reas
     history = [event.phase for event in task.phases]
     next_step = steps.progress_of(handover.plan_of(store, task.id))[2]
     now = worktree.snapshot(store.root)
-    before = _tree_of(store, task, run)
-    handle = task.name
+    began = run or (task.runs[-1].id if task.runs else None)
+    raw = read_file(f"{store.run_folder(task.id, began)}/tree.json") if began else None
+    changed = worktree.changed_between(store.root, json.loads(raw) if raw else None, now)
+    used, limit = budget.own(task).tokens, budget.explicit(task).tokens
     return documents.Checkpoint(
         checkpoint_id=checkpoint_id,
         task_id=task.id,
         created_at=machine.now(),
         run_id=run or "",
         control_commands_issued=tuple(
-            documents.Command(
-                event.command,
-                event.arg,
-                event.reason,
-                "complete" if event.ok else "refused",
-            )
+            documents.Command(event.command, event.arg, event.reason, "complete" if event.ok else "refused")
             for event in task.controls
         ),
-        delegation_chain=tuple(_delegations(store, task)),
+        delegation_chain=_delegations(store, task),
         workflow_state=task.phase or task.run_state or "",
-        token_budget=_spent(task),
+        token_budget=documents.Budget(used, limit or None) if used else None,
         iteration=phases.iteration(history) if history else max(1, len(task.runs)),
         next_action=next_step or reason or "Go on with the task.",
-        resume_instructions=f"overhand resume {handle} --from {checkpoint_id}",
+        resume_instructions=f"overhand resume {task.name} --from {checkpoint_id}",
         commit=now["head"] if now else "",
-        changed_files=tuple(worktree.changed_between(store.root, before, now) or ()),
+        changed_files=tuple(changed or ()),
     )
 
 
-def _spent(task: Task) -> documents.Budget | None:
-    used, limit = budget.own(task).tokens, budget.explicit(task).tokens
-    return documents.Budget(used, limit or None) if used else None
-
-
-def _delegations(store: Store, task: Task) -> list[documents.Delegation]:
+def _delegations(store: Store, task: Task) -> tuple[documents.Delegation, ...]:
     runs = {run.id for run in task.runs}
     children = [s for s in store.tasks() if s.parent and s.parent.run in runs]
-    return [
+    return tuple(
         documents.Delegation(task.agent, s.agent, f"{s.status}: {s.summary}" if s.status else s.run_state or "")
         for s in children
-    ]
-
-
-def _tree_of(store: Store, task: Task, run: str | None) -> dict[str, Any] | None:
-    """The tree as it was when the run began."""
-    if run is None and task.runs:
-        run = task.runs[-1].id
-    raw = read_file(f"{store.run_folder(task.id, run)}/tree.json") if run else None
-    return json.loads(raw) if raw else None
+    )
 
 
 def document(store: Store, task: Task, saved: Checkpoint, handoff: str, reason: str) -> str:
     """Its Markdown: the whole document, or only its quick handoff."""
     plan = handover.plan_of(store, task.id)
-    quick = replace(documents.quick_of(saved), text=_gist(saved, reason), state=handover.marked(plan))
+    count = len(saved.changed_files)
+    changed = f"{count} file{'s' if count > 1 else ''} changed so far." if count else ""
+    resume = f"To go on from here: `{saved.resume_instructions}`"
+    gist = "\n\n".join(part for part in (reason, changed, resume) if part)
+    quick = replace(documents.quick_of(saved), text=gist, state=handover.marked(plan))
     if handoff == "quick":
         return render_quick(quick)
-    made = [item.text for item in plan if item.marker == "x"]
+    done = [item.text for item in plan if item.marker == "x"]
     left = [item.text for item in plan if item.marker != "x"]
-    return documents.render_full(saved, quick, made, left, _notes(store, task.id))
-
-
-def _gist(saved: Checkpoint, reason: str) -> str:
-    count = len(saved.changed_files)
-    told = f"{count} file{'s' if count > 1 else ''} changed so far." if count else ""
-    how = f"To go on from here: `{saved.resume_instructions}`"
-    return "\n\n".join(part for part in (reason, told, how) if part)
-
-
-def _notes(store: Store, task_id: str) -> str:
-    """What the agent wrote down for itself, if it is short enough to hand on."""
-    raw = read_file(f"{store.folder(task_id)}/WORK.md")
-    return raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
+    raw = read_file(f"{store.folder(task.id)}/WORK.md")
+    notes = raw.decode("utf-8", "replace").strip() if raw and len(raw) <= 4000 else ""
+    return documents.render_full(saved, quick, done, left, notes)
 
 
 def find(task: Task, name: str) -> str:
-    """The checkpoint of this task that is meant: its id, or `latest`."""
+    """The id of this task's checkpoint of this name, which may be `latest`."""
     known = [event.id for event in task.checkpoints]
     if name in ("", "latest") and known:
         return known[-1]
     if name in known:
         return name
-    handle = task.name
     some = ", ".join(known[-5:]) or "none"
     raise NotFound(
-        f"Task {handle} has no checkpoint {name or 'yet'} (there are: {some}).",
-        f"See them: overhand checkpoint list {handle}",
+        f"Task {task.name} has no checkpoint {name or 'yet'} (there are: {some}).",
+        f"See them: overhand checkpoint list {task.name}",
     )
 
 
@@ -212,10 +188,10 @@ def text_of(store: Store, task_id: str, checkpoint_id: str) -> str:
 
 
 def json_of(store: Store, task_id: str, checkpoint_id: str) -> dict[str, Any]:
-    """The JSON of a checkpoint; what was changed by hand and cannot be read any more is refused."""
+    """The JSON of a checkpoint; raises BadInput if it was edited and can't be read any more."""
     raw = read_file(f"{store.folder(task_id)}/checkpoints/{checkpoint_id}.json") or b""
     found, problems = documents.parse(raw.decode("utf-8", "replace"))
     if found is None:
-        told = " ".join(p.message for p in problems)
-        raise BadInput(f"{checkpoint_id}.json cannot be read: {told}", "Use another: overhand checkpoint list")
+        why = " ".join(p.message for p in problems)
+        raise BadInput(f"{checkpoint_id}.json cannot be read: {why}", "Use another: overhand checkpoint list")
     return documents.as_json(found)

@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
     from overhand.record.task import Check
 
-_OURS = "OVERHAND_"
-
 
 def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Without the markers of a run: a check is nobody's member."""
-    return {name: value for name, value in env.items() if not name.startswith(_OURS)}
+    """Without the variables of a run: a check belongs to none."""
+    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
 
 
 def run_all(
@@ -36,7 +34,7 @@ def run_all(
 ) -> list[CheckFact]:
     """Run every check in order; one that was running when we were killed is taken over, a finished one is read.
 
-    `wanted` is asked before each: a task that was stopped meanwhile needs no more of them.
+    `wanted` is called before each: a task that was stopped meanwhile needs no more of them.
     """
     facts = []
     for number, check in enumerate(checks, 1):
@@ -61,13 +59,12 @@ def run_all(
 
 def run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], timeout: float) -> tuple[int | None, bool]:
     """One check to its end: exit code, and whether its time ran out."""
-    marker = f"OVERHAND_CHECK={place}"
     found = detached.probe(place) if os.path.isdir(place) else detached.Probe("unbegun")
     if found.what == "ended":
         return found.exit, False
     shim = detached.shim_pid(place)
     if found.what != "alive":
-        shutil.rmtree(place, ignore_errors=True)  # what it printed before it was lost is of no use: it runs again
+        shutil.rmtree(place, ignore_errors=True)  # its earlier output is useless: it runs again
         try:
             os.makedirs(place)
             environment = {**clean_environment(env), "OVERHAND_CHECK": place, "PWD": tree}
@@ -76,7 +73,7 @@ def run_one(command: str, place: str, *, tree: str, env: Mapping[str, str], time
             raise storage_failed(error, "Cannot start a check") from error
     in_time = detached.wait(place, shim, timeout)
     if not in_time or detached.lives(place):
-        detached.stop(place, marker, grace=1.0)  # also whatever the check left behind
+        detached.stop(place, f"OVERHAND_CHECK={place}", grace=1.0)  # also processes that the check left behind
     detached.reap()
     return (detached.exit_code(place) if in_time else None), not in_time
 
@@ -89,7 +86,7 @@ def _seconds(place: str) -> float:
 
 
 def end_all(folder: str) -> None:
-    """Stop the checks of a task that nobody wants any more; whoever waits for them sees them ended."""
+    """Stop the checks of a cancelled task; processes that wait for them see them end."""
     for where in (f"{folder}/checks/before", *(f"{folder}/runs/{name}/checks" for name in names_in(f"{folder}/runs"))):
         for name in names_in(where):
             place = f"{where}/{name}"

@@ -1,11 +1,12 @@
 """What an agent's CONTROL lines bring about, each once.
 
-The name of an effect is its place in the stream: `cause = <run>/stdout@<offset>`. Whoever adopts the run reads the
-stream again from its first byte through the same listener, and what is recorded under its cause is not done again.
+The name of an effect is its place in the stream: `cause = <run>/stdout@<offset>`. A process that adopts the run reads
+the stream again from its first byte, and what is recorded under its cause is not done again.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -36,7 +37,7 @@ _MOST = 100  # commands of one run; one that gives more goes round in circles
 
 @dataclass(slots=True)
 class Hearing:
-    """One run's stream: how far it was heard."""
+    """One run's stream, and how far it was read."""
 
     run: str
     path: str
@@ -84,37 +85,33 @@ class Hearing:
             self.speaking = goes_on
         return found
 
-    def again(self) -> None:
-        """From the first byte: what was done is known by its cause."""
-        self.place, self.listener, self.rest, self.speaking = 0, Listener(), b"", False
 
-
-def hear(work: Actor, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
-    """Carry out what was heard; whether there was anything."""
+def hear(actor: Actor, task_id: str, hearing: Hearing, *, last: bool = False) -> bool:
+    """Carry out the commands that are new in the stream; whether there were any."""
     commands = hearing.heard(last=last)
     try:
         for command in commands:
-            carry_out(work, task_id, hearing.run, command)
-    except BaseException:
-        hearing.again()
+            carry_out(actor, task_id, hearing.run, command)
+    except BaseException:  # start again at the first byte: what was done is known by its cause
+        hearing.place, hearing.listener, hearing.rest, hearing.speaking = 0, Listener(), b"", False
         raise
     return bool(commands)
 
 
-def drain(work: Actor, task: Task) -> Task:
-    """Hear the whole stream of the run that has ended, before it is judged."""
+def drain(actor: Actor, task: Task) -> Task:
+    """Read the whole stream of the run that has ended, before it is judged."""
     ended = task.runs[-1]
-    if ended.control:
-        place = work.store.run_folder(task.id, ended.id)
-        hear(work, task.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
-        return work.store.task(task.id)
-    return task
+    if not ended.control:
+        return task
+    place = actor.store.run_folder(task.id, ended.id)
+    hear(actor, task.id, Hearing(ended.id, f"{place}/stdout", driver=ended.driver), last=True)
+    return actor.store.task(task.id)
 
 
-def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
+def carry_out(actor: Actor, task_id: str, run_id: str, command: Command) -> None:
     """One command: its effect first, under its cause, then the note that it was done; a refusal is noted too."""
     cause = f"{run_id}/stdout@{command.offset}"
-    task = work.store.task(task_id)
+    task = actor.store.task(task_id)
     given = [event for event in task.controls if event.run == run_id]
     if any(event.at == cause for event in given):
         return
@@ -127,24 +124,24 @@ def carry_out(work: Actor, task_id: str, run_id: str, command: Command) -> None:
         ok=True,
     )
     if len(given) >= _MOST and command.word != "ESCALATE":
-        told = f"It gave more than {_MOST} CONTROL lines; of the others only an ESCALATE counts."
-        _note(work, task_id, event.replace(at=f"{run_id}/stdout@{_MOST}+", ok=False, error=told))
+        error = f"It gave more than {_MOST} CONTROL lines; of the others only an ESCALATE counts."
+        _note(actor, task_id, event.replace(at=f"{run_id}/stdout@{_MOST}+", ok=False, error=error))
         return
     try:
         if (problem := command.refused) is not None:
             raise OverhandError(problem.message, problem.fix)
-        event = event.replace(**_DO[command.word](work, task, run_id, command, cause))
+        event = event.replace(**_DO[command.word](actor, task, run_id, command, cause))
     except Busy:
-        raise  # another process is at this task: soon again
-    except OverhandError as error:
-        event = event.replace(ok=False, error=record.plain(f"{error.message} {error.hint}", 500))
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        event = event.replace(ok=False, error=record.plain(f"It could not be done: {error}", 500))
-    _note(work, task_id, event)
+        raise  # another process holds the task: retried soon
+    except OverhandError as refusal:
+        event = event.replace(ok=False, error=record.plain(f"{refusal.message} {refusal.hint}", 500))
+    except (OSError, ValueError, subprocess.SubprocessError) as failed:
+        event = event.replace(ok=False, error=record.plain(f"It could not be done: {failed}", 500))
+    _note(actor, task_id, event)
 
 
-def _note(work: Actor, task_id: str, event: ControlHandled) -> None:
-    with work.store.lock(task_id, work.by) as locked:
+def _note(actor: Actor, task_id: str, event: ControlHandled) -> None:
+    with actor.store.lock(task_id, actor.by) as locked:
         if any(known.at == event.at for known in locked.task.controls):
             return
         locked.append(event)
@@ -157,52 +154,55 @@ def _note(work: Actor, task_id: str, event: ControlHandled) -> None:
                 locked.append(Notice(text=event.error))
 
 
-def _pause(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _pause(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     text = command.reason or command.paragraph or "The agent paused and did not say why. How shall it go on?"
-    if files.has_unread(work.store, task):  # perhaps this very question, from before a crash: then it is the same
-        files.take_in(work.store, task, work.by)
-    asked = record.ask(work.store, task.id, run_id, Asking(text=text, via="pause", cause=cause), work.by)
+    if files.has_unread(actor.store, task):  # perhaps this very question, from before a crash: then it is the same
+        files.take_in(actor.store, task, actor.by)
+    asked = record.ask(actor.store, task.id, run_id, Asking(text=text, via="pause", cause=cause), actor.by)
     return {"seq": asked.seq}
 
 
-def _checkpoint(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _checkpoint(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     reason = command.reason or command.paragraph
-    made = checkpoints.create(work.store, task.id, work.by, run=run_id, reason=reason, why="control", cause=cause)
+    made = checkpoints.create(actor.store, task.id, actor.by, run=run_id, reason=reason, why="control", cause=cause)
     return {"checkpoint": made}
 
 
-def _escalate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
-    """The checkpoint comes first; the run is ended by whoever watches it, and judged blocked.
-
-    A checkpoint that cannot be saved keeps nobody from calling for a person.
-    """
+def _escalate(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+    """Save a checkpoint, if that is possible; the supervisor ends the run, and it is judged blocked."""
     try:
-        return _checkpoint(work, task, run_id, command, cause)
+        return _checkpoint(actor, task, run_id, command, cause)
     except Busy:
         raise
     except (OverhandError, OSError) as error:
         return {"error": record.plain(f"Nothing was saved: {error}", 500)}
 
 
-def _resume(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+def _resume(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
     found = checkpoints.find(task, command.target)
-    text = checkpoints.text_of(work.store, task.id, found)
+    text = checkpoints.text_of(actor.store, task.id, found)
     handed = Asking(text=f"CONTROL: RESUME {found}", via="control", cause=cause)
-    seq = _hand_over(work, task.id, run_id, handed, text)
-    return {"checkpoint": found, "seq": seq}
+    with actor.store.lock(task.id, actor.by) as locked:
+        if cause in locked.task.causes:
+            seq = next((q.seq for q in reversed(locked.task.questions) if q.text == handed.text[:500]), 0)
+            return {"checkpoint": found, "seq": seq}
+        locked.append(*record.handed_over(locked, run_id, handed, text))
+        question = locked.task.questions[-1]
+    record.deliver(actor.store, task.id, question, text)
+    return {"checkpoint": found, "seq": int(question.seq)}
 
 
-def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
-    """A child task, by the verb itself and in the name of the run, so that every guard is passed."""
-    if (made := child_of(work.store, cause)) is not None:
+def _delegate(actor: Actor, task: Task, run_id: str, command: Command, cause: str) -> dict[str, Any]:
+    """Call the verb itself, in the name of the run, so that every guard applies."""
+    if (made := child_of(actor.store, cause)) is not None:
         return {"child": made.id}
     if task.escalation(run_id):
         raise Refused("The run had called for a person already.", "Delegate in its next run.")
     words, title = _words(command)
-    env = {**work.env, **prompt.environment(work.store, task, run_id), "OVERHAND_CAUSE": cause}
+    env = {**actor.env, **prompt.environment(actor.store, task, run_id), "OVERHAND_CAUSE": cause}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "overhand", "delegate", "--json", *words, "--", title],
-        cwd=work.store.root,
+        cwd=actor.store.root,
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -210,11 +210,17 @@ def _delegate(work: Actor, task: Task, run_id: str, command: Command, cause: str
         timeout=_PATIENCE,
         check=False,
     )
-    return _told(done.stdout, done.returncode)
+    try:
+        printed = json.loads(done.stdout)
+    except ValueError:
+        raise OverhandError(f"The delegation ended with {done.returncode} and said nothing.") from None
+    if "error" in printed:
+        raise OverhandError(str(printed["error"]["message"]), str(printed["error"]["hint"]))
+    return {"child": str(printed["task_id"])}
 
 
 def child_of(store: Store, cause: str) -> Task | None:
-    """The task that this CONTROL line has made already."""
+    """The task that this CONTROL line has created already."""
     return next((known for known in store.tasks() if known.cause == cause), None)
 
 
@@ -223,9 +229,8 @@ def has_printed(store: Store, task_id: str, run_id: str, offset: int) -> bool:
     run = store.task(task_id).run(run_id)
     if run is None or not run.control:
         return False
-    path = f"{store.run_folder(task_id, run_id)}/stdout"
-    heard = Hearing(run_id, path, driver=run.driver).heard(last=True)
-    return any(command.offset == offset and command.word == "DELEGATE" for command in heard)
+    printed = Hearing(run_id, f"{store.run_folder(task_id, run_id)}/stdout", driver=run.driver)
+    return any(command.offset == offset and command.word == "DELEGATE" for command in printed.heard(last=True))
 
 
 def _words(command: Command) -> tuple[list[str], str]:
@@ -244,31 +249,7 @@ def _words(command: Command) -> tuple[list[str], str]:
     return words, title
 
 
-def _told(out: str, code: int) -> dict[str, Any]:
-    """The child's id, or what `delegate` refused."""
-    import json
-
-    try:
-        said = json.loads(out)
-    except ValueError:
-        raise OverhandError(f"The delegation ended with {code} and said nothing.") from None
-    if "error" in said:
-        raise OverhandError(str(said["error"]["message"]), str(said["error"]["hint"]))
-    return {"child": str(said["task_id"])}
-
-
 _DO = {"PAUSE": _pause, "CHECKPOINT": _checkpoint, "ESCALATE": _escalate, "RESUME": _resume, "DELEGATE": _delegate}
-
-
-def _hand_over(work: Actor, task_id: str, run_id: str, handed: Asking, text: str) -> int:
-    """Give a run something as `ipc/NNN.answer`, once per cause."""
-    with work.store.lock(task_id, work.by) as locked:
-        if handed.cause in locked.task.causes:
-            return next((q.seq for q in reversed(locked.task.questions) if q.text == handed.text[:500]), 0)
-        locked.append(*record.handed_over(locked, run_id, handed, text))
-        question = locked.task.questions[-1]
-    record.deliver(work.store, task_id, question, text)
-    return int(question.seq)
 
 
 def owes_report(store: Store, child: Task) -> bool:
@@ -282,28 +263,28 @@ def owes_report(store: Store, child: Task) -> bool:
         return False  # it was removed
 
 
-def report_to_parent(work: Actor, child: Task) -> str | None:
+def report_to_parent(actor: Actor, child: Task) -> str | None:
     """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on.
 
     The result and the next run are one write: a crash between them would leave a parent that waits for ever.
     """
     above = child.parent
-    if above is None or not owes_report(work.store, child):
+    if above is None or not owes_report(actor.store, child):
         return None
     cause, parent_id = f"child:{child.id}", above.task
-    output = work.store.relative(f"{work.store.folder(child.id)}/OUTPUT.md")
     text = f"{child.agent}: {child.status}. {child.summary}"
-    text += f"\nIts OUTPUT.md: {output}" if child.output else ""
+    if child.output:
+        text += f"\nIts OUTPUT.md: {actor.store.relative(f'{actor.store.folder(child.id)}/OUTPUT.md')}"
     title = f"CONTROL: DELEGATE {child.agent}: {child.title}"
-    with work.store.lock(parent_id, work.by) as locked:
+    with actor.store.lock(parent_id, actor.by) as locked:
         if cause in locked.task.causes:
             return None
         handed = record.handed_over(locked, above.run, Asking(text=title, via="child", cause=cause), text)
-        left = record.has_leftovers(work.store, locked.task)
+        left = record.has_leftovers(actor.store, locked.task)
         following = resume.next_run_after_result(locked.task, above.run, child.id, leftovers=left)
         locked.append(*handed, *([following] if following else []))
         question = locked.task.questions[-1]
-    record.deliver(work.store, parent_id, question, text)
+    record.deliver(actor.store, parent_id, question, text)
     return parent_id if isinstance(following, Accepted) else None
 
 

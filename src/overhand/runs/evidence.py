@@ -44,13 +44,6 @@ class Returned:
     unverified: tuple[str, ...] = ()
 
 
-def collect(
-    task: Task, task_folder: str, place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None
-) -> Returned:
-    """OUTPUT.md, result.json (or what was written to it just now), JSON on stdout; the first that parses counts."""
-    return as_it_stands(place, spec, given, heard, _take_top_level(task, task_folder, place))
-
-
 def as_it_stands(
     place: str,
     spec: dict[str, Any],
@@ -58,7 +51,10 @@ def as_it_stands(
     heard: Heard | None = None,
     noticed: Sequence[Problem] = (),
 ) -> Returned:
-    """The return in a run's folder, looked at and left alone."""
+    """The return in a run's folder: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
+
+    The first that parses counts. Nothing is changed.
+    """
     problems = list(noticed)
     if given is not None:
         doors: tuple[Returned | None, ...] = (_from_json("result.json", given),)
@@ -73,17 +69,20 @@ def as_it_stands(
             if other is not first and other.value and other.value.status not in (None, first.value.status):
                 text = f"{first.source} says {first.value.status}, {other.source} says {other.value.status}."
                 problems.append(Problem("return-contradicts", text, of="substance"))
-    value, data_problems = _with_data(first.value, place)
-    problems += [*first.problems, *data_problems]
+    return _examined(first, spec, place, problems)
+
+
+def _examined(found: Returned, spec: dict[str, Any], place: str, problems: Sequence[Problem] = ()) -> Returned:
+    """The return with its data file, compared with the contract and the promised sections."""
+    value, data_problems = _with_data(found.value, place)
     facts, broken, unverified = _promised(spec, value, place)
-    problems += [*_contract(spec, first, value, place), *broken]
-    problems += _required_sections(spec, first)
-    whole = first.complete_form
-    return Returned(first.source, value, first.output, tuple(problems), whole, first.raw, facts, unverified)
+    more = [*data_problems, *_contract(spec, found, value, place), *broken, *_required_sections(spec, found)]
+    every = (*problems, *found.problems, *more)
+    return replace(found, value=value, problems=every, facts=facts, unverified=unverified)
 
 
-def _take_top_level(task: Task, task_folder: str, place: str) -> list[Problem]:
-    """An OUTPUT.md in the task's own folder is this run's if every earlier run is known to be dead."""
+def take_top_level(task: Task, task_folder: str, place: str) -> list[Problem]:
+    """Move an OUTPUT.md from the task's folder to the run's; it is this run's if every earlier run is dead."""
     top = f"{task_folder}/OUTPUT.md"
     if not is_there(top):
         return []
@@ -100,10 +99,10 @@ def _take_top_level(task: Task, task_folder: str, place: str) -> list[Problem]:
 
 
 def _is_dead(run: Run, place: str) -> bool:
-    """Whether nobody of an earlier run is left; a shim that has told how its agent ended writes nothing more."""
+    """Whether no process of an earlier run is left; a shim that has recorded its agent's end writes nothing more."""
     if not run.has_ended or run.leftovers:
         return False
-    was_seen = run.exit is not None and run.pidns in ("", machine.pid_namespace())  # and whom it left, too
+    was_seen = run.exit is not None and run.pidns in ("", machine.pid_namespace())  # and its leftovers, too
     return was_seen or not detached.lives(place)
 
 
@@ -119,12 +118,8 @@ def _from_output(place: str) -> Returned | None:
 
 
 def preview(raw: bytes, spec: dict[str, Any], place: str) -> Returned:
-    """What an OUTPUT.md of these bytes would be taken for: its own problems, the contract, the promised sections."""
-    found = _read_output(raw)
-    value, data_problems = _with_data(found.value, place)
-    facts, broken, unverified = _promised(spec, value, place)
-    more = [*data_problems, *_contract(spec, found, value, place), *_required_sections(spec, found)]
-    return replace(found, value=value, problems=(*found.problems, *more, *broken), facts=facts, unverified=unverified)
+    """The return that an OUTPUT.md of these bytes would be, with all its problems."""
+    return _examined(_read_output(raw), spec, place)
 
 
 def _read_output(raw: bytes) -> Returned:
@@ -133,12 +128,11 @@ def _read_output(raw: bytes) -> Returned:
     problems = [*problems, *more]
     status, note = (output.status, "") if output.status else _status_elsewhere(text)
     if note:
-        output = replace(output, summary=_without_status(output.summary))
+        summary = "\n".join(line for line in output.summary.split("\n") if not _is_status(line)).strip()
+        output = replace(output, summary=summary)
         filled_in = Problem("status-filled-in", note, level="warning")
         problems = [*(p for p in problems if p.code != "status-missing"), filled_in]
-    value = returns.from_output(output)
-    if value.status != status:
-        value = replace(value, status=status)
+    value = replace(returns.from_output(output), status=status)
     whole = output.status is not None and bool(output.summary)
     return Returned("OUTPUT.md", value, output, tuple(problems), whole, raw)
 
@@ -148,13 +142,8 @@ def _is_status(line: str) -> bool:
     return bool(colon) and name.strip().lower() == "status"
 
 
-def _without_status(summary: str) -> str:
-    """A misplaced status line is no part of what the summary says."""
-    return "\n".join(line for line in summary.split("\n") if not _is_status(line)).strip()
-
-
 def _status_elsewhere(text: str) -> tuple[str | None, str]:
-    """A status that does not stand where it belongs, and what to say about it."""
+    """A misplaced status, and the note about it."""
     for line in lines(text):
         shown = text[line.start : line.end]
         if line.kind == "text" and _is_status(shown):
@@ -189,7 +178,7 @@ def _from_stdout(place: str) -> Returned | None:
 
 
 def _from_words(heard: Heard) -> Returned | None:
-    """A return in what the agent said last: JSON, or an OUTPUT.md as text."""
+    """A return in the agent's last message: JSON, or an OUTPUT.md as text."""
     text = heard.last_words
     value = returns.find_return(text)
     if value is not None:
@@ -234,12 +223,9 @@ def _contract(spec: dict[str, Any], found: Returned, value: Return | None, place
     given = found.output.contract if found.output else None
     if (given or "").replace(" ", "_") == wanted.replace(" ", "_"):
         return []
-    text = f"The task asked for a {wanted.replace('_', ' ')} block; the return has {given or 'none'}."
-    return [
-        Problem(
-            "contract-required", text, fix=f"Put it into OUTPUT.md: === {wanted.replace('_', ' ')} === … === END ==="
-        )
-    ]
+    shown = wanted.replace("_", " ")
+    text = f"The task asked for a {shown} block; the return has {given or 'none'}."
+    return [Problem("contract-required", text, fix=f"Put it into OUTPUT.md: === {shown} === … === END ===")]
 
 
 _Promised = tuple[tuple["Fact", ...], list[Problem], tuple[str, ...]]
@@ -268,20 +254,12 @@ def _required_sections(spec: dict[str, Any], found: Returned) -> list[Problem]:
     """What the agent's own file promises of its returns."""
     if found.value is None or found.value.status != "completed":
         return []
-    problems = []
-    for section in spec.get("agent", {}).get("gives", []):
-        has = (
-            getattr(found.output, section, None)
-            if found.output
-            else getattr(found.value, _JSON_NAMES.get(section, section), None)
-        )
-        if not has:
-            text = f"The return has no {section.replace('_', ' ')}, which the agent's file promises."
-            problems.append(Problem("section-required", text))
-    return problems
-
-
-_JSON_NAMES = {"deliverables": "artifacts", "files_modified": "artifacts"}
+    names = {} if found.output else {"deliverables": "artifacts", "files_modified": "artifacts"}  # those of JSON
+    returned = found.output or found.value
+    promised = spec.get("agent", {}).get("gives", [])
+    missing = [section for section in promised if not getattr(returned, names.get(section, section), None)]
+    texts = [f"The return has no {name.replace('_', ' ')}, which the agent's file promises." for name in missing]
+    return [Problem("section-required", text) for text in texts]
 
 
 def live_steps(task_folder: str) -> tuple[tuple[str, str], ...]:

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 MAX_REPAIRS = 2
 _COARSE = 2.0  # seconds that the times of files may be behind
-_OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only somebody who may write can mend
+_OF_WRITERS = ("deliverable-", "read-only-changed")  # problems that only a run which may write can mend
 
 
-def finish(work: Actor, task_id: str, *, patient: bool = False, told: Callable[[Task], None] = lambda _: None) -> Task:
-    """Judge the run that has ended, once; whoever comes second finds it judged, or waits for that if patient.
+def finish(actor: Actor, task_id: str, *, patient: bool = False, told: Callable[[Task], None] = lambda _: None) -> Task:
+    """Judge the run that has ended, once; a second caller finds it judged, or waits for that if patient.
 
-    `told` hears of a verdict of ours while the task is locked: before anybody can have the tag of an item show it. Of
-    somebody else's it hears when we find it.
+    `told` is called with our verdict while the task is locked, before an item's tag can show it; with another
+    process's verdict when we find it.
     """
     ours: list[Task] = []
 
@@ -49,68 +49,68 @@ def finish(work: Actor, task_id: str, *, patient: bool = False, told: Callable[[
         ours.append(judged)
         told(judged)
 
-    task = _finish(work, task_id, patient, tell)
+    task = _finish(actor, task_id, patient, tell)
     if not ours and unjudged(task) is None:
         told(task)
-    spending.settle(work, task)
+    spending.settle(actor, task)
     if sync.owes(task):
         try:
-            return sync.show(work.store, work.by, task_id)
+            return sync.show(actor.store, actor.by, task_id)
         except Busy:
-            return task  # somebody writes to the item's file all the time: a supervisor tries it again
+            return task  # another process keeps writing to the item's file: a supervisor retries
     return task
 
 
-def _finish(work: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
-    task = work.store.task(task_id)
+def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], None]) -> Task:
+    task = actor.store.task(task_id)
     ended = unjudged(task)
     if ended is None:
         return task
-    task = control.drain(work, files.take_in(work.store, task, work.by, final=True).task)
-    place = work.store.run_folder(task_id, ended.id)
+    task = control.drain(actor, files.take_in(actor.store, task, actor.by, final=True).task)
+    place = actor.store.run_folder(task_id, ended.id)
     with _only_one(place, patient) as mine:
-        task = work.store.task(task_id)
+        task = actor.store.task(task_id)
         if not mine or unjudged(task) is None:
             return task
-        task = spending.close_run(work, task, ended)
+        task = spending.close_run(actor, task, ended)
         spec = _json(f"{place}/spec.json") or {}
         handoff = handoffs.parse(str(spec.get("handoff", "")))
-        case = gather(work, task, ended, place, spec, handoff)
-        if prepare.is_unwanted(work.store, task_id):
+        case = gather(actor, task, ended, place, spec, handoff)
+        if prepare.is_unwanted(actor.store, task_id):
             case = case.cancelled()
         verdict = judge(case.found)
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
-        if _wants_repair(task, verdict, spec) and not record.has_leftovers(work.store, task):
-            return _send_back(work, task_id, ended.id, place, verdict)
+        if _wants_repair(task, verdict, spec) and not record.has_leftovers(actor.store, task):
+            return _send_back(actor, task_id, ended.id, place, verdict)
         if verdict.status == "needs-input" == verdict.claimed:
             case = _ask_for_it(case, verdict)
         _, event = result.put_documents(case, verdict)
         if resume.ended_waiting(task, ended):
-            record.let_end(work.store, task)
-        with work.store.lock(task_id, work.by) as locked:
+            record.let_end(actor.store, task)
+        with actor.store.lock(task_id, actor.by) as locked:
             if unjudged(locked.task) is not None:
-                following = _after_verdict(work.store, locked.task, event, ended)
+                following = _after_verdict(actor.store, locked.task, event, ended)
                 following = following or recovery.events(locked.task, event, ended, case.returned.value)
-                locked.append(event, *following, sync=work.sync_results)
+                locked.append(event, *following, sync=actor.sync_results)
                 told(locked.task)
             return locked.task
 
 
 def _ask_for_it(case: Case, verdict: Verdict) -> Case:
     """A return that says needs-input is a question too: it gets a number, and can be answered like any other."""
-    said = case.returned.output.for_primary if case.returned.output else ""
-    said = said or (case.returned.value.next_steps if case.returned.value else "")
-    text = resume.question_in_return(case.state, case.ended, verdict.summary, said)
+    details = case.returned.output.for_primary if case.returned.output else ""
+    details = details or (case.returned.value.next_steps if case.returned.value else "")
+    text = resume.question_in_return(case.task, case.ended, verdict.summary, details)
     if not text:
         return case
-    store, task_id = case.work.store, case.state.id
-    record.ask(store, task_id, case.ended.id, record.Asking(text=text, via="return"), case.work.by)
-    return replace(case, state=store.task(task_id))
+    store, task_id = case.actor.store, case.task.id
+    record.ask(store, task_id, case.ended.id, record.Asking(text=text, via="return"), case.actor.by)
+    return replace(case, task=store.task(task_id))
 
 
 def _after_verdict(store: Store, task: Task, judged: Judged, ended: Run) -> list[Event]:
-    """What a verdict sets off at once: the next run, or a word why there is none."""
+    """What a verdict sets off at once: the next run, or a notice why there is none."""
     if record.has_leftovers(store, task):
         return []  # nothing is started beside them
     following = resume.next_run_after_verdict(task, ended, judged, leftovers=False)
@@ -142,7 +142,7 @@ def _only_one(place: str, patient: bool) -> Iterator[bool]:
 
 
 def gather(
-    work: Actor,
+    actor: Actor,
     task: Task,
     ended: Run,
     place: str,
@@ -151,13 +151,14 @@ def gather(
     given: object = None,
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
-    folder = work.store.folder(task.id)
+    folder = actor.store.folder(task.id)
     heard = sessions.heard(place, ended.driver)
-    returned = evidence.collect(task, folder, place, spec, given, heard)
-    root = work.store.root
+    noticed = evidence.take_top_level(task, folder, place)
+    returned = evidence.as_it_stands(place, spec, given, heard, noticed)
+    root = actor.store.root
     promised = handoffs.promises_files(handoff)
     baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
-    changed, alone = _changes(work, task, ended, place) if spec.get("tree", True) else (None, True)
+    changed, alone = _changes(actor, task, ended, place) if spec.get("tree", True) else (None, True)
     wants_checks = ended.cause != "cancelled" and bool(task.checks)
     problems = list(returned.problems)
     if wants_checks and not trust.sealed(task):
@@ -173,7 +174,7 @@ def gather(
         deliverables=tuple(worktree.deliverable_facts(root, handoff.deliverables, baseline)) if promised else (),
         prose=tuple([d.text for d in handoff.deliverables if d.path is None]),
         named=tuple(worktree.named_facts(root, named)) if (named := _named(returned)) else (),
-        checks=tuple(checks_after(work, task, f"{place}/checks")) if wants_checks else (),
+        checks=tuple(checks_after(actor, task, f"{place}/checks")) if wants_checks else (),
         facts=returned.facts,
         unverified=returned.unverified,
         steps=evidence.live_steps(folder) if handoff.plan else (),
@@ -195,55 +196,49 @@ def gather(
         "sensitive": worktree.sensitive(changed or ()),
         "leftovers": ended.leftovers,
     }
-    return Case(work, task, ended, place, returned, found, look_at)
+    return Case(actor, task, ended, place, returned, found, look_at)
 
 
-def checks_after(work: Actor, task: Task, folder: str) -> list[CheckFact]:
-    """The checks on the result, beside what they said on the base."""
-    base = f"{work.store.folder(task.id)}/checks/before"
-    before = prepare.run_checks(work, task, base) if os.path.isdir(base) else []
-    return prepare.run_checks(work, task, folder, before)
+def checks_after(actor: Actor, task: Task, folder: str) -> list[CheckFact]:
+    """The checks on the result, compared with those on the base."""
+    base = f"{actor.store.folder(task.id)}/checks/before"
+    before = prepare.run_checks(actor, task, base) if os.path.isdir(base) else []
+    return prepare.run_checks(actor, task, folder, before)
 
 
-def _changes(work: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
-    """Files that changed since the run began, or the one that it repairs, and whether nobody else was at work then."""
+def _changes(actor: Actor, task: Task, ended: Run, place: str) -> tuple[list[str] | None, bool]:
+    """Files that changed since this run, or the one it repairs, began; and whether no other run was live then."""
     first = ended
-    for earlier in reversed([run_ for run_ in task.runs if run_.id != ended.id]):
+    for earlier in reversed([run for run in task.runs if run.id != ended.id]):
         if earlier.status != "repair":
             break
-        first, place = earlier, work.store.run_folder(task.id, earlier.id)
+        first, place = earlier, actor.store.run_folder(task.id, earlier.id)
     before = _json(f"{place}/tree.json")
     if before is None:
         return None, True
-    changed = worktree.changed_between(work.store.root, before, worktree.snapshot(work.store.root))
+    changed = worktree.changed_between(actor.store.root, before, worktree.snapshot(actor.store.root))
     if not changed:
-        return changed, True  # whoever else was at work: there is nothing that it could be taken for
-    began = machine.epoch(first.created)
-    others = [s for s in work.store.at_work(began - _COARSE) if s.id != task.id]
-    alone = not any(_was_live_since(other, began, ended.ended) for other in others)
-    return changed, alone
-
-
-def _was_live_since(task: Task, began: float, ended: str | None) -> bool:
-    """Whether one of its runs overlapped the time from `began` to `ended`."""
-    until = machine.epoch(ended) or float("inf")
-    return any(
-        machine.epoch(run_.created) < until and (run_.ended is None or machine.epoch(run_.ended) > began)
-        for run_ in task.runs
+        return changed, True  # nothing that another run could have changed
+    began, until = machine.epoch(first.created), machine.epoch(ended.ended) or float("inf")
+    others = [run for other in actor.store.at_work(began - _COARSE) if other.id != task.id for run in other.runs]
+    alone = not any(
+        machine.epoch(run.created) < until and (run.ended is None or machine.epoch(run.ended) > began) for run in others
     )
+    return changed, alone
 
 
 def _named(returned: Returned) -> list[tuple[str, str]]:
     """Files that the return names, each once."""
-    notes: dict[str, str] = {}
+    named: list[tuple[str | None, str]] = []
     if returned.output:
-        for note in (*returned.output.files_modified, *returned.output.deliverables):
-            notes.setdefault(note.path, note.note)
-    if returned.value and not returned.output:
-        for artifact in returned.value.artifacts:
-            if artifact.path:
-                notes.setdefault(artifact.path, artifact.summary)
-    return [(path, note) for path, note in notes.items() if path and "://" not in path]
+        named = [(one.path, one.note) for one in (*returned.output.files_modified, *returned.output.deliverables)]
+    elif returned.value:
+        named = [(one.path, one.summary) for one in returned.value.artifacts]
+    notes: dict[str, str] = {}
+    for path, note in named:
+        if path and "://" not in path:
+            notes.setdefault(path, note)
+    return list(notes.items())
 
 
 def _met_limit(case: Case, verdict: Verdict) -> bool:
@@ -254,35 +249,32 @@ def _met_limit(case: Case, verdict: Verdict) -> bool:
 
 def _wait_for_provider(case: Case) -> Task:
     """The task is queued again, without a verdict: it goes on after the reset, or another agent takes over now."""
-    work, task_id = case.work, case.state.id
-    heard = sessions.heard(case.place, case.ended.driver)
-    if heard is None:
-        return case.state
-    event = quota.met(work.store, case.state, case.ended, heard)
-    if other := quota.stand_in(work.store, case.state, work.config_of(case.state)):
+    actor, task_id = case.actor, case.task.id
+    summary = sessions.heard(case.place, case.ended.driver)
+    if summary is None:
+        return case.task
+    event = quota.met(actor.store, case.task, case.ended, summary)
+    if other := quota.stand_in(actor.store, case.task, actor.config_of(case.task)):
         event = event.replace(agent=other, limit={**(event.limit or {}), "to": other})
     paused = quota.say(case.ended.driver, quota.Pause((event.limit or {})["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         if unjudged(locked.task):
             locked.append(event, Notice(text=f"{paused}. {then}"))
         return locked.task
 
 
 def _by_hand(run: Run) -> bool:
-    """Whether a person had it on a terminal; what else is attached is a function in a Python process."""
+    """Whether a person ran it on a terminal; any other attached run is a function in a Python process."""
     return run.attached and translator(run.driver) is not None
 
 
 def _wants_repair(task: Task, verdict: Verdict, spec: dict[str, Any]) -> bool:
     current = task.current_run
-    if not (verdict.errors and current and current.cause in ("exit", "killed")):
+    if current is None or current.cause not in ("exit", "killed") or _by_hand(current):
         return False
-    if _by_hand(current):
-        return False
-    if task.repairs >= MAX_REPAIRS or not can_be_mended(verdict, spec):
-        return False
-    return bool(spec.get("agent", {}).get("reruns"))
+    reruns = task.repairs < MAX_REPAIRS and bool(spec.get("agent", {}).get("reruns"))
+    return reruns and can_be_mended(verdict, spec)
 
 
 def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
@@ -291,13 +283,13 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
         return False
     if any(problem.code == "final-event" for problem in verdict.problems):
         return False  # its return is not what is wrong: the next run would meet the same error
-    # who may only read cannot mend what only a writer can
+    # a run that may only read can't mend what takes a writer
     return spec.get("level") != "read" or not all(p.code.startswith(_OF_WRITERS) for p in verdict.errors)
 
 
-def _send_back(work: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> Task:
+def _send_back(actor: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> Task:
     write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         if unjudged(locked.task):
             locked.append(Accepted(repair=run_id))
         return locked.task

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 TITLE = "Previous Worker Context"
 _OURS = b"<!-- overhand -->\n"
-_MANY = 12  # steps and problems that are told; a handoff is read in a minute
-_MOST = 6000  # characters of an earlier worker's words; the rest is one file away
+_MANY = 12  # steps and problems that are listed; a handoff is read in a minute
+_MOST = 6000  # characters of an earlier worker's text; the rest is one file away
 _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 
 
@@ -37,7 +37,7 @@ _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 class Handover:
     """Where a task stood when a run ended short; rendered as a quick handoff and as CONTEXT.md."""
 
-    state: Task
+    task: Task
     run: Run
     verdict: Verdict
     plan: list[Item]
@@ -45,14 +45,14 @@ class Handover:
     def quick(self) -> quick.Quick:
         """The quick handoff, from the record."""
         left = [item.text for item in self.plan if item.marker != "x"]
-        told = f"{len(self.plan) - len(left)}/{len(self.plan)} steps · " if self.plan else ""
+        progress = f"{len(self.plan) - len(left)}/{len(self.plan)} steps · " if self.plan else ""
         gotchas = [p.message for p in self.verdict.errors[:5]]
         if alive := self.run.leftovers:
             gotchas.append(f"Processes of this run were still alive: {', '.join(map(str, alive[:10]))}.")
         return quick.Quick(
             session=self.run.id,
-            status=f"{told}ended by {self.run.cause}, judged {self.verdict.status}",
-            next=left[0] if left else f"HANDOFF.md of task {self.state.id}",
+            status=f"{progress}ended by {self.run.cause}, judged {self.verdict.status}",
+            next=left[0] if left else f"HANDOFF.md of task {self.task.id}",
             text=self.verdict.summary,
             state=marked(self.plan),
             gotchas=tuple(gotchas),
@@ -60,17 +60,20 @@ class Handover:
 
     def context(self, store: Store, handoff: str) -> contexts.Context:
         """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
-        task_id, run = self.state.id, self.run
+        task_id, run = self.task.id, self.run
         tail = tail_of(f"{store.run_folder(task_id, run.id)}/stdout")
-        asked = [
-            f"- Question {q.seq} is open: {record.full_text(store, task_id, q)}" for q in self.state.open_questions
-        ]
+        asked = [f"- Question {q.seq} is open: {record.full_text(store, task_id, q)}" for q in self.task.open_questions]
         errors = [f"- {p.message}" for p in self.verdict.errors[:_MANY]]
+        progress = "The task has no plan to measure progress by."
+        if self.plan:
+            done = sum(item.marker == "x" for item in self.plan)
+            listed = [f"- [{item.marker}] {item.text}" for item in self.plan[:50]]
+            progress = "\n".join([f"{done} of {len(self.plan)} steps are done.", "", *listed])
         return contexts.Context(
             task_id=task_id,
             dumped=machine.now(),
             reason=run.cause or "exit",
-            progress=self._progress(),
+            progress=progress,
             state=f"Run {run.id} by {run.agent} ended ({run.cause}), judged {self.verdict.status}."
             + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
             blocking="\n".join(asked + errors) or self.verdict.summary,
@@ -78,24 +81,16 @@ class Handover:
             handoff=handoff,
         )
 
-    def _progress(self) -> str:
-        if not self.plan:
-            return "The task has no plan to measure progress by."
-        done = sum(item.marker == "x" for item in self.plan)
-        lines = [f"{done} of {len(self.plan)} steps are done.", ""]
-        return "\n".join(lines + [f"- [{item.marker}] {item.text}" for item in self.plan[:50]])
-
     def _how_to_resume(self) -> str:
-        handle = self.state.name
-        stopped = f"It was stopped by a person. To go on after all: overhand resume {handle}"
-        if still_open := self.state.open_questions:
-            answers = [f"overhand answer {handle} {q.seq} TEXT" for q in still_open]
-            after = "The next run starts by itself, from the first open step."
-            # an answer alone does not undo a person's stop
-            after = stopped if self.verdict.status == "cancelled" else after
+        handle = self.task.name
+        answers = [f"overhand answer {handle} {q.seq} TEXT" for q in self.task.open_questions]
+        after = "The next run starts by itself, from the first open step."
+        if self.verdict.status == "cancelled":  # an answer alone does not undo a person's stop
+            after = f"It was stopped by a person. To go on after all: overhand resume {handle}"
+        if answers:
             return f"1. Answer: {' · '.join(answers)}\n2. {after}"
         if self.verdict.status == "cancelled":
-            return f"1. {stopped}"
+            return f"1. {after}"
         return f"1. Look at it: overhand show {handle}\n2. Go on from here: overhand resume {handle}"
 
 
@@ -180,11 +175,11 @@ def write_previous(store: Store, task: Task) -> None:
 def previous(store: Store, task: Task) -> str:
     """What is known from earlier runs, for the next worker."""
     how = task.resume or {}
-    last = next((run for run in task.runs if run.id == how.get("run")), task.runs[-1])
+    last = task.run(how.get("run")) or task.runs[-1]
     place = store.run_folder(task.id, last.id)
     ended = f"Run {last.id} by {last.agent} ended ({last.cause})"
-    how_it_went = "at its provider's limit" if last.status == "limit" else f"judged {last.status}"
-    parts = [f"{ended}, {how_it_went}. Steps marked `[x]` are done; go on with the first that is not."]
+    outcome = "at its provider's limit" if last.status == "limit" else f"judged {last.status}"
+    parts = [f"{ended}, {outcome}. Steps marked `[x]` are done; go on with the first that is not."]
     if how.get("problem"):
         parts.append(f"**What was wrong with it:** {how['problem']}")
     if how.get("note"):
@@ -198,17 +193,10 @@ def previous(store: Store, task: Task) -> str:
         if not q.is_open
     ]:
         parts.append("**Answered since it was asked:**\n\n" + "\n".join(answers))
-    if how.get("from"):
-        parts.append(_checkpoint(store, task, str(how["from"])))
+    if (name := how.get("from")) and (raw := read_file(f"{store.folder(task.id)}/checkpoints/{name}.md")) is not None:
+        parts.append(f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST))
     parts.append(_left_behind(place, store.relative(place)))
     return "\n\n".join(part for part in parts if part)
-
-
-def _checkpoint(store: Store, task: Task, name: str) -> str:
-    raw = read_file(f"{store.folder(task.id)}/checkpoints/{name}.md")
-    if raw is None:
-        return ""
-    return f"**Go on from checkpoint {name}:**\n\n" + shorten(decode(raw)[0].strip(), _MOST)
 
 
 def _left_behind(place: str, shown: str) -> str:
@@ -218,7 +206,7 @@ def _left_behind(place: str, shown: str) -> str:
     if raw is None:
         return ""
     context, _ = contexts.parse(decode(raw.removesuffix(_OURS))[0])
-    told = [
+    shown_parts = [
         f"**{title}:**\n\n{shorten(body, _MOST)}"
         for title, body in (
             ("Progress", context.progress),
@@ -228,11 +216,11 @@ def _left_behind(place: str, shown: str) -> str:
         )
         if body.strip()
     ]
-    return "\n\n".join([*told, f"The whole of it: `{shown}/CONTEXT.md`."])
+    return "\n\n".join([*shown_parts, f"The whole of it: `{shown}/CONTEXT.md`."])
 
 
 def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
-    """Where our section stands, or will stand, and what it is to say; the other bytes stay as they are."""
+    """The edit that puts our section in, or updates it; the other bytes stay as they are."""
     text = raw.decode("utf-8", "surrogateescape")
     ending = "\r\n" if "\r\n" in text else "\n"
     level = _level(text)
@@ -258,7 +246,7 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
 
 
 def _level(text: str) -> int:
-    """Of the document's sections: whoever writes ### means it throughout."""
+    """The heading level of the document's sections, which may all be `###`."""
     return max(2, min((one[0] for one in headings(text)), default=2))
 
 
@@ -267,7 +255,7 @@ def _ours(text: str) -> list[Part]:
 
 
 def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
-    """Steps that waited, failed or were under way are open again, without what stood behind them."""
+    """The edit that opens steps again that waited, failed or were under way, and drops what stood behind them."""
     new = raw
     while stuck := next((item for item in steps.read(new) if item.marker in "?!~"), None):
         new = steps.change(new, stuck, " ", "")
@@ -275,6 +263,6 @@ def _reopened(raw: bytes) -> tuple[int, int, bytes] | None:
 
 
 def is_resumable(task: Task) -> bool:
-    """Whether a task ended short and nobody is at it."""
+    """Whether a task ended short and has no run."""
     short = task.status in ("partial", "blocked", "needs-input", "failed", "cancelled")
     return short and not task.queued and task.current_run is None and bool(task.runs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from overhand.documents.problems import Problem, strict
@@ -60,7 +60,6 @@ class FileFact:
 
     @property
     def holds(self) -> bool:
-        """Whether this deliverable is really there."""
         return self.exists and self.inside and not self.empty and (self.change != "untouched" or self.waived)
 
 
@@ -78,7 +77,6 @@ class CheckFact:
 
     @property
     def passed(self) -> bool:
-        """Whether it is green now."""
         return self.after == 0
 
     @property
@@ -98,12 +96,11 @@ class Fact:
 
     @property
     def passed(self) -> bool:
-        """Whether it holds."""
         return not self.problems
 
     @property
     def is_check(self) -> bool:
-        """Whether somebody asked for just this to be verified; the types of the outputs alone verify little."""
+        """Whether the plan asks for just this to be verified; the types of the outputs alone verify little."""
         return self.kind in ("expression", "exists", "schema")
 
 
@@ -145,7 +142,7 @@ class Verdict:
     claimed: str | None
     verified: str
     summary: str
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[Problem, ...] = ()
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -164,7 +161,8 @@ def judge(evidence: Evidence) -> Verdict:
     if claim is None and evidence.cause != "cancelled" and not waits:
         problems.insert(0, _substance("return-missing", _no_return(evidence)))
     status = _status(evidence, claim, problems)
-    return Verdict(status, claim, _verified(evidence), _summary(evidence, status), tuple(problems))
+    checked = verified(evidence.checks, evidence.facts, evidence.unverified)
+    return Verdict(status, claim, checked, _summary(evidence, status), tuple(problems))
 
 
 def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -> Status:
@@ -189,10 +187,6 @@ def _status(evidence: Evidence, claim: Status | None, problems: list[Problem]) -
     if not counts_as_error:
         return "completed"
     return "failed" if check_failed or not held else "partial"
-
-
-def _verified(evidence: Evidence) -> str:
-    return verified(evidence.checks, evidence.facts, evidence.unverified)
 
 
 def verified(checks: Sequence[CheckFact], facts: Sequence[Fact] = (), unverified: Sequence[str] = ()) -> str:
@@ -254,7 +248,7 @@ def _ending(evidence: Evidence) -> list[Problem]:
 
 def _final(evidence: Evidence) -> list[Problem]:
     """An agent's own last event; its exit code is 0 after errors, denials and signals too."""
-    told = f" ({evidence.final_why})" if evidence.final_why and evidence.final != "clean" else ""
+    why = f" ({evidence.final_why})" if evidence.final_why else ""
     found = [_substance("permission-denied", f"It was not allowed to use {one}.", "warning") for one in evidence.denied]
     if evidence.final == "clean":
         return found
@@ -267,15 +261,13 @@ def _final(evidence: Evidence) -> list[Problem]:
         "refused": "The model refused",
         "aborted": "The agent was interrupted",
     }
-    broke_off = "The agent's program broke off" if told else "The agent ended without its last event"
+    broke_off = "The agent's program broke off" if why else "The agent ended without its last event"
     text = ends.get(evidence.final or "", broke_off)
-    return [*found, _substance("final-event", f"{text}{told}.")]
+    return [*found, _substance("final-event", f"{text}{why}.")]
 
 
 def _files(evidence: Evidence) -> list[Problem]:
-    problems = []
-    for fact in evidence.deliverables:
-        problems += _deliverable(fact)
+    problems = [problem for fact in evidence.deliverables for problem in _deliverable(fact)]
     promised = {fact.path for fact in evidence.deliverables}
     for fact in evidence.named:
         if fact.path in promised:
@@ -297,13 +289,8 @@ def _deliverable(fact: FileFact) -> list[Problem]:
     if fact.waived:
         return []
     if fact.change == "untouched":
-        return [
-            _substance(
-                "deliverable-untouched",
-                f"{fact.path} is what it was before the task began.",
-                fix="Write (may be unchanged) behind it in the HANDOFF if that is right.",
-            )
-        ]
+        fix = "Write (may be unchanged) behind it in the HANDOFF if that is right."
+        return [_substance("deliverable-untouched", f"{fact.path} is what it was before the task began.", fix=fix)]
     if fact.change == "touched":
         return [_substance("deliverable-same-content", f"{fact.path} was written again unchanged.", "warning")]
     return []
@@ -336,13 +323,11 @@ def _steps(evidence: Evidence) -> list[Problem]:
 def _changes(evidence: Evidence) -> list[Problem]:
     if not evidence.changed:
         return []
+    if evidence.read_only:
+        some = ", ".join(evidence.changed[:5])
+        return [_substance("read-only-changed", f"The task may only read, yet files changed: {some}.")]
     listed = {fact.path for fact in (*evidence.deliverables, *evidence.named)}
     folders = tuple(f"{path.rstrip('/')}/" for path in listed)
     unlisted = [path for path in evidence.changed if path not in listed and not path.startswith(folders)]
-    problems = []
-    if evidence.read_only:
-        some = ", ".join(evidence.changed[:5])
-        problems.append(_substance("read-only-changed", f"The task may only read, yet files changed: {some}."))
-    elif unlisted:
-        problems.append(_substance("changed-unlisted", f"Also changed: {', '.join(unlisted[:10])}.", "warning"))
-    return problems
+    some = ", ".join(unlisted[:10])
+    return [_substance("changed-unlisted", f"Also changed: {some}.", "warning")] if unlisted else []

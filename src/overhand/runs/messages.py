@@ -37,7 +37,7 @@ def of_run(store: Store, task: Task, run_id: str) -> list[str]:
 
 
 def shown(store: Store, task: Task) -> list[dict[str, Any]]:
-    """Each message and how far it came: queued, delivered (a run has it), read (that run has said something since)."""
+    """Each message and its state: queued, delivered (a run has it), read (that run has printed something since)."""
     return [
         {"n": one.n, "text": one.text, "sent": one.sent, "run": one.run, "state": _came(store, task, one)}
         for one in task.messages
@@ -47,8 +47,8 @@ def shown(store: Store, task: Task) -> list[dict[str, Any]]:
 def _came(store: Store, task: Task, message: Message) -> str:
     if message.run is None:
         return "queued"
-    run = next((run for run in task.runs if run.id == message.run), None)
-    if run is None or run.created < message.sent:  # it was at work already: nobody can say
+    run = task.run(message.run)
+    if run is None or run.created < message.sent:  # it was running already, so its output tells nothing
         return "delivered"
     heard = sessions.heard(store.run_folder(task.id, run.id), run.driver)
     return "read" if heard is not None and (heard.text or heard.tools) else "delivered"

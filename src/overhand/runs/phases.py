@@ -11,7 +11,7 @@ from itertools import pairwise
 
 ORDER = ("INITIATE", "IDENTIFY", "DOCUMENT", "SOLVE", "CODE", "DEPLOY", "TEST", "VALIDATE", "COMPLETE")
 ASIDE = ("CHECKPOINT", "SUSPENDED")
-"""Left only to where the task was: the state is saved; nobody works on it."""
+"""Left only to where the task was: the state is saved, and no run works on it."""
 ESCALATED = "ESCALATED"
 PHASES = (*ORDER, *ASIDE, ESCALATED)
 BACK = {
@@ -61,7 +61,6 @@ class Illegal:
 
     @property
     def message(self) -> str:
-        """What is so."""
         if self.to not in PHASES:
             return f"{self.to} is no phase."
         if not self.frm:
@@ -70,19 +69,15 @@ class Illegal:
 
     @property
     def hint(self) -> str:
-        """What may come next."""
         return f"Next may be {', '.join(self.legal)}." if self.legal else f"{self.frm} is the end."
 
 
 def next_phases(history: Sequence[str]) -> tuple[str, ...]:
     """The phases that may come next, without a traceback."""
-    return _from(history[-1] if history else "", _place(history))
-
-
-def _from(frm: str, place: tuple[str, ...]) -> tuple[str, ...]:
-    """The phases after `frm`; `place` is where a task that is aside may go back to."""
-    if not frm:
+    if not history:
         return ORDER[:1]
+    frm = history[-1]
+    place = next(((one,) for one in reversed(history) if one not in ASIDE), ())  # where a task that is aside was
     if frm == "CHECKPOINT":
         return (*place, "SUSPENDED")
     if frm == "SUSPENDED":
@@ -94,18 +89,6 @@ def _from(frm: str, place: tuple[str, ...]) -> tuple[str, ...]:
     forward = ORDER[ORDER.index(frm) + 1]
     up = (ESCALATED,) if frm == "IDENTIFY" else ()
     return (forward, *BACK.get(frm, ()), *up, "CHECKPOINT")
-
-
-def _place(history: Sequence[str]) -> tuple[str, ...]:
-    """Where a task that is aside was."""
-    return next(((one,) for one in reversed(history) if one not in ASIDE), ())
-
-
-def _is_traceback(frm: str, to: str, why: str) -> bool:
-    """Whether a named cause leads back further, or elsewhere, than the table does."""
-    if TRACEBACKS.get(why) != to or frm not in _WORKING:
-        return False
-    return to == ESCALATED or ORDER.index(to) < ORDER.index(frm)
 
 
 def iteration(history: Sequence[str]) -> int:
@@ -124,7 +107,8 @@ def move(history: Sequence[str], to: str, why: str = "") -> Move | Illegal:
     to = to.strip().upper()
     frm = history[-1] if history else ""
     legal = next_phases(history)
-    if to not in legal and not _is_traceback(frm, to, why):
+    traced = TRACEBACKS.get(why) == to and frm in _WORKING  # a named cause may lead back further than the table does
+    if to not in legal and not (traced and (to == ESCALATED or ORDER.index(to) < ORDER.index(frm))):
         return Illegal(frm, to, legal)
     so_far, count = iteration(history), iteration([*history, to])
     if count > so_far and count >= MOST and frm != ESCALATED:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is looked at before the lock is taken, because it may take long."""
+    """What is read before the lock is taken, because it may take long."""
 
     agent: Agent
     handoff: Handoff
@@ -38,22 +38,20 @@ class Prepared:
     allowance: Amount | None = None  # what it may use
 
 
-def prepare(work: Actor, task: Task) -> Prepared:
+def prepare(actor: Actor, task: Task) -> Prepared:
     """Read agent and HANDOFF, take the baseline and run the checks on the base, once per task."""
     trust.require_seal(task)
-    agent = files.find(work.store.root, task.agent, work.config_of(task))
-    trust.require(work.store.root, agent.trusted_with)
-    handover.write_previous(work.store, task)
-    text, handoff = read_handoff(work.store, task.id)
-    take_baseline(work.store, task, handoff)
+    agent = files.find(actor.store.root, task.agent, actor.config_of(task))
+    trust.require(actor.store.root, agent.trusted_with)
+    handover.write_previous(actor.store, task)
+    text, handoff = read_handoff(actor.store, task.id)
+    take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
-        folder = f"{work.store.folder(task.id)}/checks/before"
-        run_checks(work, task, folder)
-    return Prepared(agent, handoff, text, worktree.snapshot(work.store.root))
+        run_checks(actor, task, f"{actor.store.folder(task.id)}/checks/before")
+    return Prepared(agent, handoff, text, worktree.snapshot(actor.store.root))
 
 
 def read_handoff(store: Store, task_id: str) -> tuple[str, Handoff]:
-    """The HANDOFF.md as text and parsed."""
     raw = read_file(f"{store.folder(task_id)}/HANDOFF.md")
     if raw is None:
         raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
@@ -70,16 +68,16 @@ def take_baseline(store: Store, task: Task, handoff: Handoff) -> None:
         write_file(path, json.dumps(worktree.baseline(store.root, handoff.deliverables)))
 
 
-def run_checks(work: Actor, task: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
+def run_checks(actor: Actor, task: Task, folder: str, before: list[Any] | None = None) -> list[Any]:
     """The task's checks in the tree, with the evidence in `folder`."""
     return checks.run_all(
         task.checks,
         folder,
-        tree=work.store.root,
-        env=work.env,
-        timeout=work.config_of(task).check_timeout,
+        tree=actor.store.root,
+        env=actor.env,
+        timeout=actor.config_of(task).check_timeout,
         before=before or [],
-        wanted=lambda: not is_unwanted(work.store, task.id),
+        wanted=lambda: not is_unwanted(actor.store, task.id),
     )
 
 
@@ -89,9 +87,9 @@ def is_unwanted(store: Store, task_id: str) -> bool:
     return now.stop is not None or now.status == "cancelled"
 
 
-def lay_out(work: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
+def lay_out(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -> tuple[Job, dict[str, Any]]:
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
-    task, store = locked.task, work.store
+    task, store = locked.task, actor.store
     place = store.run_folder(locked.task_id, run_id)
     try:
         os.mkdir(f"{locked.folder}/runs")
@@ -130,17 +128,16 @@ def lay_out(work: Actor, locked: LockedTask, run_id: str, prepared: Prepared) ->
     if prepared.tree is not None:
         own = [task.tag.path] if task.tag else []
         write_new(f"{place}/tree.json", dumps(worktree.with_own(store.root, prepared.tree, own)))
-    contract = task.contract
-    if contract and contract.endswith(".json"):
+    if task.contract and task.contract.endswith(".json"):
         write_new(f"{place}/contract.json", read_file(f"{locked.folder}/contract.json") or b"{}")
-    spec = _spec(work, locked, run_id, prepared, job)
+    spec = _spec(actor, locked, run_id, prepared, job)
     write_new(f"{place}/spec.json", dumps(spec))
     return job, spec
 
 
-def _spec(work: Actor, locked: LockedTask, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
+def _spec(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared, job: Job) -> dict[str, Any]:
     """Everything that a later verdict, adopter or meter must know, as it was when the run began."""
-    task, limits = locked.task, work.config_of(locked.task)
+    task, limits = locked.task, actor.config_of(locked.task)
     return {
         "task": locked.task_id,
         "run": run_id,
@@ -167,11 +164,9 @@ def _spec(work: Actor, locked: LockedTask, run_id: str, prepared: Prepared, job:
 
 
 def _problems_to_repair(store: Store, task: Task) -> list[dict[str, Any]]:
-    """What was wrong with the last return, if this run is to mend it."""
-    repaired = [run for run in task.runs if run.status == "repair"]
-    if not repaired:
-        return []
-    raw = read_file(f"{store.run_folder(task.id, repaired[-1].id)}/problems.json")
+    """What was wrong with the last return, if this run is to repair it."""
+    repaired = next((run.id for run in reversed(task.runs) if run.status == "repair"), None)
+    raw = read_file(f"{store.run_folder(task.id, repaired)}/problems.json") if repaired else None
     return list(json.loads(raw)) if raw else []
 
 
@@ -180,7 +175,7 @@ def archive(locked: LockedTask, earlier: list[Run] | None = None) -> None:
     runs = locked.task.runs[:-1] if earlier is None else earlier
     target = f"{locked.folder}/runs/{runs[-1].id}" if runs else locked.folder
     for name, kept_as in (
-        ("result.json", "judged.json"),  # first: whoever finds it here finds what it vouches for
+        ("result.json", "judged.json"),  # first: where it is, the files that it vouches for are, too
         ("OUTPUT.md", "OUTPUT.md"),
         ("CONTEXT.md", "CONTEXT.md"),
         ("ipc/.done", "done"),

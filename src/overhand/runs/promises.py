@@ -1,4 +1,4 @@
-"""What the contract of a plan's node says of its result, looked at one by one: data, expressions, files, edges."""
+"""The contract of a plan's node, checked one by one: data, expressions, files, edges."""
 
 from __future__ import annotations
 
@@ -17,21 +17,18 @@ from overhand.system.files import read_file
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NOTES = "overhand"  # the key of a contract under which stands what JSON Schema has no words for
+NOTES = "overhand"  # the key of a contract for what JSON Schema can't express
 _MOST = 256 * 1024 * 1024
 
 
 def contract_in(folder: str) -> dict[str, Any] | None:
     """The contract in a run's or a task's folder, if it is one of a plan's node."""
-    raw = read_file(f"{folder}/contract.json")
-    if raw is None:
-        return None
-    found = json.loads(raw)
+    found = json.loads(read_file(f"{folder}/contract.json") or b"null")
     return found if isinstance(found, dict) and NOTES in found else None
 
 
 def inputs_in(folder: str) -> dict[str, Any] | None:
-    """What a node was given; None if that cannot be read any more."""
+    """The inputs of a node; None if they can't be read any more."""
     raw = read_file(f"{folder}/inputs.json", _MOST)
     try:
         found = json.loads(raw) if raw is not None else None
@@ -52,13 +49,17 @@ def look(contract: Mapping[str, Any], data: object, inputs: Mapping[str, Any] | 
         text = "The inputs of this node cannot be read any more: inputs.json was changed or removed."
         return (Fact("shape", "inputs", (Problem("inputs-unreadable", text, of="substance"),)),)
     plain = {key: value for key, value in contract.items() if key not in (NOTES, "allOf")}
-    parts = [("shape", _outputs(plain), plain)] if plain else []
-    parts += [("schema", _short(one), {"allOf": [one]}) for one in contract.get("allOf", ())]
+    names = list(plain.get("required") or plain.get("properties") or ())
+    parts = [("shape", f"data has {', '.join(names)}" if names else "data", plain)] if plain else []
+    parts += [
+        ("schema", f"schema {shorten(json.dumps(one, ensure_ascii=False), 100)}", {"allOf": [one]})
+        for one in contract.get("allOf", ())
+    ]
     parts += [("edge", _edge(one), {NOTES: {"edges": [one]}}) for one in notes.get("edges", ())]
     parts += [("expression", str(one), {NOTES: {"expressions": [one]}}) for one in notes.get("expressions", ())]
     found: list[Fact] = []
     for kind, text, part in parts:
-        missing = data is None and bool(found) and not found[0].passed  # said once is enough
+        missing = data is None and bool(found) and not found[0].passed  # reported once
         found.append(Fact(kind, text, found[0].problems if missing else tuple(judge_data(part, data, inputs))))
     return (*found, *(_exists(str(path), root) for path in notes.get("exists", ())))
 
@@ -66,23 +67,13 @@ def look(contract: Mapping[str, Any], data: object, inputs: Mapping[str, Any] | 
 def problems(
     contract: Mapping[str, Any], data: object, inputs: Mapping[str, Any] | None, facts: Sequence[Fact]
 ) -> list[Problem]:
-    """What is wrong, each thing once: what the next node lacks is not told again as a type that does not fit."""
+    """What is wrong, each thing once: what the next node lacks is not reported again as a wrong type."""
     broken = [fact for fact in facts if not fact.passed]
     if not broken:
         return []
     found = judge_data(contract, data, inputs) if inputs is not None else []
     apart = [one for fact in broken if fact.kind == "exists" or inputs is None for one in fact.problems]
     return [*found, *apart]
-
-
-def _short(schema: object) -> str:
-    return f"schema {shorten(json.dumps(schema, ensure_ascii=False), 100)}"
-
-
-def _outputs(schema: Mapping[str, Any]) -> str:
-    """What the data must have, in one line."""
-    names = list(schema.get("required") or schema.get("properties") or ())
-    return f"data has {', '.join(names)}" if names else "data"
 
 
 def _edge(edge: Mapping[str, Any]) -> str:
@@ -94,8 +85,7 @@ def _edge(edge: Mapping[str, Any]) -> str:
 def _exists(path: str, root: str) -> Fact:
     """A path or a glob, inside the tree."""
     found = [os.path.join(root, path), *glob.iglob(os.path.join(glob.escape(root), path), recursive=True)]
-    there = any(os.path.exists(one) and worktree.inside(root, one) is not None for one in found)
-    if there:
+    if any(os.path.exists(one) and worktree.inside(root, one) is not None for one in found):
         return Fact("exists", path)
     text = f"{path} must exist and is not there, or lies outside the working tree."
     return Fact("exists", path, (Problem("promise-missing", text, of="substance", fix=f"Make {path}."),))

@@ -1,4 +1,4 @@
-"""What a run is given: the prompt (role, task, how to return), its context and its environment."""
+"""What a run gets: the prompt (role, task, how to return), its context and its environment."""
 
 from __future__ import annotations
 
@@ -35,25 +35,23 @@ def compose(
     again: bool = False,
     messages: Sequence[str] = (),
 ) -> str:
-    """Everything one run is told, in one text; a session that goes on knows its role and its task already."""
-    ground = _ground(agent, task, place, "## Plan" in handoff)
-    if allowance is not None:
-        ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
-    told = [_go_on(handoff)] if again else [agent.body, handoff.strip(), ground]
-    sent = [f"## A message from the person\n\n{text}" for text in messages]
-    parts = [*told, *sent, how_to_return(task, place)]
+    """The prompt of one run; a session that continues (`again`) has its role and its task already."""
+    if again:
+        _, found, previous = handoff.partition("## Previous Worker Context")
+        intro = "Go on with the task of this session: HANDOFF.md in its folder says what it is."
+        parts = [intro, f"{found}{previous}".strip()]
+    else:
+        ground = _ground(agent, task, place, "## Plan" in handoff)
+        if allowance is not None:
+            ground += f"\n- Stay within this budget: {budget.say(allowance)}. At 95 % of it you are stopped."
+        parts = [agent.body, handoff.strip(), ground]
+    parts += [f"## A message from the person\n\n{text}" for text in messages]
+    parts.append(how_to_return(task, place))
     if problems:
-        parts.append(_to_repair(problems))
+        wrong = [f"- {problem['message']} {problem.get('fix') or ''}".rstrip() for problem in problems]
+        intro = "## Your last return could not be accepted\n\nMend all of this, then return again:"
+        parts.append("\n".join([intro, *wrong]))
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _go_on(handoff: str) -> str:
-    """What is new for a session that goes on: where it stood, and the answers."""
-    _, found, previous = handoff.partition("## Previous Worker Context")
-    told = f"{found}{previous}".strip()
-    return "Go on with the task of this session: HANDOFF.md in its folder says what it is." + (
-        f"\n\n{told}" if told else ""
-    )
 
 
 def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
@@ -83,9 +81,8 @@ def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
     if task.depth < 3:
         lines.append('- To hand a part to another agent: `overhand delegate "what" --agent NAME --wait`.')
     if task.checks:
-        lines.append(
-            "- Afterwards these checks are run; they decide: " + "; ".join(f"`{c.command}`" for c in task.checks)
-        )
+        commands = "; ".join(f"`{check.command}`" for check in task.checks)
+        lines.append(f"- Afterwards these checks are run; they decide: {commands}")
     if agent.real and agent.options.get("mcp", True):
         lines.append(
             "- If tools of an MCP server `overhand` are offered to you (handoff, step, ask, checkpoint, delegate, "
@@ -98,11 +95,8 @@ def _ground(agent: Agent, task: Task, place: str, has_plan: bool) -> str:
 def how_to_return(task: Task, place: str) -> str:
     """The instruction that every prompt ends with."""
     contract = (task.contract or "").replace("_", " ")
-    block = ""
-    if contract and not contract.endswith(".json"):
-        block = (
-            f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
-        )
+    block = f"\nThis task asks for a block `=== {contract} ===` … `=== END ===`; OUTPUT.md may consist of it alone.\n"
+    block = block if contract and not contract.endswith(".json") else ""
     return f"""## How to return
 
 Your last act is to write this file, and nothing counts without it:
@@ -141,14 +135,6 @@ A program may instead write the same as JSON (status, summary, artifacts, errors
 `{place}/result.json` or print it as the last thing on stdout.{block}"""
 
 
-def _to_repair(problems: list[dict[str, Any]]) -> str:
-    lines = ["## Your last return could not be accepted", "", "Mend all of this, then return again:"]
-    for problem in problems:
-        fix = f" {problem['fix']}" if problem.get("fix") else ""
-        lines.append(f"- {problem['message']}{fix}")
-    return "\n".join(lines)
-
-
 def inputs_of(store: Store, task: Task) -> str:
     """The file with the inputs of a plan's node; nothing for any other task."""
     return f"{store.folder(task.id)}/{INPUTS}" if task.node else ""
@@ -166,7 +152,7 @@ def context(task: Task, run_id: str) -> dict[str, Any]:
 
 
 def environment(store: Store, task: Task, run_id: str, allowance: Amount | None = None) -> dict[str, str]:
-    """What an agent finds in its environment."""
+    """The variables of an agent's environment that are ours."""
     folder, place = store.folder(task.id), store.run_folder(task.id, run_id)
     env = {
         "OVERHAND_TASK": task.id,

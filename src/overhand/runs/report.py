@@ -1,4 +1,4 @@
-"""The report at the end of a run: what was commanded, delivered, checked, handed on, and what it used."""
+"""The report at the end of a run: commands, deliverables, checks, handoff, usage."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.documents.quick import count
 from overhand.system.files import read_file
+from overhand.system.machine import epoch
 
 if TYPE_CHECKING:
     from overhand.record.store import Store
@@ -20,6 +21,7 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
     words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)
     made = [e.id for e in task.checkpoints if e.run == ended.id]
     moved = [e for e in task.phases if e.t >= ended.created]
+    used = (result.get("usage") or {}).get("runs", ())
     return {
         "schema": "overhand.report/1",
         "task_id": task.id,
@@ -28,12 +30,7 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
         "agent": ended.agent,
         "cause": ended.cause,
         "commands": [
-            {
-                "command": e.command,
-                "target": e.arg,
-                "reason": e.reason,
-                "done": e.ok,
-            }
+            {"command": e.command, "target": e.arg, "reason": e.reason, "done": e.ok}
             for e in task.controls
             if e.run == ended.id
         ],
@@ -45,8 +42,8 @@ def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict
         "checkpoint": made[-1] if made else None,
         "state": {"from": "running", "to": result["status"], "phases": [e.phase for e in moved]},
         "verified": result["verified"],
-        "usage": _used(result.get("usage"), ended),
-        "seconds": _seconds(ended),
+        "usage": next((one for one in used if one["id"] == ended.id), None),
+        "seconds": round(epoch(ended.ended) - epoch(ended.created), 1) if ended.ended else None,
     }
 
 
@@ -56,26 +53,15 @@ def _check(check: dict[str, Any]) -> dict[str, Any]:
 
 
 def kept(store: Store, task: Task, ended: Run) -> dict[str, Any] | None:
-    """The report that was written down, once the task has gone on and its result is no longer to be had."""
+    """The stored report of a task that continued since, so that its result is gone."""
     if task.status is not None:
         return None
     raw = read_file(f"{store.run_folder(task.id, ended.id)}/report.json")
     try:
         found = json.loads(raw) if raw is not None else None
     except ValueError:
-        return None  # somebody wrote to it
+        return None  # it was edited
     return found if isinstance(found, dict) and found.get("run_id") == ended.id else None
-
-
-def _used(usage: dict[str, Any] | None, ended: Run) -> dict[str, Any] | None:
-    """What this run used, of what the task did."""
-    return next((one for one in (usage or {}).get("runs", ()) if one["id"] == ended.id), None)
-
-
-def _seconds(ended: Run) -> float | None:
-    from overhand.system.machine import epoch
-
-    return round(epoch(ended.ended) - epoch(ended.created), 1) if ended.ended else None
 
 
 def text(report: dict[str, Any]) -> list[str]:
@@ -85,24 +71,19 @@ def text(report: dict[str, Any]) -> list[str]:
         " ".join(part for part in (_mark(c["done"]), "command", c["command"], c["target"], c["reason"]) if part)
         for c in report["commands"]
     ]
-    lines += [
-        f"{_mark(d['holds'])} deliverable {d.get('path') or d.get('text')} ({d['state']})"
-        for d in report["deliverables"]
-    ]
-    lines += [
-        f"{_mark(c['passed'])} check {c['name']} ({c['what'] if 'what' in c else 'exit ' + str(c['exit'])})"
-        for c in report["checks"]
-    ]
-    if report["handoff"]:
-        handoff = report["handoff"]
+    for d in report["deliverables"]:
+        lines.append(f"{_mark(d['holds'])} deliverable {d.get('path') or d.get('text')} ({d['state']})")
+    for c in report["checks"]:
+        what = c["what"] if "what" in c else f"exit {c['exit']}"
+        lines.append(f"{_mark(c['passed'])} check {c['name']} ({what})")
+    if handoff := report["handoff"]:
         lines.append(f"- [x] handoff {handoff['path']} ({handoff['words']} words, about {handoff['tokens']} tokens)")
     if report["checkpoint"]:
         lines.append(f"- [x] checkpoint {report['checkpoint']}")
     state = report["state"]
     through = f" ({' → '.join(state['phases'])})" if state["phases"] else ""
     lines.append(f"{_mark(state['to'] == 'completed')} state {state['from']} → {state['to']}{through}")
-    used = report["usage"]
-    if used:
+    if used := report["usage"]:
         about = "~" if used.get("estimated") else ""
         money = f", ${used['usd']:.2f}" if used.get("usd") else ""
         lines.append(f"- [x] tokens {about}{used.get('tokens', 0)}{money}")

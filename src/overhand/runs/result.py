@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Case:
     """A run that has ended, with everything found about it: what is judged, and what the receipt is made of."""
 
-    work: Actor
-    state: Task
+    actor: Actor
+    task: Task
     ended: Run
     place: str
     returned: Returned
@@ -40,29 +40,29 @@ class Case:
     look_at: dict[str, Any]
 
     def cancelled(self) -> Case:
-        """The same, of a task that nobody wants any more."""
+        """The same, of a task that was cancelled meanwhile."""
         return replace(self, found=replace(self.found, cause="cancelled"))
 
 
 def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]:
     """Write the documents; returns the result and the event that vouches for them."""
-    work, task, ended = case.work, case.state, case.ended
-    folder = work.store.folder(task.id)
+    actor, task, ended = case.actor, case.task, case.ended
+    folder = actor.store.folder(task.id)
     result = result_of(case, verdict)
     output = _promote(folder, case.place, task, case.returned, verdict)
     if output is not None:
-        result["output"] = work.store.relative(f"{folder}/OUTPUT.md")
+        result["output"] = actor.store.relative(f"{folder}/OUTPUT.md")
     if verdict.status != "completed":
-        put_file(f"{folder}/CONTEXT.md", handover.leave(work.store, task, ended, verdict))
-        result["context"] = work.store.relative(f"{folder}/CONTEXT.md")
+        put_file(f"{folder}/CONTEXT.md", handover.leave(actor.store, task, ended, verdict))
+        result["context"] = actor.store.relative(f"{folder}/CONTEXT.md")
     encoded = (dumps(result) + "\n").encode("utf-8", "replace")
     put_file(f"{folder}/result.json", encoded)
-    if not ended.attached:  # a function's report is made when somebody asks for it
-        told = report.report(work.store, task, ended, result)
-        put_file(f"{case.place}/report.json", dumps(told) + "\n")
-        put_file(f"{case.place}/report.md", "\n".join(report.text(told)) + "\n")
+    if not ended.attached:  # a function's report is made on request
+        written = report.report(actor.store, task, ended, result)
+        put_file(f"{case.place}/report.json", dumps(written) + "\n")
+        put_file(f"{case.place}/report.md", "\n".join(report.text(written)) + "\n")
     if verdict.status == "completed" and result["decisions"]:
-        collect_decisions(work, task, result["decisions"])
+        collect_decisions(actor, task, result["decisions"])
     return result, Judged(
         run=ended.id,
         status=verdict.status,
@@ -77,8 +77,9 @@ def put_documents(case: Case, verdict: Verdict) -> tuple[dict[str, Any], Judged]
 
 def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
     """The judged result as JSON: what `show` and `wait` print and `r` has in Python."""
-    task, ended, found, returned = case.state, case.ended, case.found, case.returned
+    task, ended, found, returned = case.task, case.ended, case.found, case.returned
     output, value = returned.output, returned.value
+    decided = output or value
     return {
         "schema": "overhand.result/1",
         "task_id": task.id,
@@ -91,27 +92,21 @@ def result_of(case: Case, verdict: Verdict) -> dict[str, Any]:
         "data": value.data if value else None,
         "deliverables": [_fact(fact) for fact in found.deliverables]
         + [{"text": text, "holds": None, "state": "unverified"} for text in found.prose],
-        "decisions": [{"what": d.what, "why": d.why} for d in _decisions(returned)],
+        "decisions": [{"what": d.what, "why": d.why} for d in (decided.decisions if decided else ())],
         "for_primary": output.for_primary if output else "",
         "files_modified": [fact.path for fact in found.named],
         "errors": [asdict(error) for error in value.errors] if value else [],
         "next_steps": value.next_steps if value else "",
         "problems": [p.as_json() for p in verdict.problems],
-        "checks": checks_as_json(found.checks, found.facts, case.work.store.root),
+        "checks": checks_as_json(found.checks, found.facts, case.actor.store.root),
         **({"unverified": list(found.unverified)} if found.unverified else {}),
         "usage": budget.usage_of(task),
         "source": returned.source,
         "output": None,
-        "run_folder": case.work.store.relative(case.place),
+        "run_folder": case.actor.store.relative(case.place),
         "look_at": case.look_at,
         "repairs": task.repairs,
     }
-
-
-def _decisions(returned: Returned) -> tuple[outputs.Decision, ...]:
-    if returned.output:
-        return returned.output.decisions
-    return returned.value.decisions if returned.value else ()
 
 
 def _fact(fact: Any) -> dict[str, Any]:
@@ -125,7 +120,7 @@ def checks_as_json(checks: Sequence[CheckFact], facts: Sequence[Fact], root: str
 
 
 def _fact_as_check(fact: Fact) -> dict[str, Any]:
-    """What the contract of a plan's node says, in the same form as a command."""
+    """A fact of a plan's contract in the same form as a command."""
     nothing = {"exit": None, "before": None, "already_red": False, "timed_out": False, "seconds": 0.0, "evidence": None}
     shown = {"name": fact.kind, "kind": fact.kind, "command": fact.text, "passed": fact.passed, **nothing, "tree": "."}
     return shown if fact.passed else {**shown, "why": "; ".join(p.message for p in fact.problems)[:2000]}
@@ -177,25 +172,19 @@ def _corrected(raw: bytes, verdict: Verdict) -> bytes:
     return outputs.render(replace(output, status="partial", extra=(*output.extra, section))).encode("utf-8", "replace")
 
 
-def collect_decisions(work: Actor, task: Task, decisions: list[dict[str, str]]) -> None:
+def collect_decisions(actor: Actor, task: Task, decisions: list[dict[str, str]]) -> None:
     """Add each decision of a judged result once to the project's list."""
-    place = work.config_of(task).decisions
-    path = os.path.join(work.store.root, place)
-    if worktree.inside(work.store.root, place) is None:
+    place = actor.config_of(task).decisions
+    path = os.path.join(actor.store.root, place)
+    if worktree.inside(actor.store.root, place) is None:
         raise OverhandError(f"decisions = {place!r} is outside the project.")
-    link = os.path.relpath(work.store.folder(task.id), os.path.dirname(path))
-    with lock.Lock(f"{work.store.own}/decisions.lock", "The list of decisions"):
+    link = os.path.relpath(actor.store.folder(task.id), os.path.dirname(path))
+    with lock.Lock(f"{actor.store.own}/decisions.lock", "The list of decisions"):
         raw = read_file(path)
         text = raw.decode("utf-8", "replace") if raw else "# Decisions\n\n"
         known = set(text.splitlines())
         lines = [f"- **{d['what']}**: {d['why']} ([{task.id}]({link}/OUTPUT.md))" for d in decisions]
         new = [line for line in dict.fromkeys(" ".join(line.split()) for line in lines) if line not in known]
         if new:
-            write_file(
-                path,
-                text.rstrip("\n")
-                + "\n"
-                + ("\n" if text.startswith("# ") and len(known) <= 2 else "")
-                + "\n".join(new)
-                + "\n",
-            )
+            gap = "\n" if text.startswith("# ") and len(known) <= 2 else ""
+            write_file(path, text.rstrip("\n") + "\n" + gap + "\n".join(new) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from overhand.agents import find_driver, lookup
 from overhand.errors import Busy, OverhandError, Refused, storage_failed
@@ -26,7 +26,7 @@ from overhand.system import detached, machine
 from overhand.system.files import read_file, write_file, write_new
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from typing import Literal
 
     from overhand.agents import Agent
     from overhand.record.task import Run, Task
@@ -41,7 +41,7 @@ _POLL = 3.0  # seconds in which a question to a service elsewhere may end after 
 def claim(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
     """Record a new run, if the task is queued and no run holds it; exactly one caller ever gets it.
 
-    The tag of an item is claimed before anything starts; who took the approval back by changing it is heard first.
+    The tag of an item is claimed before anything starts; an approval that was withdrawn by changing it counts first.
     """
     sync.bring(locked)
     if not locked.task.queued or locked.task.stop or locked.task.current_run:
@@ -55,7 +55,6 @@ def claim(locked: LockedTask, agent: Agent, timeout: float) -> str | None:
 
 
 def created(run_id: str, agent: str, driver_name: str, timeout: float, *, control: bool = False) -> RunCreated:
-    """The event that makes a run."""
     return RunCreated(
         run=run_id,
         agent=agent,
@@ -67,63 +66,59 @@ def created(run_id: str, agent: str, driver_name: str, timeout: float, *, contro
     )
 
 
-def start(work: Actor, task_id: str) -> bool:
-    """Start a queued task's next run, detached; False if somebody else did or it is no longer wanted."""
-    task = work.store.task(task_id)
+def start(actor: Actor, task_id: str) -> bool:
+    """Start a queued task's next run, detached; False if another process did or it is no longer wanted."""
+    task = actor.store.task(task_id)
     try:
-        prepared = prepare.prepare(work, task)
+        prepared = prepare.prepare(actor, task)
         builder = find_driver(prepared.agent.driver)
-        prepared = replace(prepared, allowance=spending.reserve(work, task))
+        prepared = replace(prepared, allowance=spending.reserve(actor, task))
     except Busy:
-        raise  # somebody holds a log for a moment: it is tried again
+        raise  # another process holds a log for a moment: the caller retries
     except OverhandError as error:
-        reject(work, task_id, error)
+        reject(actor, task_id, error)
         return False
     except Exception as error:  # noqa: BLE001 -- whatever it is, trying again and again would not mend it
-        reject(work, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
+        reject(actor, task_id, OverhandError(f"It cannot be prepared: {type(error).__name__}: {error}"))
         return False
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         run_id = claim(locked, prepared.agent, task.timeout)
         if run_id is None:
             return False
         prepare.archive(locked)
-        place = work.store.run_folder(task_id, run_id)
+        place = actor.store.run_folder(task_id, run_id)
         try:
             if not os.path.isdir(f"{locked.folder}/ipc"):
                 os.mkdir(f"{locked.folder}/ipc")
-            job, _ = prepare.lay_out(work, locked, run_id, prepared)
+            job, _ = prepare.lay_out(actor, locked, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             for _, name, text in launch.files:
                 write_new(f"{place}/{name}", text)
             shim = detached.start(
                 place,
                 launch.argv,
-                cwd=work.store.root,
+                cwd=actor.store.root,
                 env={
-                    **checks.clean_environment(work.env),
-                    **prompt.environment(work.store, locked.task, run_id, prepared.allowance),
+                    **checks.clean_environment(actor.env),
+                    **prompt.environment(actor.store, locked.task, run_id, prepared.allowance),
                     **launch.env,
                     **{variable: f"{place}/{name}" for variable, name, _ in launch.files},
                 },
                 stdin=f"{place}/prompt.md" if launch.prompt_on_stdin else os.devnull,
             )
         except Exception as error:  # noqa: BLE001 -- the run is recorded already: it ends with the reason
-            _never_started(locked, run_id, place, _told(error))
+            _never_started(locked, run_id, place, error)
             return False
         locked.append(RunStarted(run=run_id, shim=shim))
     return True
 
 
-def _told(error: Exception) -> OverhandError:
-    if isinstance(error, OverhandError):
-        return error
+def _never_started(locked: LockedTask, run_id: str, place: str, error: Exception) -> None:
+    """Nothing was spawned: end the run with the reason, so that it isn't started again."""
     if isinstance(error, OSError):
-        return storage_failed(error, "Cannot start the agent")
-    return OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
-
-
-def _never_started(locked: LockedTask, run_id: str, place: str, error: OverhandError) -> None:
-    """Nothing was spawned: the run ends with the reason; it must not be taken for one that may be started again."""
+        error = storage_failed(error, "Cannot start the agent")
+    elif not isinstance(error, OverhandError):
+        error = OverhandError(f"Cannot start the agent: {type(error).__name__}: {error}")
     try:
         os.makedirs(place, exist_ok=True)
         write_file(f"{place}/stderr", f"{error.message}\n{error.hint}\n")
@@ -132,25 +127,25 @@ def _never_started(locked: LockedTask, run_id: str, place: str, error: OverhandE
     locked.append(RunEnded(run=run_id, cause="error", why=error.message[:1000]))
 
 
-def adopt(work: Actor, task_id: str) -> Liveness:
+def adopt(actor: Actor, task_id: str) -> Liveness:
     """Find out whether the task's current run is alive, and record what a crash left unrecorded.
 
     The run's `life` decides, never a pid. A run that is alive but was never recorded as started gets its `run.started`;
     a dead one is ended with its cause; one that never began is queued again without using up an attempt. Safe to call
     from any number of processes at once.
     """
-    with work.store.lock(task_id, work.by) as locked:
-        return _settle(work, locked)
+    with actor.store.lock(task_id, actor.by) as locked:
+        return _settle(actor, locked)
 
 
-def settle(work: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
+def settle(actor: Actor, task_id: str, *, cause: Cause | None = None) -> Task:
     """Adopt the current run and return the task as it is recorded then; `cause` says why a dead one was ended."""
-    with work.store.lock(task_id, work.by) as locked:
-        _settle(work, locked, cause)
+    with actor.store.lock(task_id, actor.by) as locked:
+        _settle(actor, locked, cause)
         return locked.task
 
 
-def _settle(work: Actor, locked: LockedTask, cause: Cause | None = None) -> Liveness:
+def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liveness:
     run = locked.task.current_run
     if run is None or run.has_ended:
         return "ended"
@@ -158,7 +153,7 @@ def _settle(work: Actor, locked: LockedTask, cause: Cause | None = None) -> Live
         return "elsewhere"
     if run.is_plan_run:
         return "alive"  # until it is judged
-    place = work.store.run_folder(locked.task_id, run.id)
+    place = actor.store.run_folder(locked.task_id, run.id)
     found = detached.probe(place)
     if found.what == "alive":
         if run.state == "starting" and (shim := detached.shim_pid(place)):
@@ -167,11 +162,11 @@ def _settle(work: Actor, locked: LockedTask, cause: Cause | None = None) -> Live
     if found.what == "unbegun" and run.attached:
         found = detached.Probe("lost")  # a function began before it was recorded
     if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
-        found = detached.Probe("lost")  # its folder was removed: nobody can say that it never began
+        found = detached.Probe("lost")  # its folder was removed: it may have begun
     if found.what == "unbegun":
         locked.append(RunNeverBegan(run=run.id))
         return "never-began"
-    ended = ending(locked.task, run, place, found, cause, work.spare)
+    ended = ending(locked.task, run, place, found, cause, actor.spare)
     if _goes_on(locked, run, ended):
         locked.append(RunNeverBegan(run=run.id, why="its job goes on"))
         return "never-began"
@@ -190,7 +185,7 @@ def _goes_on(locked: LockedTask, run: Run, ended: RunEnded) -> bool:
 def ending(
     task: Task, run: Run, place: str, found: detached.Probe, cause: Cause | None, spare: frozenset[int]
 ) -> RunEnded:
-    """The event that ends a run: how, with which code, and who was left behind."""
+    """The event that ends a run: how, with which code, and which processes were left behind."""
     requested: Cause | None = "cancelled" if task.stop else None
     why = cause or stop_cause(place) or requested
     if why is None:
@@ -203,44 +198,37 @@ def ending(
 
 def living_members(store: Store, task: Task, spare: frozenset[int] = frozenset()) -> dict[str, list[int]]:
     """Processes of ended runs that are still there, by run; a shim itself may stay for a supervisor below it."""
-    found = {}
-    for one in task.runs:
-        place = store.run_folder(task.id, one.id)
-        if not one.attached and one.has_ended and same_pid_world(one):
-            pids = detached.leftovers(place, f"{MARKER}={one.id}", spare)
-            if pids:
-                found[one.id] = pids
-    return found
+    found = {
+        run.id: detached.leftovers(store.run_folder(task.id, run.id), f"{MARKER}={run.id}", spare)
+        for run in task.runs
+        if not run.attached and run.has_ended and same_pid_world(run)
+    }
+    return {run_id: pids for run_id, pids in found.items() if pids}
 
 
-def stop_children(work: Actor, task: Task) -> list[str]:
+def stop_children(actor: Actor, task: Task) -> list[str]:
     """Ask what a stopped or timed-out run delegated to stop as well; returns the tasks that were asked just now."""
     ended = task.last_run
-    if ended is None or not ended.has_ended or not _takes_children_along(work.store, task, ended):
+    if ended is None or not ended.has_ended:
         return []
+    why = stop_cause(actor.store.run_folder(task.id, ended.id))
+    was_stopped = ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
+    if not was_stopped and task.escalation(ended.id) is None:
+        return []  # it ended by itself: its children go on
     asked = []
-    for child in open_states(work.store.children(ended.id)):
+    for child in open_states(actor.store.children(ended.id)):
         if not child.stop:
-            with work.store.lock(child.id, work.by) as locked:
+            with actor.store.lock(child.id, actor.by) as locked:
                 if locked.task.queued or locked.task.current_run:
                     locked.append(StopRequested(why="its parent ended"))
                     asked.append(child.id)
     return asked
 
 
-def _takes_children_along(store: Store, task: Task, ended: Run) -> bool:
-    """Whether somebody ended this run, or it called for a person; one that merely ended leaves its children at work."""
-    why = stop_cause(store.run_folder(task.id, ended.id))
-    called = task.escalation(ended.id) is not None
-    return called or ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
-
-
 def stop_cause(place: str) -> Cause | None:
-    """Why we ended it, written down before the first signal: a successor must not take it for the agent's own end."""
+    """Why we ended it, recorded before the first signal: a successor must know that it wasn't the agent's own end."""
     raw = read_file(f"{place}/stopped")
-    word: Any = raw.decode("ascii", "replace").strip() if raw else None
-    cause: Cause | None = word  # only we write this file
-    return cause
+    return cast("Cause", raw.decode("ascii", "replace").strip()) if raw else None  # only we write this file
 
 
 def same_pid_world(run: Run) -> bool:
@@ -248,51 +236,43 @@ def same_pid_world(run: Run) -> bool:
     return run.boot == machine.boot() and run.pidns in ("", machine.pid_namespace())
 
 
-def stop(work: Actor, task_id: str, cause: Cause, grace: float) -> Task:
+def stop(actor: Actor, task_id: str, cause: Cause, grace: float) -> Task:
     """End a live run's processes, then record its end."""
-    task = work.store.task(task_id)
+    task = actor.store.task(task_id)
     run = task.current_run
     if run is None or run.has_ended:
         return task
-    place = work.store.run_folder(task_id, run.id)
-    if run.attached:
-        return _disown(work, task_id, run.id, cause)
+    place = actor.store.run_folder(task_id, run.id)
+    if run.attached:  # a function in a caller's Python process can't be ended from outside: its result is refused
+        with actor.store.lock(task_id, actor.by) as locked:
+            now = locked.task.run(run.id)
+            if now and not now.has_ended:
+                locked.append(RunEnded(run=run.id, cause=cause, exit=None))
+            return locked.task
     if not same_pid_world(run):
-        return settle(work, task_id)
+        return settle(actor, task_id)
     if not os.path.exists(f"{place}/stopped"):
         write_file(f"{place}/stopped", f"{cause}\n")
-    left = detached.stop(place, f"{MARKER}={run.id}", grace=grace, spare=work.spare)
-    task = settle(work, task_id, cause=cause)
+    left = detached.stop(place, f"{MARKER}={run.id}", grace=grace, spare=actor.spare)
+    task = settle(actor, task_id, cause=cause)
     if left:
-        with work.store.lock(task_id, work.by) as locked:
+        with actor.store.lock(task_id, actor.by) as locked:
             locked.append(Notice(text=f"Processes could not be ended: {', '.join(map(str, left))}"))
     return task
 
 
-def _disown(work: Actor, task_id: str, run_id: str, cause: Cause) -> Task:
-    """A function inside somebody's Python process cannot be ended from outside: its result is refused instead."""
-    with work.store.lock(task_id, work.by) as locked:
-        run = locked.task.run(run_id)
-        if run and not run.has_ended:
-            locked.append(RunEnded(run=run_id, cause=cause, exit=None))
-        return locked.task
-
-
-def reject(work: Actor, task_id: str, error: OverhandError) -> None:
+def reject(actor: Actor, task_id: str, error: OverhandError) -> None:
     """Refused before it started: the task keeps the reason."""
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         waiting = locked.task.status is None and not locked.task.runs  # a function is not queued before it begins
         if locked.task.queued or waiting:
             summary = f"{error.message} {error.hint}".strip()
-            locked.append(
-                Judged(run=None, status="rejected", code=error.code, summary=summary[:1500]),
-                sync=True,
-            )
+            locked.append(Judged(run=None, status="rejected", code=error.code, summary=summary[:1500]), sync=True)
 
 
-def cancel_queued(work: Actor, task_id: str, why: str, status: Status = "cancelled") -> bool:
+def cancel_queued(actor: Actor, task_id: str, why: str, status: Status = "cancelled") -> bool:
     """Take a task that has no run yet out of the queue."""
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         if not locked.task.queued:
             return False
         locked.append(Judged(run=None, status=status, summary=why), sync=True)

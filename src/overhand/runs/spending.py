@@ -2,13 +2,13 @@
 
 A child draws on its nearest ancestor that has a budget. Before a run starts, a hold stands in that ancestor's log
 (`reserved`, under its lock): how much the child, and what draws on it in turn, may use in all its runs together. When
-the child has come to rest, what it really used takes the place of the hold (`settled`). Both figures are totals, so
-writing one again changes nothing; and whether a child is at rest is in its own log, so a hold that a crash left behind
-is mended by whoever takes the ancestor's lock next.
+the child has come to rest, what it really used replaces the hold (`settled`). Both figures are totals, so writing one
+again changes nothing; and whether a child is at rest is in its own log, so the next process that takes the ancestor's
+lock mends a hold that a crash left behind.
 
 An ancestor with a budget below another one is a child there: what its own children hold is never more than it holds
 itself. So one reservation, with the nearest, keeps every cap on the path. But others may have used more than they hold,
-so a hold that is open already is no leave to start: what was really used is compared with every cap on the path too.
+so before a start what was really used is compared with every cap on the path, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
-_uncapped: dict[str, int] = {}  # how long the logs are of tasks with no budget and nobody above
+_uncapped: dict[str, int] = {}  # log sizes of tasks without a budget and a parent
 
 
 # what was used
@@ -58,7 +58,7 @@ def own(store: Store, task: Task) -> Amount:
 
 
 def committed(store: Store, task: Task, without: str = "") -> Amount:
-    """What of a task's budget is spoken for: its own use, and what children hold, or have used if that is more."""
+    """How much of a task's budget is taken: its own use, and what children hold, or have used if that is more."""
     below = _below(store, task)
     held = [budget.larger(below[child], amount) for child, amount in budget.holds(task).items() if child != without]
     return budget.add(own(store, task), *held)
@@ -90,7 +90,7 @@ def capped_above(store: Store, task: Task) -> list[Task]:
         try:
             task = store.task(above)
         except OverhandError:
-            break  # it was cleaned away: nobody has a budget there any more
+            break  # it was cleaned away, and its budget with it
         if budget.explicit(task).is_cap:
             found.append(task)
         elif not task.parent:
@@ -101,17 +101,19 @@ def capped_above(store: Store, task: Task) -> list[Task]:
 # holding and settling
 
 
-def reserve(work: Actor, task: Task) -> Amount | None:
+def reserve(actor: Actor, task: Task) -> Amount | None:
     """Before a run: what it may use, None if nothing limits it; raises BudgetExceeded."""
-    cap, above = budget.explicit(task), capped_above(work.store, task)
+    cap, above = budget.explicit(task), capped_above(actor.store, task)
     if not above and not cap.is_cap:
         return None
-    spent = committed(work.store, task)
-    require_some_left(work.store, task)
-    for owner in above:  # a hold that is open already does not tell what others have used beyond theirs
-        _require_unspent(work.store, owner)
+    spent = committed(actor.store, task)
+    require_some_left(actor.store, task)
+    for owner in above:  # an open hold does not show what others have used beyond theirs
+        limit = budget.explicit(owner)
+        if budget.level(tree(actor.store, owner), limit) >= budget.STOP:
+            raise _used_up(owner, committed(actor.store, owner), limit)
     if above:
-        cap = budget.tighter(cap, hold(work, task, above))
+        cap = budget.tighter(cap, hold(actor, task, above))
     return cap - spent if cap.is_cap else None
 
 
@@ -122,32 +124,25 @@ def require_some_left(store: Store, task: Task) -> None:
         raise _used_up(task, spent, cap)
 
 
-def _require_unspent(store: Store, owner: Task) -> None:
-    """Refuse where a task and everything below it have really used up its budget, whoever still holds some of it."""
-    cap = budget.explicit(owner)
-    if budget.level(tree(store, owner), cap) >= budget.STOP:
-        raise _used_up(owner, committed(store, owner), cap)
+def hold(actor: Actor, child: Task, above: list[Task], room: int = budget.STOP) -> Amount:
+    """Let a child hold something of the nearest budget above, of which less than `room` per cent is used.
 
-
-def hold(work: Actor, child: Task, above: list[Task], room: int = budget.STOP) -> Amount:
-    """See that a child holds something of the nearest budget above, of which less than `room` per cent is used.
-
-    Where nothing is left, an open hold stays as it is; without one, BudgetExceeded.
+    If nothing is left, an open hold stays as it is; without one, BudgetExceeded.
     """
     nearest, further = above[0], above[1:]
     cap = budget.explicit(nearest)
     if further:
-        cap = budget.tighter(cap, hold(work, nearest, further, budget.CHECKPOINT))
-    with work.store.lock(nearest.id, work.by) as locked:
-        mine = _hold(work, locked, child.id, cap, room)
-    if further and nearest.id not in work.store.task(further[0].id).reserved:
-        hold(work, nearest, further)  # it was settled meanwhile; now that it holds something for us it stays open
+        cap = budget.tighter(cap, hold(actor, nearest, further, budget.CHECKPOINT))
+    with actor.store.lock(nearest.id, actor.by) as locked:
+        mine = _hold(actor, locked, child.id, cap, room)
+    if further and nearest.id not in actor.store.task(further[0].id).reserved:
+        hold(actor, nearest, further)  # it was settled meanwhile; now it stays open, as it holds something for us
     return mine
 
 
-def _hold(work: Actor, locked: LockedTask, child_id: str, cap: Amount, room: int) -> Amount:
+def _hold(actor: Actor, locked: LockedTask, child_id: str, cap: Amount, room: int) -> Amount:
     """The same, under the ancestor's lock, of a budget that is `cap` there."""
-    store = work.store
+    store = actor.store
     _mend(store, locked, but=child_id)
     child = store.task(child_id)
     used, mine = committed(store, child), locked.task.reserved.get(child_id)
@@ -161,7 +156,7 @@ def _hold(work: Actor, locked: LockedTask, child_id: str, cap: Amount, room: int
     asked = budget.explicit(child) - used
     if budget.level(used, budget.explicit(child)) >= budget.STOP:
         return mine or budget.within(used, cap)  # it has what it asked for, and has used it
-    granted = budget.share(cap, spent, asked, work.config.budget.share)
+    granted = budget.share(cap, spent, asked, actor.config.budget.share)
     new = budget.larger(budget.within(used + granted, cap).rounded(), mine or budget.amount())
     if new != mine:
         locked.append(BudgetReserved(child=child_id, **vars(new)))
@@ -169,17 +164,14 @@ def _hold(work: Actor, locked: LockedTask, child_id: str, cap: Amount, room: int
 
 
 def _used_up(task: Task, spent: Amount, cap: Amount) -> BudgetExceeded:
-    """Too little is left to start."""
-    handle = task.name
-    holders = len(task.reserved)
-    held = f", with what {holders} of its children hold" if holders else ""
-    at_work = task.queued or task.current_run is not None
+    held = f", with what {len(task.reserved)} of its children hold" if task.reserved else ""
+    hint = f"Give it more: overhand resume {task.name} --budget AMOUNT"
+    if task.runs and (task.queued or task.current_run is not None):
+        hint = "Do this part in the run itself, or wait until others below it have ended."
     return BudgetExceeded(
-        f"Task {handle} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
+        f"Task {task.name} has a budget of {budget.say(cap)}, and {say(spent, cap)} of it are spoken for{held}: "
         "too little is left to start.",
-        "Do this part in the run itself, or wait until others below it have ended."
-        if at_work and task.runs
-        else f"Give it more: overhand resume {handle} --budget AMOUNT",
+        hint,
         task=task.id,
         budget=vars(cap),
         spent=vars(spent.rounded()),
@@ -192,28 +184,28 @@ def say(spent: Amount, cap: Amount) -> str:
     return ", ".join(filter(None, (tokens, budget.say_usd(spent.usd) if cap.usd else "")))
 
 
-def settle(work: Actor, task: Task) -> None:
-    """A task may have come to rest: what it used takes the place of what it held, and so on upwards."""
+def settle(actor: Actor, task: Task) -> None:
+    """If a task has come to rest, replace what it held by what it used, and so on upwards."""
     try:
-        for above in capped_above(work.store, task):
+        for above in capped_above(actor.store, task):
             if task.id not in above.reserved:
                 return
-            with work.store.lock(above.id, work.by) as locked:
-                _mend(work.store, locked)
+            with actor.store.lock(above.id, actor.by) as locked:
+                _mend(actor.store, locked)
                 task = locked.task
     except OverhandError:
-        return  # somebody holds it: whoever reserves there next mends it
+        return  # another process holds the lock: the next reservation there mends it
 
 
-def mend(work: Actor, states: list[Task]) -> None:
+def mend(actor: Actor, states: list[Task]) -> None:
     """Settle whatever a crash kept from being settled, from the leaves upwards."""
     for task in sorted(states, key=lambda task: -task.depth):
         try:
             if task.reserved:
-                with work.store.lock(task.id, work.by) as locked:
-                    _mend(work.store, locked)
+                with actor.store.lock(task.id, actor.by) as locked:
+                    _mend(actor.store, locked)
         except OverhandError:
-            continue  # somebody holds it: whoever reserves there next mends it
+            continue  # another process holds the lock: the next reservation there mends it
 
 
 def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
@@ -224,7 +216,7 @@ def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
         try:
             task = store.task(child)
         except TaskNotFound:
-            locked.append(BudgetReleased(child=child, **vars(held)))  # it was cleaned away: nobody knows better
+            locked.append(BudgetReleased(child=child, **vars(held)))  # it was cleaned away: no better figure exists
             continue
         if not task.queued and not task.reserved and task.current_run is None:
             used = committed(store, task).rounded()
@@ -234,33 +226,28 @@ def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
 # one run
 
 
-def close_run(work: Actor, task: Task, ended: Run) -> Task:
+def close_run(actor: Actor, task: Task, ended: Run) -> Task:
     """Record what an ended run used: its reports, else an estimate."""
-    usage = final(work.store.run_folder(task.id, ended.id), ended) if not real(ended) else None
-    usage = usage or _native(work.store, task, ended)
+    if translator(ended.driver) is not None:  # its program reports its usage in its own stream
+        usage = _native(actor.store, task, ended)
+    else:
+        usage = final(actor.store.run_folder(task.id, ended.id), ended)
     if usage is None or usage == ended.usage:
         return task
-    with work.store.lock(task.id, work.by) as locked:
+    with actor.store.lock(task.id, actor.by) as locked:
         locked.append(event(ended.id, usage))
         return locked.task
 
 
-def real(run: Run) -> bool:
-    """Whether its program tells its usage in its own stream."""
-    return translator(run.driver) is not None
-
-
 def _native(store: Store, task: Task, ended: Run) -> Usage | None:
-    """What a coding agent's own stream says it used; some count the whole session, so earlier runs are taken off."""
-    if not real(ended):
-        return None
+    """What a coding agent's own stream reports; some count the whole session, so earlier runs are subtracted."""
     place = store.run_folder(task.id, ended.id)
-    said = sessions.heard(place, ended.driver)
-    if said is None and ended.attached:
-        return None  # a person had it on a terminal: nobody knows
-    if said is None or not said.usage:
-        return reported(place, last=True) or budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
-    used = dict(said.usage)
+    summary = sessions.heard(place, ended.driver)
+    if summary is None and ended.attached:
+        return None  # a person ran it on a terminal: its usage is unknown
+    if summary is None or not summary.usage:
+        return reported(place, last=True) or _estimate(place)
+    used = dict(summary.usage)
     if before := _before(store, task, ended):
         for key in find_driver(ended.driver).session_totals(used, before):
             used[key] = max(0, used[key] - before.get(key, 0))
@@ -276,7 +263,7 @@ def _native(store: Store, task: Task, ended: Run) -> Usage | None:
 
 
 def _before(store: Store, task: Task, ended: Run) -> dict[str, Any]:
-    """What the newest earlier run in the same session said."""
+    """The usage in the stream of the newest earlier run of the same session."""
     for run in reversed([r for r in task.runs if r.id != ended.id and r.driver == ended.driver]):
         earlier = sessions.heard(store.run_folder(task.id, run.id), run.driver)
         if earlier and earlier.usage and sessions.native(store, task, run) == sessions.native(store, task, ended):
@@ -285,11 +272,15 @@ def _before(store: Store, task: Task, ended: Run) -> dict[str, Any]:
 
 
 def final(place: str, ended: Run) -> Usage | None:
-    """What it used in the end; a function inside somebody's process that reports nothing has used nothing we know."""
+    """What it used in the end; for a function in a caller's process that reports nothing there is no estimate."""
     usage = reported(place, last=True)
     if usage is None and ended.usage is None and not ended.attached and os.path.exists(f"{place}/start"):
-        usage = budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
+        usage = _estimate(place)
     return usage or ended.usage
+
+
+def _estimate(place: str) -> Usage:
+    return budget.estimate(size_of(f"{place}/prompt.md"), size_of(f"{place}/stdout"))
 
 
 def event(run_id: str, usage: Usage) -> UsageReported:
@@ -332,27 +323,11 @@ def spent_today(store: Store) -> Amount:
                 continue  # what a live run uses is noted in its log from time to time
         except OSError:
             continue
-        for run_id, before in _runs_today(store, task_id, today).items():
-            if run_id == "":
-                total += before
-            else:  # not judged yet: its reports count as they are now
-                total += budget.used(reported(store.run_folder(task_id, run_id))) - before
+        lines = log.read(store.folder(task_id))
+        task = fold(task_id, lines)
+        yesterday = fold(task_id, (line for line in lines if str(line.get("t", "")) < today))
+        for run in task.runs:
+            earlier = yesterday.run(run.id)
+            usage = run.usage if run.is_judged else reported(store.run_folder(task_id, run.id))
+            total += budget.used(usage) - budget.used(earlier.usage if earlier else None)
     return total
-
-
-def _runs_today(store: Store, task_id: str, today: str) -> dict[str, Amount]:
-    """Under "" what judged runs used today; for a run that is not judged, what it had used before today."""
-    before: dict[str, Amount] = {}
-    latest: dict[str, Amount] = {}
-    events = log.read(store.folder(task_id))
-    for one in events:
-        if one.get("e") == "usage" and isinstance(one.get("run"), str):
-            amount = budget.amount(one.get("input", 0) + one.get("output", 0), one.get("usd", 0.0))
-            latest[one["run"]] = amount
-            if str(one.get("t", "")) < today:
-                before[one["run"]] = amount
-    task = fold(task_id, events)
-    live = {run.id for run in task.runs if not run.is_judged}
-    nothing = budget.amount()
-    spent = [amount - before.get(run, nothing) for run, amount in latest.items() if run not in live]
-    return {"": budget.add(*spent), **{run: before.get(run, nothing) for run in live}}

@@ -26,18 +26,7 @@ class Item:
     """One step: what it says and where it stands."""
 
     __slots__ = (
-        "at",
-        "before",
-        "end",
-        "error",
-        "line",
-        "marker",
-        "number",
-        "question",
-        "start",
-        "stop",
-        "tail",
-        "text",
+        *("at", "before", "end", "error", "line", "marker", "number", "question", "start", "stop", "tail", "text"),
     )
 
     def __init__(self, raw: bytes, number: int, line: int, start: int, end: int, at: int) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from overhand.documents.handoff import Deliverable
 
 Print = list[Any]  # [sha256, ctime_ns, inode]
+_GONE = ("delet", "remov", "renam", "moved", "dropped")  # parts of words that explain a missing file
+_FIELDS = {"1 ": 8, "u ": 10, "? ": 1}  # kinds of entries in git's listing, and how many fields precede the path
 _SENSITIVE = (
     "test",
     "spec",
@@ -49,10 +51,14 @@ def relative(root: str, path: str) -> str:
     return os.path.relpath(whole, root) if whole.startswith(root + os.sep) else path
 
 
-def fingerprint(path: str) -> Print | None:
-    """Content, ctime and inode; mtime is no evidence, moved files lie about it."""
+def _fingerprint(path: str) -> Print | None:
+    """Content, ctime and inode of a file or a whole folder; mtime is no evidence, moving a file keeps it."""
+    return _fingerprint_folder(path) if os.path.isdir(path) else _fingerprint_file(path)
+
+
+def _fingerprint_file(path: str) -> Print | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not block us
         with open(fd, "rb") as file:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
@@ -63,13 +69,12 @@ def fingerprint(path: str) -> Print | None:
     return [digest, found.st_ctime_ns, found.st_ino]
 
 
-def fingerprint_folder(path: str) -> Print:
-    """The same for everything in a folder: content together, the newest ctime."""
+def _fingerprint_folder(path: str) -> Print:
     whole, newest = hashlib.sha256(), 0
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - {".git", ".agent-workspaces"})
         for name in sorted(names):
-            mark = fingerprint(f"{folder}/{name}") or ["", 0, 0]
+            mark = _fingerprint_file(f"{folder}/{name}") or ["", 0, 0]
             whole.update(f"{os.path.relpath(folder, path)}/{name}\0{mark[0]}\0".encode("utf-8", "surrogateescape"))
             newest = max(newest, mark[1])
     return [whole.hexdigest(), newest, os.stat(path).st_ino]
@@ -87,10 +92,7 @@ def baseline(root: str, deliverables: Iterable[Deliverable]) -> dict[str, Print]
     for deliverable in deliverables:
         for path in _matches(root, deliverable.path) if deliverable.path else []:
             real = inside(root, path)
-            mark = None
-            if real:
-                mark = fingerprint_folder(real) if os.path.isdir(real) else fingerprint(real)
-            if mark:
+            if real and (mark := _fingerprint(real)):
                 found[relative(root, path)] = mark
     return found
 
@@ -106,7 +108,7 @@ def deliverable_facts(root: str, deliverables: Iterable[Deliverable], before: di
         if not several:
             facts.append(FileFact(deliverable.path, exists=False, waived=deliverable.may_be_unchanged))
         elif len(several) > 1 and any(fact.holds for fact in several):
-            facts += [fact for fact in several if fact.holds]  # of a glob, what was left alone is no promise broken
+            facts += [fact for fact in several if fact.holds]  # a glob promises no single file
         else:
             facts += several
     return facts
@@ -117,23 +119,19 @@ def _fact(root: str, path: str, before: dict[str, Print], waived: bool) -> FileF
     real = inside(root, path)
     if real is None:
         return FileFact(name, inside=False, waived=waived)
-    is_folder = os.path.isdir(real)
-    mark = fingerprint_folder(real) if is_folder else fingerprint(real)
+    mark = _fingerprint(real)
     if mark is None:
         return FileFact(name, exists=False, waived=waived)
-    old = before.get(name)
-    change = (
-        "new" if old is None else "changed" if old[0] != mark[0] else "touched" if old[1:] != mark[1:] else "untouched"
-    )
-    empty = not os.listdir(real) if is_folder else os.path.getsize(real) == 0
+    change, old = "new", before.get(name)
+    if old is not None:
+        same = "touched" if old[1:] != mark[1:] else "untouched"
+        change = same if old[0] == mark[0] else "changed"
+    empty = not os.listdir(real) if os.path.isdir(real) else os.path.getsize(real) == 0
     return FileFact(name, empty=empty, change=change, waived=waived)
 
 
-_GONE = ("delet", "remov", "renam", "moved", "dropped")
-
-
 def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
-    """Files a return names; one that is said to be deleted need not exist."""
+    """Files a return names; one that it calls deleted need not exist."""
     facts = []
     for path, note in notes:
         real = inside(root, path)
@@ -162,10 +160,6 @@ def snapshot(root: str) -> dict[str, Any] | None:
     return {"head": head, "dirty": dirty}
 
 
-# kinds of entries in git's listing, and how many fields stand before the path
-_FIELDS = {"1 ": 8, "u ": 10, "? ": 1}
-
-
 def _mark(path: str) -> str:
     """Enough to see that a file was written; its content may be gigabytes."""
     try:
@@ -176,7 +170,7 @@ def _mark(path: str) -> str:
 
 
 def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    """The same snapshot with files that we have just written ourselves: as they are now, they are nobody's change."""
+    """The same snapshot with files that we have just written ourselves: as they are now, they are no change."""
     return {**found, "own": {path: _mark(os.path.join(root, path)) for path in paths}}
 
 
@@ -187,10 +181,9 @@ def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, A
     changed = {path for path, mark in after["dirty"].items() if before["dirty"].get(path) != mark}
     changed |= {path for path in before["dirty"] if path not in after["dirty"]}
     if before["head"] != after["head"] and before["head"] and after["head"]:
+        # including what was dirty before and was committed unchanged, which git can't tell apart
         names = git(root, "diff", "--name-only", "-z", "--relative", before["head"], after["head"]) or ""
-        committed = {name for name in names.split("\0") if name}
-        # what was dirty before and is committed unchanged now is no change of this run; git cannot say, so list it
-        changed |= committed
+        changed |= {name for name in names.split("\0") if name}
     own = before.get("own", {})
     return sorted(path for path in changed if path not in own or after["dirty"].get(path, own[path]) != own[path])
 
