@@ -124,7 +124,6 @@ class Place:
 
     @property
     def path(self) -> str:
-        """Where it is on this machine."""
         return os.path.join(os.path.expanduser(os.environ.get(self.variable) or self.default), self.name)
 
 

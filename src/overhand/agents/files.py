@@ -15,7 +15,7 @@ from overhand.errors import AgentNotFound, BadInput
 from overhand.policy import config as configs
 from overhand.policy import trust
 from overhand.policy.config import Config, user_folder
-from overhand.system.files import read_file
+from overhand.system.files import names_in, read_file
 from overhand.words import LEVELS, duration, is_limit_rule
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ OUTPUT_WORDS = {
 
 
 def folders(root: str) -> list[str]:
-    """The folders with agent files; the first wins."""
+    """The folders with agent files, the one with precedence first."""
     return [*(f"{root}/{name}" for name in FOLDERS), os.path.join(user_folder(), "agents")]
 
 
@@ -47,11 +47,7 @@ def names(root: str) -> dict[str, str]:
     """Every agent's name and the file that defines it."""
     found: dict[str, str] = {}
     for folder in folders(root):
-        try:
-            entries = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        for entry in entries:
+        for entry in sorted(names_in(folder)):
             if entry.endswith(".md"):
                 found.setdefault(entry.removesuffix(".md"), f"{folder}/{entry}")
     return found
@@ -61,11 +57,7 @@ def runnable(root: str) -> list[str]:
     """Everything in the project that can make Overhand run something, relative to the root."""
     found = configs.present(root)
     for folder, ends in (*((folder, (".md",)) for folder in FOLDERS), (PLAN_FOLDER, PLANS)):
-        try:
-            names = sorted(os.listdir(f"{root}/{folder}"))
-        except OSError:
-            continue
-        found += [f"{folder}/{name}" for name in names if name.endswith(ends)]
+        found += [f"{folder}/{name}" for name in sorted(names_in(f"{root}/{folder}")) if name.endswith(ends)]
     return [*found, *program_files(root, *all_drivers().values())]
 
 
@@ -88,18 +80,14 @@ def find(root: str, name: str, config: Config) -> Agent:
         if problem := _unheld(name, options):
             raise BadInput(f"[drivers.{name}]: {problem}", "Take them out, or write an agent file for another driver.")
         about = f"{name}, as it is installed here"
-        told = (*configs.present(root), *program_files(root, driver))  # the settings define its options
-        return Agent(name, name, options=options, description=about, trusted_with=told)
+        trusted_with = (*configs.present(root), *program_files(root, driver))  # the settings define its options
+        return Agent(name, name, options=options, description=about, trusted_with=trusted_with)
     if driver:
-        raise AgentNotFound(f"There is no agent file for {name}.", example_hint(root, name))
+        hint = f"Write .overhand/agents/{name}.md; `overhand agents {name} --example` shows one." if root else ""
+        raise AgentNotFound(f"There is no agent file for {name}.", hint)
     near = get_close_matches(name, [*known, *installable()], 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     raise AgentNotFound(f"There is no agent {name!r}.{meant}", "See them all: overhand agents", known=sorted(known))
-
-
-def example_hint(root: str, name: str) -> str:
-    """How to create an agent of this name."""
-    return f"Write .overhand/agents/{name}.md; `overhand agents {name} --example` shows one." if root else ""
 
 
 def default(root: str, config: Config) -> str:
@@ -150,7 +138,6 @@ def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple
     chosen = found.settings.get("driver") or config.default_driver
     driver = lookup(chosen) if isinstance(chosen, str) else None
     base = config.drivers.get(str(chosen), {})
-    options = {**base, **found.settings}
     needs, gives = _requirements(found, problems)
     agent = Agent(
         name=name,
@@ -163,7 +150,7 @@ def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple
         ),
         description=str(found.fields.get("description", "")),
         body=found.prompt,
-        options=options,
+        options={**base, **found.settings},
         capabilities=_words(found.fields.get("capabilities")),
         needs=needs,
         gives=gives,
@@ -177,7 +164,7 @@ def read(root: str, name: str, raw: bytes, config: Config, source: str) -> tuple
 
 
 def _settings_problems(agent: Agent, driver: Driver | None) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with the values under `overhand:`: the key, what is so, and what to write."""
+    """What is wrong with the values under `overhand:`: the key, a message, and the fix."""
     options, name = agent.options, agent.driver
     if not name:
         message = "it names no driver (overhand.driver) and default_driver is not set."
@@ -215,8 +202,8 @@ def _unheld(name: str, options: Mapping[str, Any]) -> str:
 
 def _requirements(found: agentfile.AgentFile, problems: list[Problem]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sections that `cdp` requires; unknown words are skipped."""
-    cdp = found.fields.get("cdp")
-    cdp = cdp if isinstance(cdp, dict) else {}
+    given = found.fields.get("cdp")
+    cdp = given if isinstance(given, dict) else {}
     sections: list[tuple[str, ...]] = []
     for key, known in (("input_requirements", INPUT_WORDS), ("output_includes", OUTPUT_WORDS)):
         meant = {word: known.get(word.lower().replace("_", " ").strip()) for word in _words(cdp.get(key))}

@@ -24,15 +24,8 @@ ONCE, ALWAYS, REJECT = "Allow once", "Always for this task", "Reject"
 EXACTLY = "exactly this"
 LOOKING = ("read", "search", "think", "fetch")
 CHANGING = ("edit", "delete", "move")
-_VERBS = {
-    "execute": "run",
-    "edit": "change",
-    "delete": "delete",
-    "move": "move",
-    "read": "read",
-    "search": "search",
-    "fetch": "fetch",
-}
+_VERBS = {"execute": "run", "edit": "change"}
+_OWN_VERBS = ("delete", "move", "read", "search", "fetch")  # kinds whose name is the verb
 _OURS = ("mcp__overhand__", "overhand__", "overhand_", "overhand.", "overhand/", "overhand: ")
 _OUR_TITLE = " (overhand mcp server)"
 _PATHS = ("path", "file_path", "filePath", "filepath", "absolute_path", "notebook_path", "abs_path", "destination")
@@ -58,7 +51,7 @@ class Request:
 
     @property
     def what(self) -> str:
-        """What it is about, in one line if it is one."""
+        """The command, paths or tool that it is about."""
         return self.command or ", ".join(self.paths) or self.name or "something that it does not name"
 
     def __str__(self) -> str:
@@ -92,8 +85,8 @@ def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] =
     given: dict[str, Any] = raw if isinstance(raw, dict) else {}
     found = [*locations, *(given[key] for key in _PATHS if isinstance(given.get(key), str))]
     paths = dict.fromkeys(os.path.realpath(os.path.join(cwd or os.getcwd(), path)) for path in found)
-    told = given.get("command", given.get("cmd", ""))
-    command = " ".join(map(str, told)) if isinstance(told, list) else str(told or "")
+    words = given.get("command", given.get("cmd", ""))
+    command = " ".join(map(str, words)) if isinstance(words, list) else str(words or "")
     if not kind:
         kind = "execute" if command and not paths else "other"
     elif kind in LOOKING and command and not any(key in given for key in _PATHS):
@@ -113,9 +106,8 @@ def rule(asked: Request, policy: Policy) -> str:
         return "allow"
     if asked.kind in CHANGING and asked.paths:
         room = (policy.place, policy.project) if policy.level == "work" else (policy.place,)
-        if all(_inside(path, room) for path in asked.paths):
-            return "allow"
-        return "ask"
+        inside = all(any(path == one or path.startswith(f"{one}/") for one in room) for path in asked.paths)
+        return "allow" if inside else "ask"
     return "allow" if policy.level == "work" and not policy.beyond and asked.kind != "switch_mode" else "ask"
 
 
@@ -123,10 +115,6 @@ def _is_ours(asked: Request) -> bool:
     """Whether it is a tool of our own server; a file or a command may be called anything."""
     name = asked.name.lower()
     return asked.kind == "other" and not asked.paths and (name.startswith(_OURS) or name.endswith(_OUR_TITLE))
-
-
-def _inside(path: str, folders: Sequence[str]) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def matches(pattern: str, asked: Request, *, denies: bool = False) -> bool:
@@ -222,7 +210,8 @@ def wording(asked: Request, policy: Policy) -> str:
 
 
 def _opening(asked: Request) -> str:
-    return f"May it {_VERBS.get(asked.kind, 'use')} this (request {digest(asked)};"
+    verb = asked.kind if asked.kind in _OWN_VERBS else _VERBS.get(asked.kind, "use")
+    return f"May it {verb} this (request {digest(asked)};"
 
 
 def begin(store: Store, task_id: str, run_id: str, asked: Request, policy: Policy, via: str) -> Question | str:
@@ -260,7 +249,6 @@ def remembered(task: Task, run_id: str, asked: Request) -> str:
 
 def is_used_up(task: Task, asked: Request) -> bool:
     """Whether «once» was answered while the asking run could still act on it: the next run must ask again."""
-
     opening = _opening(asked)
     for question in reversed(task.questions):
         if question.via == "permission" and question.answered and question.text.startswith(opening):
@@ -276,12 +264,7 @@ def verdict(answer: str | None) -> str:
 
 
 def decide(
-    store: Store,
-    task_id: str,
-    run_id: str,
-    asked: Request,
-    seconds: float = 86400.0,
-    gone: int = -1,
+    store: Store, task_id: str, run_id: str, asked: Request, seconds: float = 86400.0, gone: int = -1
 ) -> tuple[str, str]:
     """Block until it is decided: `allow` or `deny`, and why."""
     from overhand.questions.wait import WaitingMark, wait_for_answer
@@ -309,7 +292,7 @@ class Waiting:
 
         self._mark = WaitingMark(place, question.seq)
         self._mark.__enter__()
-        try:  # the bell last: who was woken by the mark's file, and looked before it was locked, is woken once more
+        try:  # the bell last: it wakes again a process that the mark's file woke before it was locked
             self._pending = PendingAnswer(store, task_id, question)
         except OSError:
             self._mark.__exit__()
@@ -321,6 +304,6 @@ class Waiting:
         return self._pending.answer()
 
     def end(self) -> None:
-        """Nobody waits any more."""
+        """Stop waiting."""
         self._mark.__exit__()
         self._pending.__exit__()

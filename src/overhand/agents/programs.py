@@ -120,6 +120,11 @@ def choose() -> tuple[str, str] | None:
 
 def versions(names: Iterable[str], tell: Callable[[str], None] | None = None) -> dict[str, str | None]:
     """The version of each installed program; one that doesn't answer in time has none and is asked again next time."""
+    import json
+
+    from overhand.errors import OverhandError
+    from overhand.system.files import write_file
+
     paths = {name: path for name in names if (path := find(find_driver(name).program))}
     known = _remembered()
     keys = {name: _key(path) for name, path in paths.items()}
@@ -127,8 +132,12 @@ def versions(names: Iterable[str], tell: Callable[[str], None] | None = None) ->
     if new and tell:
         tell(f"Asking {', '.join(new)} for {'its' if len(new) == 1 else 'their'} version …")
     asked = _ask(new)
-    if told := {keys[name]: version for name, version in asked.items() if version}:
-        _remember({**known, **told})
+    if found := {keys[name]: version for name, version in asked.items() if version}:
+        try:
+            os.makedirs(os.path.dirname(_cache()), exist_ok=True)
+            write_file(_cache(), json.dumps(dict(list({**known, **found}.items())[-100:])))
+        except (OSError, OverhandError):
+            pass  # without a cache the programs are asked again
     return {name: known.get(keys[name]) or asked.get(name) for name in paths}
 
 
@@ -163,20 +172,20 @@ def _ask(paths: Mapping[str, str]) -> dict[str, str | None]:
         except OSError:
             continue
     until = time.monotonic() + _PATIENCE
-    told: dict[str, str | None] = {}
+    printed: dict[str, str | None] = {}
     for name, process in running.items():
         try:
             out, _ = process.communicate(timeout=max(0.1, until - time.monotonic()))
-            told[name] = _number(out.decode("utf-8", "replace"))
+            printed[name] = _number(out.decode("utf-8", "replace"))
         except subprocess.TimeoutExpired:
-            told[name] = None
+            printed[name] = None
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
             process.communicate()
-    return told
+    return printed
 
 
 def _number(text: str) -> str | None:
@@ -203,17 +212,3 @@ def _remembered() -> dict[str, str]:
     except ValueError:
         return {}
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
-
-
-def _remember(known: dict[str, str]) -> None:
-    """Write the cache; if that fails, the programs are asked again."""
-    import json
-
-    from overhand.errors import OverhandError
-    from overhand.system.files import write_file
-
-    try:
-        os.makedirs(os.path.dirname(_cache()), exist_ok=True)
-        write_file(_cache(), json.dumps(dict(list(known.items())[-100:])))
-    except (OSError, OverhandError):
-        return

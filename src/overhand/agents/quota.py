@@ -6,7 +6,6 @@ supervisor's folder, so that a new supervisor knows of it; the run that met the 
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from overhand.agents.driver import find_driver
 from overhand.errors import OverhandError
 from overhand.record.events import Accepted
 from overhand.system import machine
-from overhand.system.files import read_file, write_file
+from overhand.system.files import names_in, read_file, write_file
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -108,17 +107,16 @@ def _at(clock: re.Match[str], now: float) -> float | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
+    """The zone of a name in lower case, such as `europe/berlin`; None, which means local time, if it is unknown."""
     from zoneinfo import ZoneInfo
 
-    try:
-        return ZoneInfo({"utc": "UTC", "gmt": "UTC"}.get(name or "", _zone_name(name or ""))) if name else None
-    except (KeyError, ValueError, OSError):  # an unknown time zone
+    if not name:
         return None
-
-
-def _zone_name(low: str) -> str:
-    """The proper spelling of a zone such as `europe/berlin`."""
-    return "/".join("_".join(part.capitalize() for part in word.split("_")) for word in low.split("/"))
+    spelled = "/".join("_".join(part.capitalize() for part in word.split("_")) for word in name.split("/"))
+    try:
+        return ZoneInfo("UTC" if name in ("utc", "gmt") else spelled)
+    except (KeyError, ValueError, OSError):
+        return None
 
 
 # pauses
@@ -137,10 +135,7 @@ def pause_of(store: Store, driver: str) -> Pause | None:
 
 def pauses(store: Store) -> dict[str, Pause]:
     """Every program that is paused now."""
-    try:
-        names = [name.removeprefix(_FILE) for name in os.listdir(store.own) if name.startswith(_FILE)]
-    except OSError:
-        return {}
+    names = [name.removeprefix(_FILE) for name in names_in(store.own) if name.startswith(_FILE)]
     return {name: found for name in names if (found := pause_of(store, name))}
 
 

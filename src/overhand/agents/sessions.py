@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overhand.agents import stream
 from overhand.agents.driver import find_driver, translator
@@ -37,8 +37,8 @@ def heard(place: str, driver: str) -> Heard | None:
 
 def _explain(found: Heard, raw: bytes, place: str) -> None:
     """Add what a program that aborted printed outside its stream."""
-    said = raw if len(raw) <= _FEW else raw[-_FEW:].partition(b"\n")[2]
-    found.why = mask(stream.complaint(read_file(f"{place}/stderr", limit=_FEW) or b"") or stream.complaint(said))
+    printed = raw if len(raw) <= _FEW else raw[-_FEW:].partition(b"\n")[2]
+    found.why = mask(stream.complaint(read_file(f"{place}/stderr", limit=_FEW) or b"") or stream.complaint(printed))
     if found.why and stream.failure(None, found.why) == "auth":
         found.end = "auth"
     elif "max session turns" in found.why.lower():  # Qwen Code and Gemini CLI
@@ -79,19 +79,13 @@ def _end_of(path: str) -> bytes:
 def native(store: Store, task: Task, run: Run) -> str:
     """A run's session: the one its stream names, else the one we gave it."""
     place = store.run_folder(task.id, run.id)
-    said = heard(place, run.driver)
-    if said is None:
+    summary = heard(place, run.driver)
+    if summary is None:
         return ""
-    if said.session:
-        return said.session
-    named = find_driver(run.driver).own_session(run.id, said)
-    return named and str(_spec(place).get("session") or named)
-
-
-def _spec(place: str) -> dict[str, Any]:
-    raw = read_file(f"{place}/spec.json")
-    found: dict[str, Any] = json.loads(raw) if raw else {}
-    return found
+    if summary.session:
+        return summary.session
+    named = find_driver(run.driver).own_session(run.id, summary)
+    return named and str(json.loads(read_file(f"{place}/spec.json") or b"{}").get("session") or named)
 
 
 def to_go_on_with(store: Store, task: Task, agent: Agent) -> str:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     Blocker = Literal["ask", "child", "file"]
 
-AGAIN = 30.0  # seconds within which an agent that was told to call again should do so
-QUIET = 5.0  # seconds without a sign of life after which a question in a file is taken to be waited for
+AGAIN = 30.0  # seconds within which an agent should call again after `ask` asked it to
+QUIET = 5.0  # seconds without a sign of life after which a run counts as waiting for its question in a file
 
 _FOR_ANSWER, _FOR_TASK = ("ask-",), tuple("0123456789")  # how the names of waiting marks begin
 
@@ -39,12 +39,12 @@ def why_blocked(place: str, task: Task, run: Run, *, quiet: bool, child_waits: b
 
 
 def has_file_question(task: Task, run: Run) -> bool:
-    """Whether something it asked by writing a file is open: only its silence tells that it waits."""
+    """Whether a question that it asked by writing a file is open: only its silence shows that it waits."""
     return any(q.via == "file" and q.run == run.id for q in task.open_questions)
 
 
 def has_waiting_process(place: str) -> bool:
-    """Whether one of its processes still waits for an answer or a task: a look that costs next to nothing."""
+    """Whether one of its processes still waits for an answer or a task; cheap."""
     return _has_mark(place, (*_FOR_ANSWER, *_FOR_TASK))
 
 
@@ -83,20 +83,16 @@ def is_asking(place: str, task: Task) -> bool:
     """Whether one of its processes waits in `ask`, or is about to call again."""
     if _has_mark(place, _FOR_ANSWER):
         return True
-    # only now: a call leaves its mark before it lets go of its lock
+    # only now: a call leaves its mark before it releases its lock
     folder = f"{place}/waiting"
-    marks = [name for name in names_in(folder) if name.startswith("again-")]
-    return any(_is_open(task, name[6:]) and _age(f"{folder}/{name}") < AGAIN for name in marks)
+    marks = {f"again-{question.seq}" for question in task.open_questions}.intersection(names_in(folder))
+    return any(_age(f"{folder}/{name}") < AGAIN for name in marks)
 
 
 def _has_mark(place: str, prefixes: tuple[str, ...]) -> bool:
     """Whether a process holds one of the run's waiting marks whose names begin so."""
     folder = f"{place}/waiting"
     return any(name.startswith(prefixes) and lock.is_held(f"{folder}/{name}") for name in names_in(folder))
-
-
-def _is_open(task: Task, number: str) -> bool:
-    return number.isdigit() and any(q.seq == int(number) for q in task.open_questions)
 
 
 def _age(path: str) -> float:

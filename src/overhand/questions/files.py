@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from overhand.errors import BadInput
 from overhand.questions import record
@@ -15,12 +16,11 @@ from overhand.system.files import read_file
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from overhand.record.store import LockedTask, Store
     from overhand.record.task import By, Question, Task
 
-SETTLE = 2.0  # seconds that a file which cannot be read yet may still be under its writer's hands
+SETTLE = 2.0  # seconds for which an unreadable file may still be being written
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MOST = 300  # files taken at a time; more is a flood, and the rest comes with the next look
 
@@ -53,10 +53,10 @@ def take_in(store: Store, task: Task, by: By, *, final: bool = False) -> TakenIn
         news = list(_news(locked.task, ipc))
         unfinished = len(news) > _MOST and not final
         for stem, kind in news if final else news[:_MOST]:
-            known = _of_stem(locked.task, stem)
+            known = next((question for question in locked.task.questions if question.stem == stem), None)
             if not final and _is_unfinished(ipc, stem, kind):
                 unfinished = True
-            elif not _is_plain(stem):
+            elif len(stem) > 60 or not _PLAIN.issuperset(stem):
                 _tell(locked, ipc, f"{stem}.{kind}", "has a name that cannot be used. Name it like 001.question.")
             elif kind == "question":
                 _take_question(locked, ipc, stem, known)
@@ -82,7 +82,7 @@ def has_unread(store: Store, task: Task) -> bool:
 
 
 def redeliver(store: Store, task: Task) -> None:
-    """Ring again for answers that a process still waits for: the one that was to ring may have been killed."""
+    """Ring again for answers that a process still waits for: the process that answered may have been killed."""
     ipc = record.folder(store, task.id)
     hung = bell.hung(ipc)
     for question in task.questions if hung else ():
@@ -96,8 +96,11 @@ def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
     by_stem = {question.stem: question for question in task.questions}
     for stem, kind in record.files_in(ipc):
         known = by_stem.get(stem)
-        is_question = kind == "question"
-        is_new = (known is None or _is_other(ipc, known)) if is_question else (known is not None and known.is_open)
+        if kind == "answer":
+            is_new = known is not None and known.is_open
+        else:
+            changed = known and known.sha and known.sha != _sha(read_file(f"{ipc}/{stem}.question") or b"")
+            is_new = known is None or bool(changed)
         if is_new and _cause(ipc, f"{stem}.{kind}") not in task.causes:
             yield stem, kind
 
@@ -111,27 +114,16 @@ def _undelivered(task: Task, ipc: str) -> list[Question]:
     ]
 
 
-def _is_plain(stem: str) -> bool:
-    """Whether a file's name can be kept in the record, and another one made beside it."""
-    return len(stem) <= 60 and _PLAIN.issuperset(stem)
-
-
 def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:
-    """Whether a file that cannot be read may still be under its writer's hands."""
+    """Whether an unreadable file may still be being written."""
     path = f"{ipc}/{stem}.{kind}"
-    if not _is_young(path):
+    try:
+        if abs(time.time() - os.lstat(path).st_mtime) >= SETTLE:  # a clock that is ahead must not delay it
+            return False
+    except OSError:
         return False
     raw = read_file(path)
     return bool(_read_question(raw, stem).problem) if kind == "question" else _read_answer(raw)[0] is None
-
-
-def _of_stem(task: Task, stem: str) -> Question | None:
-    return next((q for q in task.questions if q.stem == stem), None)
-
-
-def _is_other(ipc: str, known: Question) -> bool:
-    """Whether an agent put other bytes where its question was."""
-    return bool(known.sha) and known.sha != _sha(read_file(f"{ipc}/{known.stem}.question") or b"")
 
 
 def _sha(raw: bytes) -> str:
@@ -143,15 +135,17 @@ def _sha(raw: bytes) -> str:
 def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | None) -> None:
     name = f"{stem}.question"
     if known is not None:
-        told = "was changed after it was asked; the first wording stands. Ask anew with a new number."
-        _tell(locked, ipc, name, told)
+        problem = "was changed after it was asked; the first wording stands. Ask anew with a new number."
+        _tell(locked, ipc, name, problem)
         return
     found = _read_question(read_file(f"{ipc}/{name}"), stem)
     if found.asking:
         current = locked.task.current_run
         run_id = current.id if current else None
         before = record.same(locked.store, locked.task, run_id, found.asking)
-        seq = _number(locked.task, ipc, stem)
+        is_number = stem.isascii() and stem.isdigit() and 0 < int(stem) < 1_000_000
+        is_free = is_number and locked.task.question(int(stem)) is None
+        seq = int(stem) if is_free else record.next_number(locked.task, ipc)
         locked.append(record.asked(seq, run_id, found.asking).replace(stem=stem, sha=found.sha))
         if before is not None and not before.is_open:  # an earlier run asked the same and was answered
             text = record.full_answer(locked.store, locked.task_id, before)
@@ -160,18 +154,11 @@ def _take_question(locked: LockedTask, ipc: str, stem: str, known: Question | No
         _tell(locked, ipc, name, found.problem)
 
 
-def _number(task: Task, ipc: str, stem: str) -> int:
-    """The number in the file's name, if it is one and still free."""
-    if stem.isascii() and stem.isdigit() and 0 < int(stem) < 1_000_000 and task.question(int(stem)) is None:
-        return int(stem)
-    return record.next_number(task, ipc)
-
-
 def _take_answer(locked: LockedTask, ipc: str, known: Question) -> bool:
-    """An answer that somebody wrote by hand; whether it was taken."""
+    """Record an answer that a person wrote into a file; whether it was accepted."""
     name = f"{known.stem}.answer"
     text, wrong = _read_answer(read_file(f"{ipc}/{name}"))
-    if known.via == "permission":  # whoever may write here may be the one who asks
+    if known.via == "permission":  # the agent that asks may write here, too
         text, wrong = None, f"a permission is given by a person: overhand answer {locked.task.name}"
     if text is not None and known.closed:
         try:
@@ -226,16 +213,14 @@ def _read_question(raw: bytes | None, stem: str) -> Found:
     wrong = " ".join(p.message for p in problems if has_errors([p]))
     value, error = jsontext.load(text)
     if isinstance(value, dict) and isinstance(value.get("question"), str) and value["question"].strip():
-        asking = Asking(text=value["question"], options=_texts(value.get("options")), via="file")
+        given = value.get("options")
+        options = tuple(text for text in given if isinstance(text, str)) if isinstance(given, list) else ()
+        asking = Asking(text=value["question"], options=options, via="file")
         return Found(asking=asking, problem=f"is not quite in the format: {wrong}", sha=sha)
     if _is_prose(text, error):
         problem = "is plain text, not JSON; it was taken as the question."
         return Found(asking=Asking(text=text.strip(), via="file"), problem=problem, sha=sha)
     return Found(problem=f"cannot be read as a question: {wrong or 'it is empty.'}", sha=sha)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def _text(raw: bytes) -> str:
@@ -244,17 +229,8 @@ def _text(raw: bytes) -> str:
     return decode(raw)[0]
 
 
-def _is_young(path: str) -> bool:
-    import time
-
-    try:
-        return abs(time.time() - os.lstat(path).st_mtime) < SETTLE  # a clock that is ahead must not hold it up
-    except OSError:
-        return False
-
-
 def _cause(ipc: str, name: str) -> str:
-    """What says that this state of a file was told of already; two may be written within one tick of its clock."""
+    """A name for this state of a file, which is reported once; two may be written within one tick of the clock."""
     try:
         found = os.lstat(f"{ipc}/{name}")
         return f"ipc/{_shown(name)}@{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
@@ -263,7 +239,7 @@ def _cause(ipc: str, name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """A file's name as it may stand in the record: an agent chose it."""
+    """A file's name, escaped for the record: an agent chose it."""
     return name if name.isascii() and name.isprintable() else ascii(name)[1:-1]
 
 

@@ -14,7 +14,7 @@ from overhand.questions.resume import next_run_after_answer
 from overhand.record.events import Answered, Asked
 from overhand.record.values import Record
 from overhand.system import bell, machine
-from overhand.system.files import is_there, read_file, write_file
+from overhand.system.files import is_there, names_in, read_file, write_file
 from overhand.system.jsonline import dumps, loads
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ def folder(store: Store, task_id: str) -> str:
 
 
 class Asking(Record, frozen=True):
-    """What is to be asked, and by which way."""
+    """What to ask, and how it came in."""
 
     text: str
     options: Sequence[str] = ()
@@ -86,13 +86,13 @@ def ask(store: Store, task_id: str, run_id: str | None, asking: Asking, by: By, 
 
 
 def same(store: Store, task: Task, run_id: str | None, asking: Asking) -> Question | None:
-    """An open question of the same words, or one that was answered for an earlier run and not taken by this one."""
+    """An open question of the same words, or an answered one of an earlier run that this run has not used."""
     short = shorten(asking.text, _SHORT)
     for known in reversed(task.questions):
         if short.startswith(known.text.removesuffix("…")) and known.step == shorten(asking.step, 200):
             if full_text(store, task.id, known) != asking.text:
                 continue  # they only begin alike
-            taken = known.run == run_id or asking.via in ("pause", "return")  # else it would go on and on by itself
+            taken = known.run == run_id or asking.via in ("pause", "return")  # else it would continue for ever
             return None if not known.is_open and taken else known
     return None
 
@@ -113,7 +113,7 @@ def answer_text(seq: int, timestamp: str, text: str) -> str:
 
 
 def asked(seq: int, run_id: str | None, asking: Asking) -> Asked:
-    """The event of a question; what is long, or long once it is escaped, is cut off and stands in its file."""
+    """The event of a question; a text that is long, or long once escaped, is cut and stands in its file."""
     for size in (_SHORT, _SHORT // 4, _SHORT // 16):
         event = Asked(
             seq=seq,
@@ -125,12 +125,13 @@ def asked(seq: int, run_id: str | None, asking: Asking) -> Asked:
         )
         if len(dumps(event.line)) < _ROOM:
             break
-    more = {"closed": True} if asking.only else {}
-    return event.replace(**more, **({"cause": asking.cause} if asking.cause else {}))
+    if asking.only:
+        event = event.replace(closed=True)
+    return event.replace(cause=asking.cause) if asking.cause else event
 
 
 def next_number(task: Task, ipc: str) -> int:
-    """The next free number: they go on over resumes, and files that nobody recorded yet have theirs."""
+    """The next free number: they continue over resumes, and files that are not recorded yet have theirs."""
     taken = [q.seq for q in task.questions]
     taken += [int(stem) for stem, _ in files_in(ipc) if stem.isascii() and stem.isdigit() and len(stem) < 7]
     return max(taken, default=0) + 1
@@ -142,17 +143,15 @@ def shorten(text: str, length: int) -> str:
 
 
 def plain(text: str, most: int) -> str:
-    """As it may stand in the log: short, and nothing in it that takes six characters or drives a terminal."""
+    """A text for the log: short, without characters that need escaping or control a terminal."""
     shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text[: most + 1])
     return shorten(shown.strip(), most)
 
 
 def answer_of(store: Store, task_id: str, seq: int) -> str | None:
-    """The recorded answer; what somebody wrote into a file counts from when it was taken into the record."""
+    """The recorded answer; one in a file counts once it is recorded."""
     question = store.task(task_id).question(seq)
-    if question is None or question.is_open:
-        return None
-    return full_answer(store, task_id, question)
+    return full_answer(store, task_id, question) if question and not question.is_open else None
 
 
 def full_text(store: Store, task_id: str, question: Question) -> str:
@@ -202,16 +201,14 @@ def record_answer(locked: LockedTask, question: Question, text: str, via: str, *
 
 
 def choose(task: Task, seq: int | None) -> Question:
-    """The open question that is meant."""
-    handle = task.name
-    still_open = task.open_questions
+    """The open question of this number, or the only one."""
+    handle, still_open = task.name, task.open_questions
     if seq is not None:
         question = task.question(seq)
         if question is None:
             numbers = ", ".join(str(q.seq) for q in still_open) or "none"
-            raise NotFound(
-                f"Task {handle} has no question {seq} (open: {numbers}).", f"See them: overhand show {handle}"
-            )
+            hint = f"See them: overhand show {handle}"
+            raise NotFound(f"Task {handle} has no question {seq} (open: {numbers}).", hint)
         if not question.is_open:
             raise Refused(
                 f"Question {seq} of task {handle} was answered already: {shorten(question.answer or '', 200)}",
@@ -219,12 +216,10 @@ def choose(task: Task, seq: int | None) -> Question:
             )
         return question
     if not still_open:
-        raise Refused(
-            f"Task {handle} has no open question.",
-            f"Let it go on with a word from you: overhand resume {handle} --answer TEXT"
-            if task.status not in (None, "completed")
-            else f"See what it does: overhand show {handle}",
-        )
+        hint = f"See what it does: overhand show {handle}"
+        if task.status not in (None, "completed"):
+            hint = f"Let it go on with a word from you: overhand resume {handle} --answer TEXT"
+        raise Refused(f"Task {handle} has no open question.", hint)
     if len(still_open) > 1:
         some = "; ".join(f"{q.seq}: {shorten(q.text, 60)}" for q in still_open)
         raise BadInput(
@@ -235,20 +230,19 @@ def choose(task: Task, seq: int | None) -> Question:
 
 
 def fitting(question: Question, text: str) -> str:
-    """The answer itself; where only the options will do, one of them by its words or its number."""
+    """The answer itself; for a closed question one of the options, by its text or its number."""
     if not text.strip():
         raise BadInput("The answer is empty.", "Write what the agent is to know.")
     if not question.closed or text in question.options:
         return text
-    same = [one for one in question.options if one.casefold() == text.strip().casefold()]
     number = text.strip()
-    if same:
-        return same[0]
+    for option in question.options:
+        if option.casefold() == number.casefold():
+            return option
     if number.isascii() and number.isdigit() and 0 < int(number) <= len(question.options):
         return question.options[int(number) - 1]
-    raise BadInput(
-        f"Question {question.seq} takes one of: {', '.join(question.options)}.", "Answer with one of these words."
-    )
+    options = ", ".join(question.options)
+    raise BadInput(f"Question {question.seq} takes one of: {options}.", "Answer with one of these words.")
 
 
 def has_leftovers(store: Store, task: Task) -> bool:
@@ -256,15 +250,14 @@ def has_leftovers(store: Store, task: Task) -> bool:
     last = task.last_run
     if last is None or not last.leftovers:
         return False
-    from overhand.system import detached as handles
-    from overhand.system import lock
+    from overhand.system import detached, lock
 
     spare = frozenset(filter(None, [lock.holder(f"{store.own}/lock")]))
-    return bool(handles.leftovers(store.run_folder(task.id, last.id), f"OVERHAND_RUN={last.id}", spare))
+    return bool(detached.leftovers(store.run_folder(task.id, last.id), f"OVERHAND_RUN={last.id}", spare))
 
 
 def let_end(store: Store, task: Task, seconds: float = 2.0) -> None:
-    """Give what is left of its last run a moment: a call that waited for the answer ends a little after its agent."""
+    """Wait a moment for the last run's processes: a call that waited for the answer ends a little after its agent."""
     import time
 
     until = time.monotonic() + seconds
@@ -292,14 +285,14 @@ def keep(task_folder: str, text: str) -> str:
 
 
 def handed_over(locked: LockedTask, run_id: str, handed: Asking, text: str) -> list[Event]:
-    """The events by which a run is given something as `ipc/NNN.answer`: asked and answered in one breath."""
+    """The events that give a run something as `ipc/NNN.answer`: asked and answered at once."""
     seq = next_number(locked.task, folder(locked.store, locked.task_id))
     asked = Asked(seq=seq, question=plain(handed.text, _SHORT), via=handed.via, run=run_id, cause=handed.cause)
     return [asked, answered(locked.folder, seq, text, handed.via)]
 
 
 def deliver(store: Store, task_id: str, question: Question, text: str) -> None:
-    """The answer's file, then the bell of every process that waits for it."""
+    """Write the answer's file, then ring the bell of every process that waits for it."""
     ipc = folder(store, task_id)
     os.makedirs(ipc, exist_ok=True)
     document = answer_text(question.seq, question.answered or machine.now(), text)
@@ -325,9 +318,6 @@ def kept(store: Store, task_id: str, name: str | None, short: str) -> str:
 
 def files_in(ipc: str) -> list[tuple[str, str]]:
     """Stem and kind of every question and answer file."""
-    try:
-        names = os.listdir(ipc) if is_there(ipc) else []  # most never ask
-    except OSError:
-        return []
+    names = names_in(ipc) if is_there(ipc) else []  # most tasks never ask
     found = [name.rpartition(".") for name in names if not name.startswith(".")]
     return sorted((stem, kind) for stem, _, kind in found if kind in ("question", "answer") and stem)

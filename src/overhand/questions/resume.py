@@ -31,7 +31,8 @@ def next_run_after_verdict(task: Task, run: Run, judged: Judged, *, leftovers: b
     """
     if leftovers:
         return None
-    if _has_message(task, run, judged):
+    is_over = judged.status == "cancelled" or run.cause == "budget"
+    if task.pending_messages and not (task.open_questions or run.attached or is_over):
         return Accepted(resume={"run": run.id, "why": "a message"})
     if not ended_waiting(task, run):
         return None
@@ -71,13 +72,6 @@ def _was_answered_late(task: Task, run: Run) -> bool:
     return run.cause == "answer-timeout" or any(
         q.run == run.id and q.via != "control" and (q.answered or "") >= (run.ended or "") for q in task.questions
     )
-
-
-def _has_message(task: Task, run: Run, judged: Judged) -> bool:
-    """Whether a message came while it worked; a task that is stopped, spent or waits for an answer keeps it."""
-    if not task.pending_messages or task.open_questions or run.attached:
-        return False
-    return judged.status != "cancelled" and run.cause != "budget"
 
 
 def _may_continue(task: Task, answered: Question | None = None, *, asked: bool = False) -> bool:

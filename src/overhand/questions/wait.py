@@ -56,7 +56,7 @@ class PendingAnswer:
 class WaitingMark:
     """A lock in the run's folder while one of its processes waits, for an answer or for a task it delegated.
 
-    The kernel lets go of it if the process dies. Without a run, as in a person's shell, there is no mark.
+    The kernel releases it if the process dies. Without a run, as in a person's shell, there is no mark.
     """
 
     def __init__(self, run_folder: str | None, seq: int | None = None) -> None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import By, Task
 
-HANDOFFS = ("quick", "full")
-
 
 def create(
     store: Store,

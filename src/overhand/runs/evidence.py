@@ -45,11 +45,7 @@ class Returned:
 
 
 def as_it_stands(
-    place: str,
-    spec: dict[str, Any],
-    given: object = None,
-    heard: Heard | None = None,
-    noticed: Sequence[Problem] = (),
+    place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None, noticed: Sequence[Problem] = ()
 ) -> Returned:
     """The return in a run's folder: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
 

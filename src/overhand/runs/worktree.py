@@ -20,22 +20,8 @@ Print = list[Any]  # [sha256, ctime_ns, inode]
 _GONE = ("delet", "remov", "renam", "moved", "dropped")  # parts of words that explain a missing file
 _FIELDS = {"1 ": 8, "u ": 10, "? ": 1}  # kinds of entries in git's listing, and how many fields precede the path
 _SENSITIVE = (
-    "test",
-    "spec",
-    "conftest",
-    ".github",
-    ".gitlab-ci",
-    ".ci",
-    "jenkinsfile",
-    "makefile",
-    "tox.ini",
-    "pyproject.toml",
-    "package.json",
-    ".overhand",
-    ".claude",
-    ".pre-commit",
-    "dockerfile",
-    "noxfile",
+    *("test", "spec", "conftest", ".github", ".gitlab-ci", ".ci", "jenkinsfile", "makefile", "tox.ini", "noxfile"),
+    *("pyproject.toml", "package.json", ".overhand", ".claude", ".pre-commit", "dockerfile"),
 )
 
 

@@ -13,9 +13,8 @@ from overhand.agents.stream import Event, failure
 from overhand.system.files import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from overhand.agents.stream import Heard
     from overhand.record.store import Store
 
 _READ = ("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "TodoWrite", "Task")
@@ -36,7 +35,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         servers = {"overhand": {"command": job.mcp[0], "args": list(job.mcp[1:]), "alwaysLoad": True}}
         argv += ["--mcp-config", json.dumps({"mcpServers": servers})]
         argv += ["--permission-prompt-tool", "mcp__overhand__permit"]  # what is withheld becomes a question
-    argv += _beside_the_persons_own(agent, job)
+    argv += _settings(agent, job)
     argv += [str(word) for word in agent.options.get("args", ())]
     env = {
         "BASH_MAX_TIMEOUT_MS": "600000",
@@ -48,7 +47,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch(tuple(argv), env=env)
 
 
-def _beside_the_persons_own(agent: Agent, job: Job) -> list[str]:
+def _settings(agent: Agent, job: Job) -> list[str]:
     """Settings with our stop hook and without the repository's MCP servers, which a headless run starts unasked."""
     settings: dict[str, Any] = {}
     if hook := stop_hook(agent, job):
@@ -148,7 +147,9 @@ def _result(line: dict[str, Any]) -> Iterator[Event]:
             "counted": sum(map(_tokens, (line.get("modelUsage") or {}).values())),
         },
     )
-    text = str(line.get("result") or "") or _errors(line)
+    error = line.get("error")  # from before the first request: a missing session, a missing login
+    errors = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
+    text = str(line.get("result") or "") or "; ".join(map(str, errors))
     yield Event("ended", text[:500], {"how": _how(line, text)})
 
 
@@ -156,13 +157,6 @@ def _tokens(used: Any) -> int:
     """Input and output tokens behind the reported cost, which may be that of the whole session."""
     kinds = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     return sum(used.get(kind) or 0 for kind in kinds) if isinstance(used, dict) else 0
-
-
-def _errors(line: dict[str, Any]) -> str:
-    """Errors from before the first request: a missing session, a missing login."""
-    error = line.get("error")
-    errors = [error.get("message", "")] if isinstance(error, dict) else line.get("errors") or ()
-    return "; ".join(str(one) for one in errors)
 
 
 def _denied(denial: Any) -> str:
@@ -197,11 +191,6 @@ def _how(line: dict[str, Any], text: str) -> str:
 # facts
 
 
-def _own_session(run_id: str, heard: Heard) -> str:
-    """The session id that we gave it; the session exists once the run has reported how it ended."""
-    return session_name(run_id) if heard.end != "none" else ""
-
-
 def _session_totals(used: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[str, ...]:
     """It continues the cost of a session only if no other session came between, which its token counts show."""
     return ("usd",) if used["counted"] >= before["counted"] + used["input"] + used["output"] else ()
@@ -219,10 +208,6 @@ def _settings_file(root: str | None) -> str:
     if root is not None:
         return f"{root}/.mcp.json"
     return f"{os.environ.get('CLAUDE_CONFIG_DIR') or os.path.expanduser('~')}/.claude.json"
-
-
-def _entry(command: Sequence[str]) -> dict[str, Any]:
-    return {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}}
 
 
 DRIVER = Driver(
@@ -246,7 +231,8 @@ DRIVER = Driver(
     quiet={"DISABLE_AUTOUPDATER": "1"},
     hinted=True,
     open_session=("--resume",),
-    own_session=_own_session,
+    # the session exists once the run has reported how it ended
+    own_session=lambda run_id, heard: session_name(run_id) if heard.end != "none" else "",
     session_totals=_session_totals,
     project_files=(".claude/settings.json", ".claude/settings.local.json"),
     personal_files=(".claude/settings.local.json",),
@@ -254,7 +240,7 @@ DRIVER = Driver(
     permit=_permit,
     client=McpClient(
         path=_settings_file,
-        entry=_entry,
+        entry=lambda command: {"type": "stdio", "command": command[0], "args": list(command[1:]), "env": {}},
         comments=False,
         plugin={
             "plugin.json": ".claude-plugin/plugin.json",

@@ -12,19 +12,15 @@ from overhand.agents.programs import HOOK_SECONDS, SERVER_VARIABLES, require, st
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`codex exec --json -`, with the prompt on stdin."""
     argv = [require(agent), "exec", "--json", "--skip-git-repo-check"]
     argv += ["-s", "danger-full-access"] if job.level == "full" else []
-    settings = [
-        *([] if job.level == "full" else _sandbox(job)),
-        "check_for_update_on_startup=false",
-        "analytics.enabled=false",
-        "features.plugins=false",
-    ]
+    settings = [] if job.level == "full" else _sandbox(job)
+    settings += ["check_for_update_on_startup=false", "analytics.enabled=false", "features.plugins=false"]
     if job.mcp:
         settings += [
             f"mcp_servers.overhand.command={_toml(job.mcp[0])}",
@@ -129,11 +125,6 @@ def _settings_file(root: str | None) -> str:
     return f"{home}/config.toml"
 
 
-def _entry(command: Sequence[str]) -> dict[str, Any]:
-    """Codex passes on next to nothing of its environment; our server needs the configuration folder, for trust."""
-    return {"command": command[0], "args": list(command[1:]), "env_vars": ["XDG_CONFIG_HOME"]}
-
-
 DRIVER = Driver(
     rank=11,
     title="Codex",
@@ -151,5 +142,11 @@ DRIVER = Driver(
     open_session=("resume", "--no-daemon"),  # its background server would keep this run's environment for later ones
     session_totals=tokens_of_session,
     project_files=(".codex/config.toml", ".codex/hooks.json"),
-    client=McpClient(path=_settings_file, entry=_entry, key="mcp_servers", form="TOML"),
+    client=McpClient(
+        path=_settings_file,
+        # it passes on next to nothing of its environment; our server needs the configuration folder, for trust
+        entry=lambda command: {"command": command[0], "args": list(command[1:]), "env_vars": ["XDG_CONFIG_HOME"]},
+        key="mcp_servers",
+        form="TOML",
+    ),
 )

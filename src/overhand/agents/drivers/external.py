@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch
 from overhand.agents.drivers.command import PLACEHOLDERS, fill, require_program
-from overhand.system.files import read_file, second_name, write_file
+from overhand.system.files import names_in, read_file, second_name, write_file
 from overhand.words import duration
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def newest(workspace: str) -> tuple[str, int] | None:
     """The folder of the task's last job, and its number."""
     runs = f"{workspace}/runs"
     found = []
-    for name in os.listdir(runs) if os.path.isdir(runs) else ():
+    for name in names_in(runs):
         raw = read_file(f"{runs}/{name}/job/starting")
         if raw and raw.strip().isdigit():
             found.append((int(raw), f"{runs}/{name}/job"))

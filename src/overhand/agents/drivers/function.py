@@ -115,14 +115,7 @@ class Call:
     _count: Callable[[], None] | None = field(default=None, repr=False)
 
     def usage(
-        self,
-        *,
-        input: int = 0,
-        output: int = 0,
-        usd: float = 0.0,
-        context: int = 0,
-        window: int = 0,
-        model: str = "",
+        self, *, input: int = 0, output: int = 0, usd: float = 0.0, context: int = 0, window: int = 0, model: str = ""
     ) -> None:
         """Report what one turn used; inside your own process it raises BudgetExceeded once a budget is used up."""
         report = {"input": input, "output": output, "usd": usd, "context": context, "window": window, "model": model}

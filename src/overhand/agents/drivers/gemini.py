@@ -12,30 +12,23 @@ from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-_OTHERS = (
-    "/etc/gemini-cli/system-defaults.json",
-    "/Library/Application Support/GeminiCli/system-defaults.json",
-)
+_OTHERS = ("/etc/gemini-cli/system-defaults.json", "/Library/Application Support/GeminiCli/system-defaults.json")
 MODES = {"read": "default", "work": "yolo", "full": "yolo"}
 
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`gemini` with the prompt on stdin."""
-    argv = [require(agent), "--output-format", "stream-json", "--approval-mode", MODES[job.level]]
-    argv += ["--include-directories", job.place]
-    if job.model:
-        argv += ["-m", job.model]
-    if job.session:
-        argv += ["--resume", job.session]
-    if job.level == "read":
-        argv += _policies(job)
-    argv += [str(word) for word in agent.options.get("args", ())]
-    env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
+    argv = command_line(agent, job)
     files: tuple[tuple[str, str, str], ...] = ()
     if job.level == "read":
+        own = f"{os.environ.get('GEMINI_CLI_HOME') or os.path.expanduser('~')}/.gemini/policies"
+        argv += ["--policy", f"{job.place}/policy.toml"]
+        argv += ["--policy", own] if os.path.isdir(own) else []  # the person's own would be ignored otherwise
         files = (("OVERHAND_POLICY", "policy.toml", _policy(job)),)
+    argv += [str(word) for word in agent.options.get("args", ())]
+    env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
     if belongs_to_root(job.place):  # else it would ignore the file, with a warning
         found = defaults("AfterAgent", HOOK_SECONDS * 1000, stop_hook(agent, job), job.mcp)
         files += settings_file("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", _OTHERS, found)
@@ -61,11 +54,12 @@ priority = 900
 """
 
 
-def _policies(job: Job) -> list[str]:
-    """The policies of this run and the person's own, which would be ignored otherwise."""
-    home = os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
-    own = f"{home}/.gemini/policies"
-    return ["--policy", f"{job.place}/policy.toml", *(["--policy", own] if os.path.isdir(own) else [])]
+def command_line(agent: Agent, job: Job) -> list[str]:
+    """The part of the command line that Qwen Code has, too."""
+    argv = [require(agent), "--output-format", "stream-json", "--approval-mode", MODES[job.level]]
+    argv += ["--include-directories", job.place]
+    argv += ["-m", job.model] if job.model else []
+    return [*argv, "--resume", job.session] if job.session else argv
 
 
 def belongs_to_root(path: str) -> bool:
@@ -119,10 +113,6 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
 # facts
 
 
-def _entry(command: Sequence[str]) -> dict[str, Any]:
-    return {"command": command[0], "args": list(command[1:]), "timeout": 600000}
-
-
 DRIVER = Driver(
     rank=12,
     title="Gemini CLI",
@@ -140,6 +130,6 @@ DRIVER = Driver(
     project_files=(".gemini/settings.json",),
     client=McpClient(
         path=lambda root: f"{root or os.path.expanduser('~')}/.gemini/settings.json",
-        entry=_entry,
+        entry=lambda command: {"command": command[0], "args": list(command[1:]), "timeout": 600000},
     ),
 )

@@ -19,7 +19,7 @@ _OWN_WORDS = ("Ran into this error", _CUT_OFF)
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`goose run -i -`, with the prompt on stdin."""
-    name = job.session or _session(job.run)
+    name = job.session or f"overhand-{job.run}"
     argv = [require(agent), "run", "-n", name, *(["--resume"] if job.session else []), "-i", "-"]
     argv += ["--output-format", "stream-json", "--with-builtin", "developer", "--no-profile"]
     if job.mcp:
@@ -62,11 +62,6 @@ def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
 # facts
 
 
-def _session(run_id: str) -> str:
-    """The name that we give a run's session, as its stream names none."""
-    return f"overhand-{run_id}"
-
-
 DRIVER = Driver(
     rank=14,
     title="Goose",
@@ -83,7 +78,7 @@ DRIVER = Driver(
     ),
     open_session=("session", "--resume", "--name"),
     is_session=is_plain_name,
-    own_session=lambda run_id, _heard: _session(run_id),
+    own_session=lambda run_id, _heard: f"overhand-{run_id}",  # its stream names none
     session_totals=tokens_of_session,
     unheld="Goose has no sandbox: it is told to change nothing else, and what it changed is found afterwards",
 )

@@ -11,7 +11,7 @@ from overhand.agents.programs import require
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _DENIED = ("rejected", "a rule which prevents")
 
@@ -24,7 +24,12 @@ def launch(agent: Agent, job: Job) -> Launch:
     if job.session:
         argv += ["-s", job.session]
     argv += [str(word) for word in agent.options.get("args", ())]
-    config: dict[str, Any] = {"permission": _permission(job)}
+    # the last matching pattern wins, and paths are relative to the repository
+    permission: dict[str, Any] = {"edit": "allow", "bash": "allow", "external_directory": "allow"}
+    if job.level == "read":
+        permission["edit"] = {"*": "deny", f"*{os.path.relpath(job.place, job.project)}/*": "allow"}
+        permission["bash"] = "deny"  # a pattern for one command would also allow redirecting its output
+    config: dict[str, Any] = {"permission": permission}
     if job.mcp:
         config["mcp"] = {"overhand": {"type": "local", "command": list(job.mcp), "timeout": 86_400_000}}
     env = {
@@ -33,18 +38,6 @@ def launch(agent: Agent, job: Job) -> Launch:
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
     }
     return Launch(tuple(argv), env=env)
-
-
-def _permission(job: Job) -> dict[str, Any]:
-    """A level as opencode's rules: the last matching pattern wins, and paths are relative to the repository."""
-    if job.level != "read":
-        return {"edit": "allow", "bash": "allow", "external_directory": "allow"}
-    own = os.path.relpath(job.place, job.project)
-    return {
-        "edit": {"*": "deny", f"*{own}/*": "allow"},
-        "bash": "deny",  # a pattern for one command would also allow redirecting its output
-        "external_directory": "allow",
-    }
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
@@ -84,10 +77,6 @@ def _settings_file(root: str | None) -> str:
     return with_comments if os.path.lexists(with_comments) and not os.path.lexists(plain) else plain
 
 
-def _entry(command: Sequence[str]) -> dict[str, Any]:
-    return {"type": "local", "command": list(command), "enabled": True, "timeout": 60000}
-
-
 DRIVER = Driver(
     rank=13,
     title="opencode",
@@ -105,5 +94,9 @@ DRIVER = Driver(
     open_session=("--session",),
     is_session=is_plain_name,
     project_files=("opencode.json", "opencode.jsonc", ".opencode"),
-    client=McpClient(path=_settings_file, entry=_entry, key="mcp"),
+    client=McpClient(
+        path=_settings_file,
+        entry=lambda command: {"type": "local", "command": list(command), "enabled": True, "timeout": 60000},
+        key="mcp",
+    ),
 )

@@ -6,26 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from overhand.agents.driver import Agent, Driver, Job, Launch, Login, Place, tokens_of_session
 from overhand.agents.drivers import claude, gemini
-from overhand.agents.programs import HOOK_SECONDS, require, stop_hook
+from overhand.agents.programs import HOOK_SECONDS, stop_hook
 from overhand.agents.stream import Event, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OTHERS = (
-    "/etc/qwen-code/system-defaults.json",
-    "/Library/Application Support/QwenCode/system-defaults.json",
-)
+_OTHERS = ("/etc/qwen-code/system-defaults.json", "/Library/Application Support/QwenCode/system-defaults.json")
 
 
 def launch(agent: Agent, job: Job) -> Launch:
     """`qwen` with the prompt on stdin."""
-    argv = [require(agent), "--output-format", "stream-json", "--approval-mode", gemini.MODES[job.level]]
-    argv += ["--include-directories", job.place]
-    if job.model:
-        argv += ["-m", job.model]
-    if job.session:
-        argv += ["--resume", job.session]
+    argv = gemini.command_line(agent, job)
     if job.level == "read":  # it still returns; a rule for one command would also allow redirecting its output
         argv += ["--allowed-tools", f"write_file(/{job.place}/**)", "--allowed-tools", f"edit(/{job.place}/**)"]
     argv += [str(word) for word in agent.options.get("args", ())]
@@ -43,14 +35,11 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
             error = line.get("error")
             message = str(error.get("message", "")) if isinstance(error, dict) else text
             if "[API Error" in message:
-                yield Event("ended", message[:500], {"how": failure(_status(message), message)})
+                code = message.partition("[API Error: ")[2][:3]
+                how = failure(int(code) if code.isdigit() else None, message)
+                yield Event("ended", message[:500], {"how": how})
                 continue
         yield event
-
-
-def _status(text: str) -> int | None:
-    code = text.partition("[API Error: ")[2][:3]
-    return int(code) if code.isdigit() else None
 
 
 DRIVER = Driver(

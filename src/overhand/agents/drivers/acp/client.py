@@ -96,8 +96,8 @@ class Client:
         tell("session", self.session)
         self.live = True
         self.cost[0] = self.cost[1]
-        number = self.wire.ask("session/prompt", {"sessionId": self.session, "prompt": [_text(prompt)]})
-        self.finish(number)
+        content = [{"type": "text", "text": prompt}]
+        self.finish(self.wire.ask("session/prompt", {"sessionId": self.session, "prompt": content}))
 
     def open(self, can: Message) -> Message:
         """Load the previous run's session if there is one and the agent can; else open a new one."""
@@ -124,7 +124,11 @@ class Client:
     def prepare(self, opened: Message) -> None:
         """Set mode and model, if the agent offers a choice."""
         modes = [str(mode.get("id")) for mode in (opened.get("modes") or {}).get("availableModes") or ()]
-        option = {} if modes else _mode_option(opened)
+        option: Message = {}  # newer agents offer the mode among the settings of a session
+        if not modes:
+            settings = [one for one in opened.get("configOptions") or () if isinstance(one, dict)]
+            is_mode = (one for one in settings if one.get("category") == "mode" and one.get("type") == "select")
+            option = next(is_mode, {})
         modes += [str(one.get("value")) for one in option.get("options") or ()]
         asks = self.policy.deny and self.spec["level"] == "full"  # a `deny` pattern can only be applied to requests
         wanted = (self.spec["mode"],) if self.spec.get("mode") else MODES["work" if asks else self.spec["level"]]
@@ -322,16 +326,6 @@ def _grace(place: str) -> float:
             return float(loads(file.read().decode("utf-8", "replace"))["grace"])
     except (OSError, ValueError, KeyError):
         return 10.0
-
-
-def _mode_option(opened: Message) -> Message:
-    """The mode among the settings of a session, as newer agents offer it."""
-    found = [one for one in opened.get("configOptions") or () if isinstance(one, dict)]
-    return next((one for one in found if one.get("category") == "mode" and one.get("type") == "select"), {})
-
-
-def _text(text: str) -> Message:
-    return {"type": "text", "text": text}
 
 
 def main() -> int:
