@@ -50,7 +50,6 @@ class Agent:
 
     @property
     def can_delegate(self) -> bool:
-        """Whether its runs may delegate."""
         return bool(self.options.get("can_delegate", True))
 
     @property
@@ -70,7 +69,6 @@ class Agent:
 
     @property
     def compacts(self) -> bool:
-        """Whether it compacts its context window itself."""
         return bool(self.options.get("compacts", self.real))
 
     @property
@@ -86,8 +84,6 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How one run of an agent is started."""
-
     argv: tuple[str, ...]
     prompt_on_stdin: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
@@ -158,7 +154,6 @@ class Login:
         return False, "no provider was chosen" if self.provider else "no key and no login was found"
 
     def hint(self) -> str:
-        """What to type to log in."""
         if self.unread and os.environ.get(self.unread):
             return f"printenv {self.unread} | {self.command} --with-api-key"
         return self.command
@@ -245,9 +240,6 @@ class Driver:
     client: McpClient | None = None
     reads_ipc: bool = False  # it reads its ipc folder while it runs
     open_job: Callable[[str], str | None] | None = None  # the handle of a task's job elsewhere that is not over
-
-
-# which there are
 
 
 def driver_names() -> list[str]:

@@ -70,7 +70,6 @@ def program_files(root: str, *drivers: Driver) -> list[str]:
 
 
 def find(root: str, name: str, config: Config) -> Agent:
-    """The agent of this name."""
     known = names(root)
     if name in known:
         return load(root, name, known[name], config)

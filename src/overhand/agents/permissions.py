@@ -42,8 +42,6 @@ def said(level: str, *, asks: bool) -> str:
 
 
 class Request:
-    """One thing an agent wants to do."""
-
     __slots__ = ("command", "detail", "kind", "name", "paths")
 
     def __init__(self, kind: str, name: str, command: str = "", paths: Sequence[str] = (), detail: str = "") -> None:
@@ -195,7 +193,6 @@ def widest(asked: Request) -> str:
 
 
 def digest(asked: Request) -> str:
-    """A digest that identifies exactly this request."""
     from hashlib import sha256
 
     whole = "\0".join((asked.kind, asked.name, asked.command, *asked.paths, asked.detail))
@@ -300,10 +297,8 @@ class Waiting:
         self.fd = self._pending.fd
 
     def answer(self) -> str | None:
-        """Its answer, once there is one."""
         return self._pending.answer()
 
     def end(self) -> None:
-        """Stop waiting."""
         self._mark.__exit__()
         self._pending.__exit__()

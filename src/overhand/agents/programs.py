@@ -26,7 +26,6 @@ _PATIENCE = 5.0  # seconds for all programs together to print their versions
 
 
 def find(name: str) -> str | None:
-    """The program of this name on PATH."""
     beside = [os.path.dirname(sys.executable)] if name == "overhand" else []  # in a virtual environment
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *beside):
         path = os.path.join(folder, name)
@@ -94,16 +93,12 @@ def asks(agent: Agent) -> bool:
 
 
 def wrong_patterns(options: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `allow` and `deny`."""
     wrong = []
     for key in ("allow", "deny"):
         given = options.get(key, [])
         if not isinstance(given, list) or not all(isinstance(one, str) and one.strip() for one in given):
             wrong.append(f'overhand.{key} must be a list of patterns: ["execute: git *"].')
     return wrong
-
-
-# which are installed
 
 
 def choose() -> tuple[str, str] | None:

@@ -42,9 +42,6 @@ class Pause:
     why: str = ""
 
 
-# what a program says
-
-
 _PARTS = re.compile(
     r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])"
 )
@@ -119,11 +116,7 @@ def _zone(name: str | None) -> tzinfo | None:
         return None
 
 
-# pauses
-
-
 def pause_of(store: Store, driver: str) -> Pause | None:
-    """Whether a program is paused now."""
     raw = read_file(f"{store.own}/{_FILE}{driver}")
     stamp, _, why = (raw or b"").decode("utf-8", "replace").strip().partition(" ")
     try:
@@ -134,7 +127,6 @@ def pause_of(store: Store, driver: str) -> Pause | None:
 
 
 def pauses(store: Store) -> dict[str, Pause]:
-    """Every program that is paused now."""
     names = [name.removeprefix(_FILE) for name in names_in(store.own) if name.startswith(_FILE)]
     return {name: found for name in names if (found := pause_of(store, name))}
 
@@ -156,9 +148,6 @@ def say(driver: str, found: Pause) -> str:
     return f"{driver} is paused until {time.strftime(form, local)} (its limit)"
 
 
-# tasks
-
-
 def driver_of(root: str, task: Task, config: Config) -> str:
     """The program that a task's next run needs."""
     last = task.last_run
@@ -170,17 +159,17 @@ def driver_of(root: str, task: Task, config: Config) -> str:
         return ""  # the start reports what is wrong with it
 
 
-def met(store: Store, task: Task, ended: Run, heard: Heard) -> Accepted:
+def met(store: Store, task: Task, ended: Run, summary: Heard) -> Accepted:
     """Pause the program of a run that hit the limit; the returned event says so and queues the task again.
 
     Its times count from the run's end, so that a repeated call after a crash gives the same result.
     """
     now = machine.epoch(ended.ended)
     before = sum(run.status == LIMIT for run in task.runs)
-    until = heard.retry_at or when(heard.why, now) or now + min(_MOST, _FIRST * 2**before)
-    found = pause(store, ended.driver, until, heard.why)
+    until = summary.retry_at or when(summary.why, now) or now + min(_MOST, _FIRST * 2**before)
+    found = pause(store, ended.driver, until, summary.why)
     return Accepted(
-        limit={"driver": ended.driver, "until": round(found.until, 3), "why": heard.why[:300]},
+        limit={"driver": ended.driver, "until": round(found.until, 3), "why": summary.why[:300]},
         resume={"run": ended.id, "why": "its limit"},
     )
 
@@ -203,7 +192,6 @@ def no_stand_in(root: str, agent: Agent, config: Config) -> str:
 
 
 def _able(root: str, name: str, config: Config) -> Agent:
-    """The agent of this name; raises if its program is missing."""
     found = files.find(root, name, config)
     if find_driver(found.driver).program:
         programs.require(found)

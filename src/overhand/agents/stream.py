@@ -30,8 +30,6 @@ ENDS = {
 
 
 class Event(NamedTuple):
-    """One thing that happened in a run."""
-
     kind: str
     text: str = ""
     data: Mapping[str, Any] = {}
@@ -52,7 +50,6 @@ class Heard:
     _open: bool = False  # the last text may continue
 
     def take(self, event: Event) -> None:
-        """Add one event."""
         if event.kind == "session":
             self.session = event.text
         elif event.kind == "said":
@@ -98,7 +95,6 @@ def objects(raw: bytes) -> Iterable[dict[str, Any]]:
 
 
 def hear(raw: bytes, translate: Callable[[dict[str, Any]], Iterable[Event]]) -> Heard:
-    """Summarize a whole stream."""
     heard = Heard()
     for found in objects(raw):
         for event in translate(found):

@@ -1,7 +1,7 @@
 """Runs that wait: whether one is known to be blocked, and what is recorded of it.
 
 A run is known to be blocked while one of its processes waits in `overhand ask` (a lock says so), for half a minute
-after such a call told it to call again, while it shows no sign of life after a question in a file, or while it waits
+after such a call asked it to call again, while it shows no sign of life after a question in a file, or while it waits
 for a task of its own that is blocked itself. While that lasts its clock stands still and it holds no slot.
 """
 

@@ -38,9 +38,6 @@ def folder(store: Store, task_id: str) -> str:
     return f"{store.folder(task_id)}/ipc"
 
 
-# asking
-
-
 class Asking(Record, frozen=True):
     """What to ask, and how it came in."""
 
@@ -165,9 +162,6 @@ def full_text(store: Store, task_id: str, question: Question) -> str:
         whole = raw.decode("utf-8", "replace").strip()
     begins = whole.startswith(question.text.removesuffix("…"))  # else the file was changed: the record stands
     return whole if begins else question.text
-
-
-# answering
 
 
 class Given(Record, frozen=True):
@@ -306,7 +300,6 @@ def bell_prefix(question: Question) -> str:
 
 
 def full_answer(store: Store, task_id: str, question: Question) -> str:
-    """The answer as it was given, however long."""
     return kept(store, task_id, question.blob, question.answer or "")
 
 

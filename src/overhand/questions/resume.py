@@ -37,7 +37,7 @@ def next_run_after_verdict(task: Task, run: Run, judged: Judged, *, leftovers: b
     if not ended_waiting(task, run):
         return None
     if task.escalation(run.id) or (judged.claimed and not _was_answered_late(task, run)):
-        return None  # it wants a person; or it had its answer in time and said how far it got with it
+        return None  # it wants a person; or it had its answer in time, and its return says how far it got
     return _next_round(task.but(status=judged.status, queued=False, stop=None), run.id)
 
 
@@ -57,14 +57,14 @@ def ended_waiting(task: Task, run: Run) -> bool:
     return ends_turn or _was_answered_late(task, run)
 
 
-def question_in_return(task: Task, run: Run, summary: str, said: str) -> str:
+def question_in_return(task: Task, run: Run, summary: str, details: str) -> str:
     """The question that a return with `needs-input` asks; either text may hold it.
 
     Empty if something is open already, or if this very return was recorded as a question before a crash.
     """
     if any(q.is_open or (q.via == "return" and q.run == run.id) for q in task.questions):
         return ""
-    return "\n\n".join(dict.fromkeys(part for part in (summary, said) if part))
+    return "\n\n".join(dict.fromkeys(part for part in (summary, details) if part))
 
 
 def _was_answered_late(task: Task, run: Run) -> bool:

@@ -44,7 +44,7 @@ class Hearing:
     place: int = 0
     driver: str = ""  # of the run; its program prints plain text where it has none
     rest: bytes = b""  # of a line of JSON that is not complete
-    speaking: bool = False  # its last text may go on
+    speaking: bool = False  # its last text may continue
     grown: float = 0.0  # when something new was last found
     listener: Listener = field(default_factory=Listener)
 

@@ -45,7 +45,11 @@ class Returned:
 
 
 def as_it_stands(
-    place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None, noticed: Sequence[Problem] = ()
+    place: str,
+    spec: dict[str, Any],
+    given: object = None,
+    heard: Heard | None = None,
+    noticed: Sequence[Problem] = (),
 ) -> Returned:
     """The return in a run's folder: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
 
@@ -173,9 +177,9 @@ def _from_stdout(place: str) -> Returned | None:
     return None if value is None else _from_json("stdout", value)
 
 
-def _from_words(heard: Heard) -> Returned | None:
+def _from_words(summary: Heard) -> Returned | None:
     """A return in the agent's last message: JSON, or an OUTPUT.md as text."""
-    text = heard.last_words
+    text = summary.last_words
     value = returns.find_return(text)
     if value is not None:
         return _from_json("its last message", value)

@@ -152,9 +152,9 @@ def gather(
 ) -> Case:
     """Everything the verdict and the receipt rest on."""
     folder = actor.store.folder(task.id)
-    heard = sessions.heard(place, ended.driver)
+    summary = sessions.heard(place, ended.driver)
     noticed = evidence.take_top_level(task, folder, place)
-    returned = evidence.as_it_stands(place, spec, given, heard, noticed)
+    returned = evidence.as_it_stands(place, spec, given, summary, noticed)
     root = actor.store.root
     promised = handoffs.promises_files(handoff)
     baseline = (_json(f"{folder}/baseline.json") or {}) if promised else {}
@@ -179,9 +179,9 @@ def gather(
         unverified=returned.unverified,
         steps=evidence.live_steps(folder) if handoff.plan else (),
         by_hand=_by_hand(ended),
-        final=heard.end if heard else None,
-        final_why=heard.why if heard else "",
-        denied=tuple(dict.fromkeys(heard.denied)) if heard else (),
+        final=summary.end if summary else None,
+        final_why=summary.why if summary else "",
+        denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
         open_questions=len(task.open_questions),
         paused=resume.ended_waiting(task, ended),
         escalated=control.escalation(task, ended.id),

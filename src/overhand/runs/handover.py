@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from overhand.documents import context as contexts
@@ -33,65 +32,56 @@ _MOST = 6000  # characters of an earlier worker's text; the rest is one file awa
 _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """Where a task stood when a run ended short; rendered as a quick handoff and as CONTEXT.md."""
+def _quick_handoff(task: Task, run: Run, verdict: Verdict, plan: list[Item]) -> quick.Quick:
+    left = [item.text for item in plan if item.marker != "x"]
+    progress = f"{len(plan) - len(left)}/{len(plan)} steps · " if plan else ""
+    gotchas = [p.message for p in verdict.errors[:5]]
+    if alive := run.leftovers:
+        gotchas.append(f"Processes of this run were still alive: {', '.join(map(str, alive[:10]))}.")
+    return quick.Quick(
+        session=run.id,
+        status=f"{progress}ended by {run.cause}, judged {verdict.status}",
+        next=left[0] if left else f"HANDOFF.md of task {task.id}",
+        text=verdict.summary,
+        state=marked(plan),
+        gotchas=tuple(gotchas),
+    )
 
-    task: Task
-    run: Run
-    verdict: Verdict
-    plan: list[Item]
 
-    def quick(self) -> quick.Quick:
-        """The quick handoff, from the record."""
-        left = [item.text for item in self.plan if item.marker != "x"]
-        progress = f"{len(self.plan) - len(left)}/{len(self.plan)} steps · " if self.plan else ""
-        gotchas = [p.message for p in self.verdict.errors[:5]]
-        if alive := self.run.leftovers:
-            gotchas.append(f"Processes of this run were still alive: {', '.join(map(str, alive[:10]))}.")
-        return quick.Quick(
-            session=self.run.id,
-            status=f"{progress}ended by {self.run.cause}, judged {self.verdict.status}",
-            next=left[0] if left else f"HANDOFF.md of task {self.task.id}",
-            text=self.verdict.summary,
-            state=marked(self.plan),
-            gotchas=tuple(gotchas),
-        )
+def _context(store: Store, task: Task, run: Run, verdict: Verdict, plan: list[Item], handoff: str) -> contexts.Context:
+    """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
+    tail = tail_of(f"{store.run_folder(task.id, run.id)}/stdout")
+    asked = [f"- Question {q.seq} is open: {record.full_text(store, task.id, q)}" for q in task.open_questions]
+    errors = [f"- {p.message}" for p in verdict.errors[:_MANY]]
+    progress = "The task has no plan to measure progress by."
+    if plan:
+        done = sum(item.marker == "x" for item in plan)
+        listed = [f"- [{item.marker}] {item.text}" for item in plan[:50]]
+        progress = "\n".join([f"{done} of {len(plan)} steps are done.", "", *listed])
+    return contexts.Context(
+        task_id=task.id,
+        dumped=machine.now(),
+        reason=run.cause or "exit",
+        progress=progress,
+        state=f"Run {run.id} by {run.agent} ended ({run.cause}), judged {verdict.status}."
+        + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
+        blocking="\n".join(asked + errors) or verdict.summary,
+        resume=_how_to_resume(task, verdict),
+        handoff=handoff,
+    )
 
-    def context(self, store: Store, handoff: str) -> contexts.Context:
-        """CONTEXT.md, from the log, the plan, the questions and the last output; `handoff` is quoted in it."""
-        task_id, run = self.task.id, self.run
-        tail = tail_of(f"{store.run_folder(task_id, run.id)}/stdout")
-        asked = [f"- Question {q.seq} is open: {record.full_text(store, task_id, q)}" for q in self.task.open_questions]
-        errors = [f"- {p.message}" for p in self.verdict.errors[:_MANY]]
-        progress = "The task has no plan to measure progress by."
-        if self.plan:
-            done = sum(item.marker == "x" for item in self.plan)
-            listed = [f"- [{item.marker}] {item.text}" for item in self.plan[:50]]
-            progress = "\n".join([f"{done} of {len(self.plan)} steps are done.", "", *listed])
-        return contexts.Context(
-            task_id=task_id,
-            dumped=machine.now(),
-            reason=run.cause or "exit",
-            progress=progress,
-            state=f"Run {run.id} by {run.agent} ended ({run.cause}), judged {self.verdict.status}."
-            + (f"\n\nThe end of what it printed:\n\n```text\n{tail}\n```" if tail else ""),
-            blocking="\n".join(asked + errors) or self.verdict.summary,
-            resume=self._how_to_resume(),
-            handoff=handoff,
-        )
 
-    def _how_to_resume(self) -> str:
-        handle = self.task.name
-        answers = [f"overhand answer {handle} {q.seq} TEXT" for q in self.task.open_questions]
-        after = "The next run starts by itself, from the first open step."
-        if self.verdict.status == "cancelled":  # an answer alone does not undo a person's stop
-            after = f"It was stopped by a person. To go on after all: overhand resume {handle}"
-        if answers:
-            return f"1. Answer: {' · '.join(answers)}\n2. {after}"
-        if self.verdict.status == "cancelled":
-            return f"1. {after}"
-        return f"1. Look at it: overhand show {handle}\n2. Go on from here: overhand resume {handle}"
+def _how_to_resume(task: Task, verdict: Verdict) -> str:
+    handle = task.name
+    answers = [f"overhand answer {handle} {q.seq} TEXT" for q in task.open_questions]
+    after = "The next run starts by itself, from the first open step."
+    if verdict.status == "cancelled":  # an answer alone does not undo a person's stop
+        after = f"It was stopped by a person. To go on after all: overhand resume {handle}"
+    if answers:
+        return f"1. Answer: {' · '.join(answers)}\n2. {after}"
+    if verdict.status == "cancelled":
+        return f"1. {after}"
+    return f"1. Look at it: overhand show {handle}\n2. Go on from here: overhand resume {handle}"
 
 
 def plan_of(store: Store, task_id: str) -> list[Item]:
@@ -107,23 +97,20 @@ def marked(plan: list[Item]) -> tuple[str, ...]:
     return (*done[-_MANY:], *left[:_MANY])
 
 
-# leaving
-
-
 def leave(store: Store, task: Task, ended: Run, verdict: Verdict) -> str:
     """Write the run's handoff.md and return the text of CONTEXT.md; what the agent wrote itself comes first."""
-    found = Handover(task, ended, verdict, plan_of(store, task.id))
+    plan = plan_of(store, task.id)
     place = store.run_folder(task.id, ended.id)
     handoff = _own_handoff(f"{place}/handoff.md")
     if handoff is None:
-        made = found.quick()
+        made = _quick_handoff(task, ended, verdict, plan)
         write_file(f"{place}/handoff.md", _signed(quick.render_quick(made)))
         handoff = quick.quick_text(made)
     for folder in (place, store.folder(task.id)):
         kept = read_file(f"{folder}/CONTEXT.md")
         if kept is not None and kept.strip() and not kept.endswith(_OURS):
             return decode(kept)[0]
-    return _signed(contexts.render(found.context(store, handoff)))
+    return _signed(contexts.render(_context(store, task, ended, verdict, plan, handoff)))
 
 
 def _own_handoff(path: str) -> str | None:
@@ -157,9 +144,6 @@ def tail_of(path: str, size: int = 1500) -> str:
         os.close(fd)
     text = raw.decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
     return "".join(c for c in text if c in "\n\t" or c.isprintable()).strip()
-
-
-# going on
 
 
 def write_previous(store: Store, task: Task) -> None:
@@ -225,21 +209,21 @@ def _section(raw: bytes, body: str) -> tuple[int, int, bytes] | None:
     ending = "\r\n" if "\r\n" in text else "\n"
     level = _level(text)
     shown = contain(body) if level == 2 else _HEADING.sub(r"\\\1", contain(body))
-    told = f"{'#' * level} {TITLE}\n\n{shown}\n".replace("\n", ending)
+    section = f"{'#' * level} {TITLE}\n\n{shown}\n".replace("\n", ending)
     ours = _ours(text)
     if ours:
         start, end = ours[0].start, ours[0].end
-        told += ending if end < len(text) else ""
+        section += ending if end < len(text) else ""
     else:
         start = end = len(text)
-        at_end = ("" if text.endswith("\n") or not text else ending) + ending + told
+        at_end = ("" if text.endswith("\n") or not text else ending) + ending + section
         earlier = [part.start for part in sections(text, level) if part.level]
         if _ours(text + at_end) or not earlier:
-            told = at_end
+            section = at_end
         else:  # a fence or a comment was never closed: nothing behind it would be seen as a section
-            start = end = next((at for at in reversed(earlier) if _ours(text[:at] + told + text[at:])), earlier[0])
-            told += ending
-    new = told.encode("utf-8", "surrogateescape")
+            start = end = next((at for at in reversed(earlier) if _ours(text[:at] + section + text[at:])), earlier[0])
+            section += ending
+    new = section.encode("utf-8", "surrogateescape")
     at = len(text[:start].encode("utf-8", "surrogateescape"))
     until = len(text[:end].encode("utf-8", "surrogateescape"))
     return None if raw[at:until] == new else (at, until, new)

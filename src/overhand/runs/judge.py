@@ -56,7 +56,6 @@ class FileFact:
     inside: bool = True
     change: str = "new"
     waived: bool = False
-    note: str = ""
 
     @property
     def holds(self) -> bool:
@@ -81,7 +80,6 @@ class CheckFact:
 
     @property
     def already_red(self) -> bool:
-        """Whether it was red before the agent began."""
         return not self.passed and self.before not in (0, None)
 
 
@@ -106,8 +104,6 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything the verdict rests on."""
-
     returned: Return | None = None
     source: str = ""
     problems: tuple[Problem, ...] = ()  # of the return's own form and data
@@ -129,7 +125,7 @@ class Evidence:
     denied: tuple[str, ...] = ()  # what it wanted and was not allowed
     delegated: int = 0  # tasks that it delegated by a CONTROL line and whose results have not reached it
     escalated: str = ""  # why it called for a person
-    changed: tuple[str, ...] = ()  # files this run changed, where it can be told
+    changed: tuple[str, ...] = ()  # files this run changed, where that is known
     read_only: bool = False
     strict: bool = False
 
@@ -146,7 +142,6 @@ class Verdict:
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that are not mere warnings."""
         return tuple(p for p in self.problems if p.level == "error")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from overhand.policy.actor import Actor
-    from overhand.record.task import Amount, Run, Task, Usage
+    from overhand.record.task import Run, Task, Usage
 
 NOTE_EVERY = 10.0  # seconds between records of what a live run has used
 
@@ -67,7 +67,6 @@ def count(actor: Actor, task_id: str, *, note: bool = True) -> Counted:
 
 
 def _spent(actor: Actor, task: Task) -> list[Reached]:
-    """Levels of every budget that this task draws on."""
     store, found = actor.store, []
     above = spending.capped_above(store, task)
     for owner in (task, *above):
@@ -88,12 +87,10 @@ def _spent(actor: Actor, task: Task) -> list[Reached]:
 
 def _share(actor: Actor, task: Task, above: list[Task]) -> int:
     """The level of what it holds of the nearest budget above, after asking for more."""
-
-    def level(held: Amount | None) -> int:
-        return budget.level(spending.tree(actor.store, task), held) if held is not None else 0
-
-    found = level(above[0].reserved.get(task.id))
-    return level(spending.hold(actor, task, above, budget.CHECKPOINT)) if found >= budget.CHECKPOINT else found
+    held = above[0].reserved.get(task.id)
+    if held is not None and budget.level(spending.tree(actor.store, task), held) >= budget.CHECKPOINT:
+        held = spending.hold(actor, task, above, budget.CHECKPOINT)
+    return budget.level(spending.tree(actor.store, task), held) if held is not None else 0
 
 
 def _context(task: Task, current: Run, place: str, usage: Usage) -> list[Reached]:

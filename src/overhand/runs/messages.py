@@ -50,5 +50,5 @@ def _came(store: Store, task: Task, message: Message) -> str:
     run = task.run(message.run)
     if run is None or run.created < message.sent:  # it was running already, so its output tells nothing
         return "delivered"
-    heard = sessions.heard(store.run_folder(task.id, run.id), run.driver)
-    return "read" if heard is not None and (heard.text or heard.tools) else "delivered"
+    summary = sessions.heard(store.run_folder(task.id, run.id), run.driver)
+    return "read" if summary is not None and (summary.text or summary.tools) else "delivered"

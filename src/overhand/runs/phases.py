@@ -38,8 +38,6 @@ _WORKING = ORDER[1:-1]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A legal move and what it means."""
-
     frm: str
     to: str
     """Where the task is now: ESCALATED if it would have gone round too often."""
@@ -82,7 +80,7 @@ def next_phases(history: Sequence[str]) -> tuple[str, ...]:
         return (*place, "SUSPENDED")
     if frm == "SUSPENDED":
         return place
-    if frm == ESCALATED:  # a person has looked at it, and knows where it has to go on
+    if frm == ESCALATED:  # a person has decided where it continues
         return (*_WORKING, "CHECKPOINT")
     if frm not in ORDER[:-1]:
         return ()

@@ -141,7 +141,6 @@ def inputs_of(store: Store, task: Task) -> str:
 
 
 def context(task: Task, run_id: str) -> dict[str, Any]:
-    """The delegation context of a run."""
     return {
         "session_id": run_id,
         "delegation_depth": task.depth,

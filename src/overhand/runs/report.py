@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def report(store: Store, task: Task, ended: Run, result: dict[str, Any]) -> dict[str, Any]:
-    """One run, as JSON."""
     place = store.run_folder(task.id, ended.id)
     handoff = read_file(f"{place}/handoff.md")
     words, tokens = count(handoff.decode("utf-8", "replace")) if handoff is not None else (0, 0)

@@ -214,7 +214,7 @@ def stop_children(actor: Actor, task: Task) -> list[str]:
     why = stop_cause(actor.store.run_folder(task.id, ended.id))
     was_stopped = ended.cause in ("cancelled", "timeout", "budget") or why not in (None, "answer-timeout")
     if not was_stopped and task.escalation(ended.id) is None:
-        return []  # it ended by itself: its children go on
+        return []  # it ended by itself: its children continue
     asked = []
     for child in open_states(actor.store.children(ended.id)):
         if not child.stop:

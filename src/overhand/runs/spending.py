@@ -36,11 +36,7 @@ MOST_HANDOVERS = 5
 _uncapped: dict[str, int] = {}  # log sizes of tasks without a budget and a parent
 
 
-# what was used
-
-
 def reported(place: str, *, last: bool = False) -> Usage | None:
-    """What a run has reported so far."""
     path = f"{place}/{REPORTS}"
     raw = read_file(path) if is_there(path) else None
     return budget.tally(raw, last=last) if raw else None
@@ -96,9 +92,6 @@ def capped_above(store: Store, task: Task) -> list[Task]:
         elif not task.parent:
             _uncapped[place] = size
     return found
-
-
-# holding and settling
 
 
 def reserve(actor: Actor, task: Task) -> Amount | None:
@@ -223,9 +216,6 @@ def _mend(store: Store, locked: LockedTask, but: str = "") -> None:
             locked.append(BudgetReleased(child=child, **vars(used)))
 
 
-# one run
-
-
 def close_run(actor: Actor, task: Task, ended: Run) -> Task:
     """Record what an ended run used: its reports, else an estimate."""
     if translator(ended.driver) is not None:  # its program reports its usage in its own stream
@@ -284,7 +274,6 @@ def _estimate(place: str) -> Usage:
 
 
 def event(run_id: str, usage: Usage) -> UsageReported:
-    """How much a run has used so far."""
     return UsageReported(run=run_id, **vars(usage))
 
 
@@ -307,9 +296,6 @@ def hand_over(task: Task, ended: Run, status: str) -> list[Event]:
     how = {"run": ended.id, "why": "context window is full"}
     saved = [one.id for one in task.checkpoints if one.run == ended.id]
     return [Accepted(resume={**how, "from": saved[-1]} if saved else how)]
-
-
-# the day
 
 
 def spent_today(store: Store) -> Amount:

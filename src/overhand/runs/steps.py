@@ -49,7 +49,6 @@ class Item:
 
     @property
     def state(self) -> str:
-        """The marker as a word."""
         return WORDS[self.marker]
 
 
@@ -80,7 +79,6 @@ def _readable(text: str) -> str:
 
 
 def read(raw: bytes) -> list[Item]:
-    """The steps, in order."""
     if len(raw) > MAX_DOCUMENT or b"plan" not in raw.lower():
         return []
     cut = len(BOM) if raw.startswith(BOM) else 0
@@ -92,7 +90,6 @@ def read(raw: bytes) -> list[Item]:
 
 
 def _tasks(raw: bytes, text: str) -> Iterable[Line]:
-    """The task items of the plan's section."""
     part = next((part for part in sections(text) if "plan" in part.title.lower()), None)
     if part is not None and part.level == 2 and part.title.lower() == "plan":
         return tasks(text, part.body, part.end, part.number + 1)
@@ -180,7 +177,6 @@ def patch(raw: bytes, item: Item, marker: str, suffix: str | None = None) -> Pat
 
 
 def change(raw: bytes, item: Item, marker: str, suffix: str | None = None) -> bytes:
-    """The document with this step marked."""
     wanted = patch(raw, item, marker, suffix)
     return raw if wanted is None else raw[: wanted[0]] + wanted[2] + raw[wanted[1] :]
 
@@ -206,5 +202,4 @@ def mark(path: str, select: str, marker: str, suffix: str | None = None, see: st
 
 
 def _end(raw: bytes, start: int) -> int:
-    """Where the line that begins here ends."""
     return min((at for at in (raw.find(b"\n", start), raw.find(b"\r", start)) if at >= 0), default=len(raw))

@@ -123,7 +123,7 @@ def named_facts(root: str, notes: Iterable[tuple[str, str]]) -> list[FileFact]:
         real = inside(root, path)
         gone = any(word in note.lower() for word in _GONE)
         exists = real is not None and (os.path.exists(real) or bool(_matches(root, path) and "*" in path))
-        facts.append(FileFact(relative(root, path), exists=exists or gone, inside=real is not None, note=note))
+        facts.append(FileFact(relative(root, path), exists=exists or gone, inside=real is not None))
     return facts
 
 
@@ -161,7 +161,7 @@ def with_own(root: str, found: dict[str, Any], paths: Iterable[str]) -> dict[str
 
 
 def changed_between(root: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str] | None:
-    """Files that differ between two snapshots; None where it cannot be told."""
+    """Files that differ between two snapshots; None where that is unknown."""
     if before is None or after is None:
         return None
     changed = {path for path, mark in after["dirty"].items() if before["dirty"].get(path) != mark}

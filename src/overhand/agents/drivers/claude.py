@@ -103,7 +103,6 @@ def _rules(patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
-    """One line of the stream."""
     kind = line.get("type")
     if kind == "system" and line.get("subtype") == "init":
         yield Event("session", str(line.get("session_id", "")))
@@ -160,7 +159,6 @@ def _tokens(used: Any) -> int:
 
 
 def _denied(denial: Any) -> str:
-    """What it was not allowed to do."""
     if not isinstance(denial, dict):
         return str(denial)[:300]
     given = denial.get("tool_input")
@@ -186,9 +184,6 @@ def _how(line: dict[str, Any], text: str) -> str:
         status = line.get("api_error_status")
         return failure(status if isinstance(status, int) else None, text)
     return "clean"
-
-
-# facts
 
 
 def _session_totals(used: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[str, ...]:

@@ -84,7 +84,6 @@ def _stop_hook(command: str) -> list[str]:
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
-    """One line of the stream."""
     kind = line.get("type")
     if kind == "thread.started":
         yield Event("session", str(line.get("thread_id", "")))
@@ -115,9 +114,6 @@ def _item(item: dict[str, Any]) -> Iterator[Event]:
             yield Event("denied", name)
     elif kind in ("file_change", "web_search", "todo_list"):
         yield Event("did", str(kind), {})
-
-
-# facts
 
 
 def _settings_file(root: str | None) -> str:

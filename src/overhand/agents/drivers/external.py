@@ -56,9 +56,6 @@ def launch(agent: Agent, job: Job) -> Launch:
     return Launch((sys.executable, "-P", "-m", "overhand.agents.drivers.external"), files=files)
 
 
-# what is on disk
-
-
 def newest(workspace: str) -> tuple[str, int] | None:
     """The folder of the task's last job, and its number."""
     runs = f"{workspace}/runs"
@@ -83,12 +80,9 @@ def handle_of(folder: str) -> str | None:
     noted = read_file(f"{folder}/handle")
     if noted is not None and noted.strip():
         return noted.decode("utf-8", "replace").strip()
-    said = read_file(f"{folder}/said") or b""
-    lines = [line for line in said.split(b"\n")[:-1] if line.strip()]  # a line without a newline may be incomplete
+    printed = read_file(f"{folder}/said") or b""
+    lines = [line for line in printed.split(b"\n")[:-1] if line.strip()]  # a line without a newline may be incomplete
     return lines[0].decode("utf-8", "replace").strip() if len(lines) == 1 else None
-
-
-# the process that waits
 
 
 class Stopped(Exception):
@@ -133,7 +127,6 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _note(folder: str, name: str, text: str) -> None:
-    """Write a file atomically."""
     if not os.path.exists(f"{folder}/{name}"):
         write_file(f"{folder}/{name}", f"{text}\n")
 
@@ -176,7 +169,7 @@ def _unknown(folder: str) -> int:
 def _wait(words: dict[str, Any], folder: str, handle: str) -> str:
     """Poll until the job is over: `done` or `failed`."""
     over = (read_file(f"{folder}/over") or b"").decode().strip()
-    pause, failing, told, shown = words["every"], 0, 0.0, ""
+    pause, failing, reported_at, reported = words["every"], 0, 0.0, ""
     while over not in STATES[1:]:
         state = _ask(words["poll"], handle)
         if state in STATES[1:]:
@@ -184,9 +177,9 @@ def _wait(words: dict[str, Any], folder: str, handle: str) -> str:
             return state
         failing = failing + 1 if state is None else 0
         now = f"it cannot be asked after ({failing} times)" if state is None else "running"
-        if now != shown or time.monotonic() - told > _TELL:
+        if now != reported or time.monotonic() - reported_at > _TELL:
             _say(f"Job {handle}: {now}.")
-            told, shown = time.monotonic(), now
+            reported_at, reported = time.monotonic(), now
         time.sleep(min(pause * 2 ** min(failing, 6), max(_SLOW, pause)))
     return over
 

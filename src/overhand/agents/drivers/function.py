@@ -46,7 +46,6 @@ class Inquiry:
 
     @property
     def is_over(self) -> bool:
-        """Whether the caller has stopped waiting."""
         return self.given_up is not None and self.given_up.is_set()
 
 
@@ -68,10 +67,10 @@ def by_command(call: Call, inquiry: Inquiry) -> str:
     while True:
         left = until - time.monotonic()
         patience = [f"--timeout={max(0.0, left):.3f}"] if inquiry.timeout is not None else []
-        said = _overhand(call.root, ["ask", "--json", *patience, *words], inquiry)
-        if "answer" in said:
-            return str(said["answer"])
-        error = from_json(said)
+        printed = _overhand(call.root, ["ask", "--json", *patience, *words], inquiry)
+        if "answer" in printed:
+            return str(printed["answer"])
+        error = from_json(printed)
         if error.code != Unanswered.code or "seq" not in error.facts:
             raise error
         seq = int(str(error.facts["seq"]))
@@ -88,13 +87,13 @@ def _overhand(root: str, words: list[str], inquiry: Inquiry) -> dict[str, Any]:
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         while True:
             try:
-                said, _ = process.communicate(timeout=None if inquiry.given_up is None else 1.0)
+                printed, _ = process.communicate(timeout=None if inquiry.given_up is None else 1.0)
                 break
             except subprocess.TimeoutExpired:
                 if inquiry.is_over:
                     process.terminate()
     try:
-        return dict(json.loads(said))
+        return dict(json.loads(printed))
     except ValueError:
         raise OverhandError(f"`overhand ask` ended with {process.returncode} and gave no answer.") from None
 
@@ -236,7 +235,6 @@ def as_return(value: object) -> dict[str, Any] | None:
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """An exception as a return."""
     kind = type(error).__name__
     return {
         "status": "failed",
@@ -266,7 +264,6 @@ def load(spec: str) -> Callable[[Call], object]:
 
 
 def call_from_environment() -> Call:
-    """The Call of this child process."""
     env = os.environ
     place = Path(env["OVERHAND_OUTPUT"]).parent
     parsed = handoffs.parse(Path(env["OVERHAND_HANDOFF"]).read_text(encoding="utf-8", errors="replace"))

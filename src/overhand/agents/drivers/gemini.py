@@ -91,7 +91,6 @@ def settings_file(variable: str, others: tuple[str, ...], found: dict[str, Any])
 
 
 def translate(line: dict[str, Any]) -> Iterator[Event]:
-    """One line of the stream."""
     kind = line.get("type")
     if kind == "init":
         yield Event("session", str(line.get("session_id", "")))
@@ -108,9 +107,6 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         text = str(error.get("message", "")) if isinstance(error, dict) else str(error)
         how = "clean" if line.get("status") == "success" else failure(None, text)
         yield Event("ended", text[:500], {"how": how})
-
-
-# facts
 
 
 DRIVER = Driver(

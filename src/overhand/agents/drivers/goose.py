@@ -59,9 +59,6 @@ def _block(block: dict[str, Any], message: dict[str, Any]) -> Iterator[Event]:
         yield Event("did", str(call.get("name", "")), call.get("arguments") or {})
 
 
-# facts
-
-
 DRIVER = Driver(
     rank=14,
     title="Goose",

@@ -66,9 +66,6 @@ def translate(line: dict[str, Any]) -> Iterator[Event]:
         yield Event("ended", text[:500], {"how": "refused" if refused else failure(data.get("statusCode"), text)})
 
 
-# facts
-
-
 def _settings_file(root: str | None) -> str:
     """The person's settings file; opencode reads both names."""
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")

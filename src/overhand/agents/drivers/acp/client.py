@@ -58,7 +58,6 @@ _STOPS = {
 
 
 def tell(kind: str, text: str = "", **data: object) -> None:
-    """One event of the run's stream."""
     raw = dumps({"kind": kind, "text": text, **({"data": data} if data else {})}).encode("utf-8", "replace") + b"\n"
     view = memoryview(raw)
     while view:
@@ -80,8 +79,6 @@ class Client:
         self.waiting: dict[int, tuple[Message, permissions.Request, permissions.Waiting]] = {}
         self.store: Store | None = None
         self.wire: Wire
-
-    # the conversation
 
     def run(self, prompt: str) -> None:
         """Run from `initialize` to the end of the turn; raises Over if that is not reached."""
@@ -135,10 +132,10 @@ class Client:
         chosen = next((mode for mode in wanted if mode in modes), "")
         if chosen:
             self.policy.beyond = chosen in _SANDBOXED
-            method, said = "session/set_mode", {"modeId": chosen}
+            method, params = "session/set_mode", {"modeId": chosen}
             if option:
-                method, said = "session/set_config_option", {"configId": str(option.get("id")), "value": chosen}
-            self.wire.call(method, {"sessionId": self.session, **said}, _START)
+                method, params = "session/set_config_option", {"configId": str(option.get("id")), "value": chosen}
+            self.wire.call(method, {"sessionId": self.session, **params}, _START)
         elif self.spec.get("mode"):
             raise Over("error", f"The agent has no mode {wanted[0]}; it has {', '.join(modes) or 'none'}.")
         if self.spec.get("model"):
@@ -172,8 +169,6 @@ class Client:
         if total or usd:
             tell("used", input=max(0, total - out), output=out, usd=usd, turns=1)
 
-    # what the agent says
-
     def hear(self, message: Message) -> None:
         """Handle a notification or a request of the agent."""
         given = message.get("params")
@@ -197,12 +192,12 @@ class Client:
         if not self.live:
             return
         if kind == "agent_message_chunk":
-            said = update.get("content") or {}
-            if said.get("type") == "text" and said.get("text"):
+            content = update.get("content") or {}
+            if content.get("type") == "text" and content.get("text"):
                 if self.speaking != update.get("messageId"):
                     tell("next")
                 self.speaking = update.get("messageId")
-                tell("said", str(said["text"]), part=True)
+                tell("said", str(content["text"]), part=True)
         elif kind in ("tool_call", "tool_call_update"):
             asked = self.read(self.merged(update))
             if kind == "tool_call":
@@ -220,14 +215,11 @@ class Client:
         return {**whole, "toolCallId": name}
 
     def read(self, call: Message) -> permissions.Request:
-        """A tool call as a request."""
         places = [str(one["path"]) for one in call.get("locations") or () if isinstance(one, dict) and "path" in one]
         places += [str(one["path"]) for one in call.get("content") or () if isinstance(one, dict) and "path" in one]
         name = str(call.get("name") or call.get("title") or call["toolCallId"])
-        said = call.get("rawInput") or {"content": call.get("content")}
-        return request(call.get("kind"), name, said, places, self.spec["project"])
-
-    # permissions
+        given = call.get("rawInput") or {"content": call.get("content")}
+        return request(call.get("kind"), name, given, places, self.spec["project"])
 
     def permit(self, message: Message, params: Message) -> None:
         """Answer a permission request at once, from the record, or ask a person."""
@@ -273,7 +265,6 @@ class Client:
                 self.reply(message, asked, permissions.verdict(answer))
 
     def drop(self, fd: int) -> None:
-        """Stop waiting for this question."""
         self.waiting.pop(fd)[2].end()
         self.wire.bells.discard(fd)
 
@@ -296,7 +287,6 @@ class Client:
         self.wire.send({"id": message["id"], "result": {"outcome": outcome}})
 
     def stop(self, *_: object) -> None:
-        """Handle SIGTERM."""
         self.stopping = True
 
 
@@ -312,7 +302,6 @@ def request(kind: str | None, name: str, raw: object, places: Sequence[str] = ()
 
 
 def _kind(name: str, given: Message) -> str | None:
-    """The kind of a tool of this name; None if unknown."""
     if name == "text_editor" and given.get("command") == "view":
         return "read"
     runs = bool(given.get("command", given.get("cmd")))

@@ -36,9 +36,9 @@ class Wire:
     """The agent's process, messages to and from it, and other descriptors to wait for."""
 
     def __init__(
-        self, heard: Callable[[Message], None], looked: Callable[[], None], ends: tuple[int, int, int]
+        self, receive: Callable[[Message], None], look: Callable[[], None], ends: tuple[int, int, int]
     ) -> None:
-        self._heard, self._looked = heard, looked
+        self._receive, self._look = receive, look
         self.bells: set[int] = set()  # descriptors that end a wait
         self._buffer, self._seen = bytearray(), 0
         self._out = bytearray()
@@ -54,7 +54,6 @@ class Wire:
         self._out += dumps({"jsonrpc": "2.0", **message}).encode("utf-8", "replace") + b"\n"
 
     def ask(self, method: str, params: Message) -> int:
-        """Send a request and return its number."""
         self._number += 1
         self.send({"id": self._number, "method": method, "params": params})
         return self._number
@@ -70,7 +69,6 @@ class Wire:
         return self.result(number)
 
     def has(self, number: int) -> bool:
-        """Whether the answer to this request is there."""
         return number in self._answers
 
     def result(self, number: int) -> Message:
@@ -78,9 +76,9 @@ class Wire:
         answer = self._answers.pop(number)
         if "error" in answer:
             error = answer["error"] if isinstance(answer["error"], dict) else {}
-            said = f"{error.get('message', 'error')} {dumps(error['data']) if error.get('data') else ''}".strip()
+            why = f"{error.get('message', 'error')} {dumps(error['data']) if error.get('data') else ''}".strip()
             code = error.get("code")
-            raise Over("error", said, code if isinstance(code, int) else None)
+            raise Over("error", why, code if isinstance(code, int) else None)
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
 
@@ -109,7 +107,7 @@ class Wire:
                 self._write()
             else:
                 _empty(fd)
-        self._looked()
+        self._look()
 
     def _write(self) -> None:
         try:
@@ -144,7 +142,7 @@ class Wire:
             if line.strip():
                 os.write(2, b"not a message: " + line[:300] + b"\n")
         elif "method" in message:
-            self._heard(message)
+            self._receive(message)
         elif isinstance(message.get("id"), int):
             self._answers[message["id"]] = message
 
