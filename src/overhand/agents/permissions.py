@@ -62,18 +62,11 @@ class Policy:
     __slots__ = ("allow", "beyond", "deny", "level", "place", "project")
 
     def __init__(
-        self,
-        level: str,
-        project: str,
-        place: str,
-        allow: Iterable[str] = (),
-        deny: Iterable[str] = (),
-        *,
-        beyond: bool = False,
+        self, level: str, project: str, place: str, allow: Iterable[str] = (), deny: Iterable[str] = ()
     ) -> None:
         self.level, self.allow, self.deny = level, tuple(allow), tuple(deny)
         self.project, self.place = os.path.realpath(project), os.path.realpath(place)
-        self.beyond = beyond  # a sandbox permits what the level allows, so every request lies outside it
+        self.beyond = False  # True if a sandbox permits what the level allows, so that every request lies outside it
 
 
 def request(kind: str | None, tool: str, raw: object, locations: Iterable[str] = (), cwd: str = "") -> Request:

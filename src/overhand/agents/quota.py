@@ -66,18 +66,14 @@ def when(text: str, now: float) -> float | None:
     if epoch := _EPOCH.search(low):
         found = float(epoch.group(1))
     elif span := _IN.search(low):
-        found = _after(span.group(1), now)
+        parts, bare = _PARTS.findall(span[1]), span[1].partition(" ")[0].rstrip(".,")
+        sizes = [float(n) * (0.001 if unit.startswith(("ms", "mil")) else _SIZES[unit[0]]) for n, unit in parts]
+        if not parts and bare.replace(".", "", 1).isdigit():
+            sizes = [float(bare)]  # seconds
+        found = now + sum(sizes) if sizes else None
     elif clock := _AT.search(low):
         found = _at(clock, now)
     return found if found is not None and found - now < _LONGEST else None
-
-
-def _after(text: str, now: float) -> float | None:
-    parts = _PARTS.findall(text)
-    if not parts:
-        bare = text.partition(" ")[0].rstrip(".,")
-        return now + float(bare) if bare.replace(".", "", 1).isdigit() else None
-    return now + sum(float(n) * (0.001 if unit.startswith(("ms", "mil")) else _SIZES[unit[0]]) for n, unit in parts)
 
 
 def _at(clock: re.Match[str], now: float) -> float | None:

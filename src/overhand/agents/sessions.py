@@ -48,7 +48,8 @@ def _explain(found: Heard, raw: bytes, place: str) -> None:
 def lately(place: str, driver: str, *folders: str) -> str:
     """What a coding agent said or did last, in one line; empty without a stream or output."""
     translate = translator(driver)
-    raw = _end_of(f"{place}/stdout") if translate else b""
+    raw, start = read_end(f"{place}/stdout", _FEW) if translate else (b"", 0)
+    raw = raw.partition(b"\n")[2] if start else raw  # complete lines only
     last = stream.Heard()
     latest = ""
     for event in (event for found in stream.objects(raw) for event in translate(found)) if translate else ():
@@ -62,18 +63,19 @@ def lately(place: str, driver: str, *folders: str) -> str:
     return mask(latest)
 
 
-def _end_of(path: str) -> bytes:
-    """The last complete lines of a growing file."""
+def read_end(path: str, size: int) -> tuple[bytes, int]:
+    """The end of a growing file, and where that starts; nothing where there is none, or a pipe in its place."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return b""
+        return b"", 0
     try:
-        start = max(0, os.fstat(fd).st_size - _FEW)
-        raw = os.pread(fd, _FEW, start)
+        start = max(0, os.fstat(fd).st_size - size)
+        return os.pread(fd, size, start), start
+    except OSError:
+        return b"", 0
     finally:
         os.close(fd)
-    return raw.partition(b"\n")[2] if start else raw
 
 
 def native(store: Store, task: Task, run: Run) -> str:

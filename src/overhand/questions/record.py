@@ -250,11 +250,11 @@ def has_leftovers(store: Store, task: Task) -> bool:
     return bool(detached.leftovers(store.run_folder(task.id, last.id), f"OVERHAND_RUN={last.id}", spare))
 
 
-def let_end(store: Store, task: Task, seconds: float = 2.0) -> None:
+def let_end(store: Store, task: Task) -> None:
     """Wait a moment for the last run's processes: a call that waited for the answer ends a little after its agent."""
     import time
 
-    until = time.monotonic() + seconds
+    until = time.monotonic() + 2.0
     while has_leftovers(store, task) and time.monotonic() < until:
         time.sleep(0.02)
 

@@ -286,9 +286,3 @@ def report_to_parent(actor: Actor, child: Task) -> str | None:
         question = locked.task.questions[-1]
     record.deliver(actor.store, parent_id, question, text)
     return parent_id if isinstance(following, Accepted) else None
-
-
-def escalation(task: Task, run_id: str) -> str:
-    """Why this run called for a person; nothing if it did not."""
-    called = task.escalation(run_id) if task.controls else None
-    return (called.reason or "no reason given") if called is not None else ""

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from overhand.agents.sessions import read_end
 from overhand.documents import handoff as handoffs
 from overhand.documents import jsontext, returns
 from overhand.documents import output as outputs
@@ -45,11 +46,7 @@ class Returned:
 
 
 def as_it_stands(
-    place: str,
-    spec: dict[str, Any],
-    given: object = None,
-    heard: Heard | None = None,
-    noticed: Sequence[Problem] = (),
+    place: str, spec: dict[str, Any], given: object = None, heard: Heard | None = None, noticed: Sequence[Problem] = ()
 ) -> Returned:
     """The return in a run's folder: OUTPUT.md, result.json (or `given` in its place), JSON on stdout.
 
@@ -166,14 +163,7 @@ def _from_result(place: str) -> Returned | None:
 
 
 def _from_stdout(place: str) -> Returned | None:
-    try:
-        with open(f"{place}/stdout", "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _STDOUT_TAIL))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return None
-    value = returns.find_return(text)
+    value = returns.find_return(read_end(f"{place}/stdout", _STDOUT_TAIL)[0].decode("utf-8", "replace"))
     return None if value is None else _from_json("stdout", value)
 
 

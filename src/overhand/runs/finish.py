@@ -184,7 +184,7 @@ def gather(
         denied=tuple(dict.fromkeys(summary.denied)) if summary else (),
         open_questions=len(task.open_questions),
         paused=resume.ended_waiting(task, ended),
-        escalated=control.escalation(task, ended.id),
+        escalated=(called.reason or "no reason given") if (called := task.escalation(ended.id)) else "",
         delegated=len(task.awaited_children(ended.id)),
         changed=tuple(changed or ()) if alone else (),
         read_only=task.level == "read",

@@ -7,6 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from overhand.agents.sessions import read_end
 from overhand.documents import context as contexts
 from overhand.documents import quick
 from overhand.documents.layout import contain
@@ -132,17 +133,7 @@ def _signed(text: str) -> str:
 
 def tail_of(path: str, size: int = 1500) -> str:
     """The end of what was printed, as it may stand in a fence."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    try:
-        raw = os.pread(fd, size, max(0, os.fstat(fd).st_size - size))
-    except OSError:
-        return ""  # a pipe in its place
-    finally:
-        os.close(fd)
-    text = raw.decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
+    text = read_end(path, size)[0].decode("utf-8", "ignore").replace("\r\n", "\n").replace("```", "'''")
     return "".join(c for c in text if c in "\n\t" or c.isprintable()).strip()
 
 

@@ -87,8 +87,7 @@ class CheckFact:
 class Fact:
     """One thing that the contract of a plan's node says of its result: what was looked at, and what was wrong."""
 
-    kind: str
-    """shape (the declared outputs), edge (what the next node needs), expression, exists or schema."""
+    kind: str  # shape (the declared outputs), edge (what the next node needs), expression, exists or schema
     text: str
     problems: tuple[Problem, ...] = ()
 

@@ -31,11 +31,6 @@ def whole(store: Store, task_id: str, message: Message) -> str:
     return record.kept(store, task_id, message.blob, message.text)
 
 
-def of_run(store: Store, task: Task, run_id: str) -> list[str]:
-    """What this run is given with its prompt."""
-    return [whole(store, task.id, one) for one in task.messages if one.run == run_id]
-
-
 def shown(store: Store, task: Task) -> list[dict[str, Any]]:
     """Each message and its state: queued, delivered (a run has it), read (that run has printed something since)."""
     return [

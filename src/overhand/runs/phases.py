@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 ORDER = ("INITIATE", "IDENTIFY", "DOCUMENT", "SOLVE", "CODE", "DEPLOY", "TEST", "VALIDATE", "COMPLETE")
-ASIDE = ("CHECKPOINT", "SUSPENDED")
-"""Left only to where the task was: the state is saved, and no run works on it."""
+ASIDE = ("CHECKPOINT", "SUSPENDED")  # left only to where the task was: the state is saved, and no run works on it
 ESCALATED = "ESCALATED"
 PHASES = (*ORDER, *ASIDE, ESCALATED)
 BACK = {
@@ -21,7 +20,7 @@ BACK = {
     "TEST": ("IDENTIFY", "SOLVE", "CODE"),
     "VALIDATE": ("IDENTIFY",),
 }
-TRACEBACKS = {
+TRACEBACKS = {  # why something failed, and the phase that has to be done again
     "implementation_error": "CODE",
     "wrong_approach": "SOLVE",
     "misidentified_issue": "IDENTIFY",
@@ -29,7 +28,6 @@ TRACEBACKS = {
     "deployment_failure": "DEPLOY",
     "unknown": ESCALATED,
 }
-"""Why something failed, and the phase that has to be done again."""
 WARN_AFTER, MOST = 5, 10
 WINDOW = 3
 
@@ -39,13 +37,10 @@ _WORKING = ORDER[1:-1]
 @dataclass(frozen=True, slots=True)
 class Move:
     frm: str
-    to: str
-    """Where the task is now: ESCALATED if it would have gone round too often."""
-    iteration: int
-    """How often it has gone round, the first time counted."""
+    to: str  # where the task is now: ESCALATED if it would have gone round too often
+    iteration: int  # how often it has gone round, the first time counted
     warnings: tuple[str, ...] = ()
-    escalate: bool = False
-    """A person has to decide how it goes on."""
+    escalate: bool = False  # a person has to decide how it continues
     why: str = ""
 
 

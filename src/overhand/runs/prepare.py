@@ -107,7 +107,7 @@ def lay_out(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -
             problems,
             prepared.allowance,
             again=bool(native) and bool(task.runs[:-1]),
-            messages=messages.of_run(store, task, run_id),
+            messages=[messages.whole(store, task.id, one) for one in task.messages if one.run == run_id],
         ),
         workspace=locked.folder,
         handoff=f"{locked.folder}/HANDOFF.md",

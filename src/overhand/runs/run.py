@@ -131,8 +131,7 @@ def adopt(actor: Actor, task_id: str) -> Liveness:
     """Find out whether the task's current run is alive, and record what a crash left unrecorded.
 
     The run's `life` decides, never a pid. A run that is alive but was never recorded as started gets its `run.started`;
-    a dead one is ended with its cause; one that never began is queued again without using up an attempt. Safe to call
-    from any number of processes at once.
+    a dead one is ended with its cause; one that never began is queued again without using up an attempt.
     """
     with actor.store.lock(task_id, actor.by) as locked:
         return _settle(actor, locked)

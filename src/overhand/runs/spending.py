@@ -44,13 +44,8 @@ def reported(place: str, *, last: bool = False) -> Usage | None:
 
 def own(store: Store, task: Task) -> Amount:
     """What a task's own runs have used by now: of one that is not judged, its reports count as they are."""
-    spent = budget.amount()
-    for run in task.runs:
-        usage = run.usage
-        if not run.is_judged:
-            usage = reported(store.run_folder(task.id, run.id)) or usage
-        spent = spent + budget.used(usage)
-    return spent
+    live = {run.id: reported(store.run_folder(task.id, run.id)) for run in task.runs if not run.is_judged}
+    return budget.add(*(budget.used(live.get(run.id) or run.usage) for run in task.runs))
 
 
 def committed(store: Store, task: Task, without: str = "") -> Amount:

@@ -89,8 +89,8 @@ def deliverable_facts(root: str, deliverables: Iterable[Deliverable], before: di
     for deliverable in deliverables:
         if deliverable.path is None:
             continue
-        found = _matches(root, deliverable.path)
-        several = [_fact(root, path, before, deliverable.may_be_unchanged) for path in found]
+        paths = _matches(root, deliverable.path)
+        several = [_fact(root, path, before, deliverable.may_be_unchanged) for path in paths]
         if not several:
             facts.append(FileFact(deliverable.path, exists=False, waived=deliverable.may_be_unchanged))
         elif len(several) > 1 and any(fact.holds for fact in several):

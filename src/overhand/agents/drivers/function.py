@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,9 +256,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 def load(spec: str) -> Callable[[Call], object]:
     """Import `module:name`."""
     module, _, name = spec.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
+    found: Any = attrgetter(name)(importlib.import_module(module))
     if not callable(found):
         raise BadInput(f"{spec} is not callable.")
     return found  # type: ignore[no-any-return] # whatever is callable
@@ -281,11 +280,7 @@ def call_from_environment() -> Call:
 
 def read_inputs(path: str) -> dict[str, Any]:
     """The inputs of a plan's node; empty if there is no file."""
-    if not path:
-        return {}
-    with open(path, encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+    return dict(json.loads(Path(path).read_bytes())) if path else {}
 
 
 def main(argv: list[str]) -> int:
