@@ -28,10 +28,8 @@ _PATIENCE = 5.0  # seconds for all programs together to print their versions
 def find(name: str) -> str | None:
     beside = [os.path.dirname(sys.executable)] if name == "overhand" else []  # in a virtual environment
     for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *beside):
-        path = os.path.join(folder, name)
-        if not os.path.isabs(folder):
-            continue  # a relative PATH entry depends on the current folder: not an installation
-        if os.path.isfile(path) and os.access(path, os.X_OK):
+        path = os.path.join(folder, name)  # a relative PATH entry depends on the current folder: not an installation
+        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
 

@@ -107,11 +107,8 @@ def _news(task: Task, ipc: str) -> Iterator[tuple[str, str]]:
 
 def _undelivered(task: Task, ipc: str) -> list[Question]:
     """Answers whose file is missing: a crash may have come between the record and the file."""
-    return [
-        question
-        for question in task.questions
-        if not question.is_open and not os.path.lexists(f"{ipc}/{question.stem}.answer")
-    ]
+    answered = [question for question in task.questions if not question.is_open]
+    return [question for question in answered if not os.path.lexists(f"{ipc}/{question.stem}.answer")]
 
 
 def _is_unfinished(ipc: str, stem: str, kind: str) -> bool:

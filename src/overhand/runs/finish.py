@@ -82,7 +82,8 @@ def _finish(actor: Actor, task_id: str, patient: bool, told: Callable[[Task], No
         if _met_limit(case, verdict):
             return _wait_for_provider(case)
         if _wants_repair(task, verdict, spec) and not record.has_leftovers(actor.store, task):
-            return _send_back(actor, task_id, ended.id, place, verdict)
+            write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
+            return _queue_again(case, Accepted(repair=ended.id))
         if verdict.status == "needs-input" == verdict.claimed:
             case = _ask_for_it(case, verdict)
         _, event = result.put_documents(case, verdict)
@@ -248,20 +249,17 @@ def _met_limit(case: Case, verdict: Verdict) -> bool:
 
 
 def _wait_for_provider(case: Case) -> Task:
-    """The task is queued again, without a verdict: it goes on after the reset, or another agent takes over now."""
-    actor, task_id = case.actor, case.task.id
+    """Queue the task again, without a verdict: it continues after the reset, or another agent takes over now."""
+    store = case.actor.store
     summary = sessions.heard(case.place, case.ended.driver)
     if summary is None:
         return case.task
-    event = quota.met(actor.store, case.task, case.ended, summary)
-    if other := quota.stand_in(actor.store, case.task, actor.config_of(case.task)):
+    event = quota.met(store, case.task, case.ended, summary)
+    if other := quota.stand_in(store, case.task, case.actor.config_of(case.task)):
         event = event.replace(agent=other, limit={**(event.limit or {}), "to": other})
     paused = quota.say(case.ended.driver, quota.Pause((event.limit or {})["until"]))
     then = f"{other} takes over." if other else "It goes on then by itself."
-    with actor.store.lock(task_id, actor.by) as locked:
-        if unjudged(locked.task):
-            locked.append(event, Notice(text=f"{paused}. {then}"))
-        return locked.task
+    return _queue_again(case, event, Notice(text=f"{paused}. {then}"))
 
 
 def _by_hand(run: Run) -> bool:
@@ -287,11 +285,11 @@ def can_be_mended(verdict: Verdict, spec: dict[str, Any]) -> bool:
     return spec.get("level") != "read" or not all(p.code.startswith(_OF_WRITERS) for p in verdict.errors)
 
 
-def _send_back(actor: Actor, task_id: str, run_id: str, place: str, verdict: Verdict) -> Task:
-    write_file(f"{place}/problems.json", json.dumps([p.as_json() for p in verdict.problems]))
-    with actor.store.lock(task_id, actor.by) as locked:
+def _queue_again(case: Case, *events: Event) -> Task:
+    """Record the task's next run instead of a verdict."""
+    with case.actor.store.lock(case.task.id, case.actor.by) as locked:
         if unjudged(locked.task):
-            locked.append(Accepted(repair=run_id))
+            locked.append(*events)
         return locked.task
 
 

@@ -91,11 +91,7 @@ def lay_out(actor: Actor, locked: LockedTask, run_id: str, prepared: Prepared) -
     """The run's folder: prompt, context, and the spec with everything as it was when the run began."""
     task, store = locked.task, actor.store
     place = store.run_folder(locked.task_id, run_id)
-    try:
-        os.mkdir(f"{locked.folder}/runs")
-    except FileExistsError:
-        pass  # it has run before
-    os.mkdir(place)
+    os.makedirs(place)
     problems = _problems_to_repair(store, task)
     native = sessions.to_go_on_with(store, task, prepared.agent)
     job = Job(

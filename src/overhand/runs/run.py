@@ -88,8 +88,7 @@ def start(actor: Actor, task_id: str) -> bool:
         prepare.archive(locked)
         place = actor.store.run_folder(task_id, run_id)
         try:
-            if not os.path.isdir(f"{locked.folder}/ipc"):
-                os.mkdir(f"{locked.folder}/ipc")
+            os.makedirs(f"{locked.folder}/ipc", exist_ok=True)
             job, _ = prepare.lay_out(actor, locked, run_id, prepared)
             launch = builder.launch(prepared.agent, job)
             for _, name, text in launch.files:
@@ -158,10 +157,9 @@ def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liv
         if run.state == "starting" and (shim := detached.shim_pid(place)):
             locked.append(RunStarted(run=run.id, shim=shim))
         return "alive"
-    if found.what == "unbegun" and run.attached:
-        found = detached.Probe("lost")  # a function began before it was recorded
-    if found.what == "unbegun" and run.state == "running" and not os.path.exists(f"{place}/life"):
-        found = detached.Probe("lost")  # its folder was removed: it may have begun
+    folder_is_gone = run.state == "running" and not os.path.exists(f"{place}/life")
+    if found.what == "unbegun" and (run.attached or folder_is_gone):
+        found = detached.Probe("lost")  # a function begins before it is recorded, and a removed run may have begun
     if found.what == "unbegun":
         locked.append(RunNeverBegan(run=run.id))
         return "never-began"

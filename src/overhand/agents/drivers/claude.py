@@ -28,8 +28,7 @@ def launch(agent: Agent, job: Job) -> Launch:
     """`claude -p` with the prompt on stdin."""
     argv = [require(agent), "-p", "--output-format", "stream-json", "--verbose"]
     argv += _permissions(job)
-    if job.model:
-        argv += ["--model", job.model]
+    argv += ["--model", job.model] if job.model else []
     argv += ["--resume", job.session] if job.session else ["--session-id", session_name(job.run)]
     if job.mcp:
         servers = {"overhand": {"command": job.mcp[0], "args": list(job.mcp[1:]), "alwaysLoad": True}}

@@ -35,8 +35,7 @@ def launch(agent: Agent, job: Job) -> Launch:
         settings += _stop_hook(hook)
     for setting in settings:
         argv += ["-c", setting]
-    if job.model:
-        argv += ["-m", job.model]
+    argv += ["-m", job.model] if job.model else []
     argv += [str(word) for word in agent.options.get("args", ())]
     argv += ["resume", job.session, "-"] if job.session else ["-"]
     return Launch(tuple(argv), env={"TMPDIR": job.place} if job.level == "read" else {})

@@ -19,10 +19,8 @@ _DENIED = ("rejected", "a rule which prevents")
 def launch(agent: Agent, job: Job) -> Launch:
     """`opencode run` with the prompt on stdin."""
     argv = [require(agent), "run", "--format", "json"]
-    if job.model:
-        argv += ["-m", job.model]
-    if job.session:
-        argv += ["-s", job.session]
+    argv += ["-m", job.model] if job.model else []
+    argv += ["-s", job.session] if job.session else []
     argv += [str(word) for word in agent.options.get("args", ())]
     # the last matching pattern wins, and paths are relative to the repository
     permission: dict[str, Any] = {"edit": "allow", "bash": "allow", "external_directory": "allow"}

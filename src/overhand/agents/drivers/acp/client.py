@@ -99,10 +99,9 @@ class Client:
     def open(self, can: Message) -> Message:
         """Load the previous run's session if there is one and the agent can; else open a new one."""
         mine = [{"name": k, "value": v} for k, v in os.environ.items() if k.startswith(("OVERHAND_", "PYTHONPATH"))]
-        ours = [
-            {"name": "overhand", "command": one[0], "args": one[1:], "env": mine} for one in [self.spec["mcp"]] if one
-        ]
-        where = {"cwd": self.spec["project"], "mcpServers": ours}
+        ours = self.spec["mcp"]
+        servers = [{"name": "overhand", "command": ours[0], "args": ours[1:], "env": mine}] if ours else []
+        where = {"cwd": self.spec["project"], "mcpServers": servers}
         if self.spec["session"]:
             resumes = (can.get("sessionCapabilities") or {}).get("resume") is not None
             method = "session/resume" if resumes else "session/load" if can.get("loadSession") else ""
@@ -215,8 +214,8 @@ class Client:
         return {**whole, "toolCallId": name}
 
     def read(self, call: Message) -> permissions.Request:
-        places = [str(one["path"]) for one in call.get("locations") or () if isinstance(one, dict) and "path" in one]
-        places += [str(one["path"]) for one in call.get("content") or () if isinstance(one, dict) and "path" in one]
+        parts = (*(call.get("locations") or ()), *(call.get("content") or ()))
+        places = [str(one["path"]) for one in parts if isinstance(one, dict) and "path" in one]
         name = str(call.get("name") or call.get("title") or call["toolCallId"])
         given = call.get("rawInput") or {"content": call.get("content")}
         return request(call.get("kind"), name, given, places, self.spec["project"])
@@ -281,9 +280,7 @@ class Client:
         chosen = next((o for kind in kinds[found] for o in offered if o.get("kind") == kind), None)
         if found == "deny" or (found == "allow" and chosen is None):
             tell("denied", str(asked)[:300])
-        outcome = (
-            {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen["optionId"]}
-        )
+        outcome = {"outcome": "selected", "optionId": chosen["optionId"]} if chosen else {"outcome": "cancelled"}
         self.wire.send({"id": message["id"], "result": {"outcome": outcome}})
 
     def stop(self, *_: object) -> None:
