@@ -264,7 +264,7 @@ def owes_report(store: Store, child: Task) -> bool:
 
 
 def report_to_parent(actor: Actor, child: Task) -> str | None:
-    """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it goes on.
+    """A judged child's result reaches the run that delegated it by a CONTROL line; returns the parent if it continues.
 
     The result and the next run are one write: a crash between them would leave a parent that waits for ever.
     """

@@ -172,7 +172,7 @@ def _settle(actor: Actor, locked: LockedTask, cause: Cause | None = None) -> Liv
 
 
 def _goes_on(locked: LockedTask, run: Run, ended: RunEnded) -> bool:
-    """A job elsewhere outlives the process that waited for it: the next run goes on with it, and nothing is spent."""
+    """A job elsewhere outlives the process that waited for it: the next run continues with it, and nothing is spent."""
     if ended.cause not in ("lost", "killed") or ended.leftovers:
         return False
     driver = lookup(run.driver)

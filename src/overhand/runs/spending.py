@@ -283,7 +283,7 @@ def handovers(task: Task) -> int:
 
 
 def hand_over(task: Task, ended: Run, status: str) -> list[Event]:
-    """A run that was ended because its window was full goes on in a new one, from its last checkpoint."""
+    """A run that was ended because its window was full continues in a new one, from its last checkpoint."""
     if ended.cause != "budget" or full(ended.id) not in task.limits or status not in ("partial", "failed"):
         return []
     if task.stop or handovers(task) > MOST_HANDOVERS:

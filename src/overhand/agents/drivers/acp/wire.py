@@ -25,7 +25,7 @@ TERM, KILL = 15, 9
 
 
 class Over(Exception):
-    """The conversation cannot go on: how it ended, and why."""
+    """The conversation is over: how it ended, and why."""
 
     def __init__(self, how: str, why: str = "", code: int | None = None) -> None:
         super().__init__(why)
