@@ -61,7 +61,8 @@ def test_levels(asked: Request, read: str, work: str) -> None:
 
 
 def test_what_a_sandboxed_agent_asks_for_lies_outside_its_sandbox() -> None:
-    sandboxed = policy("work", beyond=True)
+    sandboxed = policy("work")
+    sandboxed.beyond = True
     assert rule(Request("execute", "sh", "make"), sandboxed) == "ask"
     assert rule(Request("edit", "write", paths=("/p/a",)), sandboxed) == "allow"
 
