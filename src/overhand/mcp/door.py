@@ -44,10 +44,11 @@ class Service:
     """The project and tools that are served, and whether the client is a run's agent."""
 
     def __init__(self, root: str, *, inside: bool, limit: float, prompts: bool = False) -> None:
-        self.root, self.inside, self.limit = root, inside, limit
+        self.root, self.limit = root, limit
         self.tools: tuple[Tool, ...] = FOR_RUNS if inside else FOR_HOSTS
         self.tools += (PERMIT,) if prompts else ()
         self.instructions = FOR_A_RUN if inside else FOR_A_HOST
+        self.headline: Any = None  # kept between calls, so that the next one reads only what is new
 
 
 def serve(session: Session) -> NoReturn:

@@ -49,7 +49,6 @@ async def _serve(server: Server[Any], wire: Wire) -> None:
 
 def build(service: Service) -> Server[Any]:
     """A server with these tools."""
-    desk = calls.Connection(service.root, service.limit)
     known = {tool.name: tool for tool in service.tools}
     described = ListToolsResult(tools=[Described.model_validate(listed(tool)) for tool in service.tools])
 
@@ -64,8 +63,8 @@ def build(service: Service) -> Server[Any]:
             return _failed(BadInput(f"There is no tool {params.name}.", f"There are: {', '.join(known)}."))
         given = params.arguments or {}
         if tool.name in _AT_ONCE:
-            return _called(desk, tool, given, None)
-        return await _in_thread(context, desk, tool, given)
+            return _called(service, tool, given, None)
+        return await _in_thread(context, service, tool, given)
 
     return Server(
         "overhand",
@@ -77,10 +76,10 @@ def build(service: Service) -> Server[Any]:
 
 
 def _called(
-    desk: calls.Connection, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None, gone: int = -1
+    service: Service, tool: Tool, given: dict[str, Any], progress: Callable[[str], None] | None, gone: int = -1
 ) -> CallToolResult:
     try:
-        return _result(calls.call(desk, tool, given, progress, gone))
+        return _result(calls.call(service, tool, given, progress, gone))
     except OverhandError as error:
         return _failed(error)
     except OSError as error:
@@ -90,7 +89,7 @@ def _called(
 
 
 async def _in_thread(
-    context: ServerRequestContext[Any], desk: calls.Connection, tool: Tool, given: dict[str, Any]
+    context: ServerRequestContext[Any], service: Service, tool: Tool, given: dict[str, Any]
 ) -> CallToolResult:
     """Call a tool, with progress notifications if the client asked for them; a cancelled call stops waiting."""
     began, said = time.monotonic(), [""]
@@ -103,7 +102,7 @@ async def _in_thread(
 
     def work() -> CallToolResult:
         try:
-            return _called(desk, tool, given, lambda text: said.__setitem__(0, text), gone)
+            return _called(service, tool, given, lambda text: said.__setitem__(0, text), gone)
         finally:
             os.close(gone)
 
