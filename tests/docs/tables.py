@@ -154,14 +154,11 @@ def python_names() -> str:
     rows = []
     for kind, name in ((Project, "project"), (Task, "task")):
         for called, value in vars(kind).items():
-            if called.startswith("_") or called in _INSIDE or not (value.__doc__ or ""):
+            if called.startswith("_") or not (value.__doc__ or ""):
                 continue
             told = " ".join(value.__doc__.split()).replace("`@p.agent", "`@project.agent")
             rows.append((f"`{name}.{called}{_words(value)}`", told))
     return table(("Name", "What it does"), rows)
-
-
-_INSIDE = ("goes_on_as",)
 
 
 def _words(value: object) -> str:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def program() -> NoReturn:
-    """`overhand` itself: run the command, and end at once, since taking an interpreter apart takes milliseconds."""
+    """Run the command and exit at once: the regular shutdown of an interpreter takes milliseconds."""
     code = main()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except (AttributeError, OSError, ValueError):
-        sys.exit(code)  # closed, or full: that is Python's to tell
+        sys.exit(code)  # closed, or full: Python reports it
     threads = sys.modules.get("threading")
     if threads is not None and threads.active_count() > 1:
         sys.exit(code)  # it waits for them
@@ -44,13 +44,13 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write("\n")
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read us has enough; Python would complain at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has closed the pipe; Python would complain at exit
         return 0
     except OSError as error:
         from overhand.errors import storage_failed
 
         return _say_error(storage_failed(error, "That did not work"), as_json=as_json)
-    except Exception as error:  # a mistake of ours: told like any other error, the trace on request
+    except Exception as error:  # a bug: reported like any other error, the trace on request
         if os.environ.get("OVERHAND_TRACEBACK"):
             raise
         hint = "This is a mistake in Overhand; OVERHAND_TRACEBACK=1 in front of the same command shows where."
@@ -68,7 +68,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
         print(helps.one(parsed.verb) if not parsed.bare else helps.overview())
         return 0
     verb = parsed.verb
-    there = _interactive(as_json)
+    there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person, who can be asked
     session = verbs.open_session(
         parsed.project,
         "cli",
@@ -92,13 +92,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
     return _print(verb, answer, as_json=as_json)
 
 
-def _interactive(as_json: bool) -> bool:
-    """A person is there: we may ask, and what we print is seen."""
-    return not as_json and sys.stdout.isatty() and sys.stdin.isatty()
-
-
 def _confirm(question: str) -> bool:
-    """Ask a person; anything but yes is no."""
     from overhand.cli.words import printable
 
     return input(f"{printable(question)} [y/N] ").strip().lower() in ("y", "yes")
@@ -118,7 +112,7 @@ _shown = [""]
 
 
 def _silent(_text: str) -> None:
-    """For a script that wants one object and nothing else."""
+    """Under --json only the one object is printed."""
 
 
 def _tell(text: str) -> None:

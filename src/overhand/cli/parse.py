@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 
 class Parsed:
-    """What was typed."""
-
     def __init__(self, verb: Verb, values: dict[str, Any], *, project: str | None, help: bool, bare: bool) -> None:
         self.verb, self.values, self.project, self.help, self.bare = verb, values, project, help, bare
 
@@ -39,17 +37,17 @@ def parse(words: list[str]) -> Parsed:
         first, *more = ALIASES[name]
         found, rest = verb(first), [*more, *rest]
     if found is None:
-        raise _unknown_verb(name)
+        meant = _meant(name, [*(row.name for row in VERBS), *ALIASES])
+        raise BadInput(f"There is no verb {name!r}.{meant}", "See them all: overhand --help")
     values = _arguments(found, rest, common)
     return Parsed(found, values, project=common.get("project"), help=bool(common.get("help")), bare=bare)
 
 
-def _unknown_verb(name: str) -> BadInput:
+def _meant(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [row.name for row in VERBS] + list(ALIASES), 1)
-    meant = f" Did you mean {near[0]}?" if near else ""
-    return BadInput(f"There is no verb {name!r}.{meant}", "See them all: overhand --help")
+    near = get_close_matches(word, known, 1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def _arguments(found: Verb, rest: list[str], common: dict[str, Any]) -> dict[str, Any]:
@@ -63,9 +61,8 @@ def _arguments(found: Verb, rest: list[str], common: dict[str, Any]) -> dict[str
             rest = _option(rest, (*found.options, *GLOBAL), values, found.name, common)
         else:
             words.append(rest.pop(0))
-    if common.get("help"):
-        return values
-    _words(found, words, values)
+    if not common.get("help"):
+        _words(found, words, values)
     return values
 
 
@@ -76,11 +73,8 @@ def _option(
     word, equals, value = rest[0].partition("=")
     option = next((o for o in options if word in (o.name, o.short) and word), None)
     if option is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(word, [o.name for o in options], 1)
-        meant = f" Did you mean {near[0]}?" if near else ""
         see = f"overhand {name} --help" if name != "overhand" else "overhand --help"
+        meant = _meant(word, [o.name for o in options])
         raise BadInput(f"There is no option {word}.{meant}", f"See them all: {see}")
     into = common if common is not None and option in GLOBAL else values
     if not option.value:
@@ -122,6 +116,5 @@ def _words(found: Verb, words: list[str], values: dict[str, Any]) -> None:
             _one_of(arg, words[0])
             values[key] = words.pop(0)
     if words:
-        raise BadInput(
-            f"{words[0]!r} is one word too many.", f"Put text with blanks into quotes. overhand {found.name} --help"
-        )
+        hint = f"Put text with blanks into quotes. overhand {found.name} --help"
+        raise BadInput(f"{words[0]!r} is one word too many.", hint)

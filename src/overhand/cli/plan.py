@@ -35,42 +35,32 @@ _PRESSING = ("held", "waiting", "failed", "running", "verifying", "starting", "s
 
 def plan(payload: Payload) -> Iterator[str]:
     """One of the answers."""
-    texts = {"check": _check, "new": _new, "run": _run, "show": _show, "dry-run": _dry_run, "graph": _graph}
+    texts = {"check": check, "new": _new, "run": _run, "show": _show, "dry-run": _dry_run, "graph": _graph}
     return texts[payload["do"]](payload)
 
 
-def problems(payload: Payload) -> Iterator[str]:
-    """Each where it stands, as editors and `make` understand it."""
+def check(payload: Payload) -> Iterator[str]:
+    """The problems of a plan or another document, each where it stands, as editors and `make` understand it."""
     name = printable(payload["file"])
     for one in payload["problems"]:
         place = f"{name}:{one['line']}" if one.get("line") else name
         fix = f" ({printable(one['fix'])})" if one.get("fix") else ""
         yield f"{place}: {one['level']}: {printable(one['message'])} [{one['code']}]{fix}"
-
-
-def _check(payload: Payload) -> Iterator[str]:
-    yield from problems(payload)
     yield from (f"note: {printable(note)}" for note in payload.get("notes", ()))
-    name = printable(payload["file"])
     told = f"{counted(payload['errors'], 'error')}, {counted(payload['warnings'], 'warning')}"
     if "nodes" not in payload:
-        yield f"{name}: plan, {told}"
+        yield f"{name}: {payload['document']}, {told}"
         return
     yield f"{name}: plan ({payload['form']}, {counted(payload['nodes'], 'node')}), {told}"
-    yield from scored(payload)
-    for number, wave in enumerate(payload.get("waves", ()), 1):
-        yield from _wave(number, wave)
-
-
-def scored(payload: Payload) -> Iterator[str]:
-    """The score in a line, or all of it."""
     if "explained" in payload:
         yield from (f"   {printable(line)}" for line in payload["explained"])
-        return
-    counts = ", ".join(counted(row["count"], row["what"]) for row in payload["breakdown"] if row["count"])
-    yield f"   complexity {payload['complexity']:.2f} · {payload['strategy']} · model hint {payload['model_hint']}"
-    own = "" if payload["auto_calculated"] else " (the plan's own word counts)"
-    yield f"   {counted(payload['points'], 'point')}{f': {counts}' if counts else ''}{own}"
+    else:
+        counts = ", ".join(counted(row["count"], row["what"]) for row in payload["breakdown"] if row["count"])
+        yield f"   complexity {payload['complexity']:.2f} · {payload['strategy']} · model hint {payload['model_hint']}"
+        own = "" if payload["auto_calculated"] else " (the plan's own word counts)"
+        yield f"   {counted(payload['points'], 'point')}{f': {counts}' if counts else ''}{own}"
+    for number, wave in enumerate(payload.get("waves", ()), 1):
+        yield from _wave(number, wave)
 
 
 def _wave(number: int, rows: list[Payload]) -> Iterator[str]:
@@ -194,9 +184,15 @@ class Picture:
     def __init__(self) -> None:
         self._before: list[str] = []
 
-    def draw(self, payload: dict[str, Any]) -> None:
+    def draw(self, payload: Payload) -> None:
         """Over what stands there, in one write; nothing if nothing is different."""
-        lines = self._fitted(payload)
+        try:
+            room = max(6, os.get_terminal_size(2).lines - 2)  # what stands above the screen cannot be drawn over
+        except OSError:
+            room = 22
+        lines = list(tree(payload))
+        if len(lines) > room:
+            lines = list(tree(payload, most=max(3, room // 2 - 3)))[:room]  # a question takes three lines
         if lines == self._before:
             return
         up = f"\r{_UP.format(len(self._before))}" if self._before else ""
@@ -204,15 +200,3 @@ class Picture:
         sys.stderr.write(f"{up}{_NO_WRAP}{text}{_WRAP}{_BELOW}")
         sys.stderr.flush()
         self._before = lines
-
-    @staticmethod
-    def _fitted(payload: dict[str, Any]) -> list[str]:
-        """No more than fit: what stands above the screen cannot be drawn over."""
-        try:
-            room = max(6, os.get_terminal_size(2).lines - 2)
-        except OSError:
-            room = 22
-        lines = list(tree(payload))
-        if len(lines) <= room:
-            return lines
-        return list(tree(payload, most=max(3, room // 2 - 3)))[:room]  # a question takes three lines

@@ -22,7 +22,7 @@ def brief(payload: Payload) -> Iterator[str]:
         yield from _brief_one(one)
 
 
-def verdict(payload: Payload) -> str:
+def _verdict(payload: Payload) -> str:
     """The judged status, as loud when unverified as when verified."""
     status = payload["status"]
     if status is None:
@@ -38,7 +38,7 @@ def verdict(payload: Payload) -> str:
 
 def _brief_one(payload: Payload) -> Iterator[str]:
     yield f"{payload['handle']}  {printable(payload['title'])}"
-    yield f"   {verdict(payload)}"
+    yield f"   {_verdict(payload)}"
     if payload["summary"]:
         yield f"   {_said(payload)}{printable(payload['summary'])}"
     for problem in payload["problems"]:
@@ -59,7 +59,7 @@ def whole(payload: Payload) -> Iterator[str]:
     """The whole receipt."""
     yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
     headline = "" if payload["status"] is None and payload["run_state"] is None else payload["headline"]
-    yield f"   {verdict(payload)}   {colour(headline, 'dim')}".rstrip()
+    yield f"   {_verdict(payload)}   {colour(headline, 'dim')}".rstrip()
     limits = f"level {payload['level']}"
     limits += f" · at most {say_duration(payload['timeout'])}" if payload["timeout"] else ""
     yield f"   {payload['agent']} · {' → '.join(payload['path'])} · {limits}"
@@ -77,7 +77,7 @@ def whole(payload: Payload) -> Iterator[str]:
     elif payload["wanted_checks"]:
         yield from _block("will check", [printable(c["command"]) for c in payload["wanted_checks"]])
     if payload["usage"]:
-        yield from _block("used", used(payload["usage"]))
+        yield from _block("used", _used(payload["usage"]))
     if payload.get("reason") and payload["status"] is None:
         yield from _block("waits", [printable(payload["reason"])])
     if payload.get("lately"):
@@ -121,10 +121,7 @@ def _block(name: str, rows: Iterable[str]) -> Iterator[str]:
 
 
 def _claimed(payload: Payload) -> Iterator[str]:
-    if payload["claimed"]:
-        yield f"{payload['claimed']}, in {payload['source']}"
-    else:
-        yield "nothing that could be read"
+    yield f"{payload['claimed']}, in {payload['source']}" if payload["claimed"] else "nothing that could be read"
     for decision in payload["decisions"]:
         yield f"decided: {one_line(decision['what'], 60)}: {one_line(decision['why'], 100)}"
 
@@ -147,11 +144,6 @@ def _checked(payload: Payload) -> Iterator[str]:
         yield f"unverified  {one_line(text, 90)}"
 
 
-def _checked_nodes(payload: Payload) -> Iterator[str]:
-    yield from _problems(payload)
-    yield from checked(payload)
-
-
 def _problems(payload: Payload) -> Iterator[str]:
     """What speaks against the result; errors of form do not sink it, and say that they are that."""
     for problem in payload["problems"]:
@@ -166,7 +158,12 @@ def how_checked(check: Payload, tree: str = "") -> str:
         return f"{_KINDS.get(check['kind'], check['kind'])}, by the plan"
     code = "timed out" if check["timed_out"] else f"exit {check['exit']}"
     took = f"{check['seconds']}s in {tree} · " if tree else ""
-    return f"{code} · {change(check)} · {took}{check['evidence']}"
+    change = f"{'green' if check['before'] == 0 else 'red'} before → {'green' if check['passed'] else 'red'} after"
+    if check["before"] is None:
+        change = "not run before"
+    elif check["already_red"]:
+        change = "already red before → still red"
+    return f"{code} · {change} · {took}{check['evidence']}"
 
 
 _KINDS = {
@@ -175,16 +172,6 @@ _KINDS = {
     "expression": "expression over the data",
     "exists": "file exists",
 }
-
-
-def change(check: Payload) -> str:
-    """What a check said before and after."""
-    if check["before"] is None:
-        return "not run before"
-    before = "green" if check["before"] == 0 else "red"
-    if check["already_red"]:
-        return "already red before → still red"
-    return f"{before} before → {'green' if check['passed'] else 'red'} after"
 
 
 def _look_at(payload: Payload) -> Iterator[str]:
@@ -226,8 +213,11 @@ def _runs(payload: Payload) -> Iterator[str]:
 def _what_next(payload: Payload) -> list[str]:
     handle = payload["handle"] if payload["handle"] is not None else payload["task_id"]
     if payload["status"] is None:
+        item = printable(payload["item"])
+        if payload["run_state"] is None and payload["stage"] == "claimed":  # outside Overhand
+            return [f"overhand item done {item}", f"overhand item needs {item}"]
         if payload["run_state"] is None:
-            return _not_begun(payload, handle)
+            return [f"overhand item next {item}" if payload["item"] else f"overhand run {handle}"]
         if _is_plan(payload):
             return [f"overhand plan show {handle} --watch · overhand wait {handle} · overhand stop {handle}"]
         return [f"overhand log -f {handle} · overhand wait {handle} · overhand stop {handle}"]
@@ -246,18 +236,12 @@ def _what_next(payload: Payload) -> list[str]:
     return rows
 
 
-def _not_begun(payload: Payload, handle: object) -> list[str]:
-    if payload["stage"] == "claimed":  # by somebody outside
-        item = printable(payload["item"])
-        return [f"overhand item done {item}", f"overhand item needs {item}"]
-    return [f"overhand item next {printable(payload['item'])}" if payload["item"] else f"overhand run {handle}"]
-
-
 _NODES, _CHECKS, _CONFLICTS = 30, 6, 20  # that a screen shows; --json has more
 
 
-def checked(payload: Payload) -> Iterator[str]:
+def _checked_nodes(payload: Payload) -> Iterator[str]:
     """A line for each thing that was checked, below the node that it was checked for."""
+    yield from _problems(payload)
     rows = [row for row in payload["nodes"] if row["attempts"]]
     if len(rows) > _NODES:
         rows.sort(key=lambda row: row["state"] == "verified")  # what fell short is to be seen
@@ -271,21 +255,17 @@ def checked(payload: Payload) -> Iterator[str]:
             yield f"        {name}: {len(checks) - _CHECKS} more"
         yield from (f"unverified  {name}: {one_line(text, 90)}" for text in row.get("unverified", ())[:_CHECKS])
         if not checks and not row.get("unverified"):
-            yield f"{colour('UNVERIFIED', 'yellow')}  {name}: {_counted(row)}"
+            known = row["checks"]  # where its own result cannot be read any more, the plan's has the figures
+            told = f"{known['passed']} of {known['of']} checks passed" if known else "nothing was checked"
+            yield f"{colour('UNVERIFIED', 'yellow')}  {name}: {told}"
     if len(rows) > _NODES:
         yield f"… {counted(len(rows) - _NODES, 'more node')}: overhand plan show {payload['handle']}"
     if payload["nodes"] and not rows:
         yield "no node began"
 
 
-def _counted(row: Payload) -> str:
-    """Where its own result cannot be read any more, the plan's still has the figures."""
-    known = row["checks"]
-    return f"{known['passed']} of {known['of']} checks passed" if known else "nothing was checked"
-
-
-def conflicts(payload: Payload) -> Iterator[str]:
-    """Who said what, and whose value counts."""
+def _conflicts(payload: Payload) -> Iterator[str]:
+    """Which node returned what, and whose value counts."""
     for one in payload["conflicts"][:_CONFLICTS]:
         said = ", ".join(f"{one_line(v['node'], 40)} says {_value(v['value'])}" for v in one["values"][:_CHECKS])
         said += f" and {len(one['values']) - _CHECKS} others" if len(one["values"]) > _CHECKS else ""
@@ -304,7 +284,7 @@ def _value(value: object) -> str:
     return one_line(json.dumps(value, ensure_ascii=False), 60)
 
 
-def look_at(payload: Payload) -> Iterator[str]:
+def _look_at_nodes(payload: Payload) -> Iterator[str]:
     """A plan changes nothing itself."""
     tasks = [str(row["handle"]) for row in payload["nodes"] if row.get("handle")]
     if tasks:
@@ -322,7 +302,8 @@ def table(payload: Payload) -> Iterator[str]:
     kept = [n for n, column in enumerate(zip(*rows[1:], strict=True)) if any(column)][:-1]
     room = max(20, width() - 2 - sum(sizes[n] + 2 for n in kept))
     for number, row in enumerate(rows):
-        shown = "".join(f"  {_aligned(row[n], sizes[n], left=n > _NUMBERS)}" for n in kept)
+        gaps = [" " * (size - cells(text)) for size, text in zip(sizes, row, strict=True)]
+        shown = "".join(f"  {row[n]}{gaps[n]}" if n > _NUMBERS else f"  {gaps[n]}{row[n]}" for n in kept)
         line = f"{shown}  {cut(row[-1], room)}"
         yield colour(line, "dim") if number == 0 else line
     today, total = payload["today"], payload["total"]
@@ -339,23 +320,19 @@ _NUMBERS = 4  # the last column that stands at the right
 def _cells(row: Payload) -> tuple[str, ...]:
     tree = _about(row["tree"], row["tree"]["tokens"]) if row["tree"]["tasks"] > 1 else ""
     handle = str(row["handle"]) if row["handle"] is not None else "-"
-    spent = (_about(row, row["input"]), _about(row, row["output"]), money(row["usd"]))
+    spent = _about(row, row["input"]), _about(row, row["output"]), say_usd(row["usd"]) if row["usd"] else ""
+    share = f"{row['used_of_budget']:.0%} of {row['budget']}" if row["budget"] else ""
     title = "  " * row["indent"] + one_line(row["title"], 200)
-    return (handle, *spent, tree, _of_budget(row), one_line(row["agent"], 20), title)
+    return (handle, *spent, tree, share, one_line(row["agent"], 20), title)
 
 
-def _aligned(text: str, size: int, *, left: bool) -> str:
-    gap = " " * (size - cells(text))
-    return text + gap if left else gap + text
-
-
-def used(usage: Payload) -> Iterator[str]:
+def _used(usage: Payload) -> Iterator[str]:
     """The lines of a receipt."""
     if not usage["runs"] and not usage["budget"] and not usage["tokens"]:
         return
     told = f"{_about(usage, usage['tokens'])} tokens ({_about(usage, usage['input'])} in, "
     told += f"{_about(usage, usage['output'])} out)"
-    told += f" · {money(usage['usd'])}" if usage["usd"] else ""
+    told += f" · {say_usd(usage['usd'])}" if usage["usd"] else ""
     told += f" · {usage['turns']} turns" if usage["turns"] else ""
     yield told
     if usage["budget"]:
@@ -366,9 +343,8 @@ def used(usage: Payload) -> Iterator[str]:
         yield share
     if len(usage["runs"]) > 1:
         for run in usage["runs"][-3:]:
-            yield f"{run['id']}: {_about(run, run['tokens'])} tokens" + (
-                f" · {money(run['usd'])}" if run["usd"] else ""
-            )
+            cost = f" · {say_usd(run['usd'])}" if run["usd"] else ""
+            yield f"{run['id']}: {_about(run, run['tokens'])} tokens{cost}"
     yield from (f"reached: {key}" for key in usage["limits"][-4:])
 
 
@@ -376,14 +352,5 @@ def _about(row: Payload, tokens: int) -> str:
     return f"{'~' if row['estimated'] else ''}{say_tokens(tokens)}"
 
 
-def money(usd: float) -> str:
-    """Nothing, where nobody said what it cost."""
-    return say_usd(usd) if usd else ""
-
-
-def _of_budget(row: Payload) -> str:
-    return f"{row['used_of_budget']:.0%} of {row['budget']}" if row["budget"] else ""
-
-
 _PARTS = (("claimed", _claimed), ("checked", _checked), ("look at", _look_at), ("runs", _runs))
-_OF_PLAN = (("checked", _checked_nodes), ("conflict", conflicts), ("look at", look_at), ("runs", _runs))
+_OF_PLAN = (("checked", _checked_nodes), ("conflict", _conflicts), ("look at", _look_at_nodes), ("runs", _runs))

@@ -86,7 +86,7 @@ def doctor(payload: Payload) -> Iterator[str]:
     yield told if payload["findings"] else "All is well."
 
 
-def window(payload: Payload) -> Iterator[str]:
+def log(payload: Payload) -> Iterator[str]:
     """Where a log can be watched."""
     yield f"{payload['handle']}  is shown in {payload['window']}"
     yield "   next: " + " · ".join(payload["next"])

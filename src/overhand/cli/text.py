@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overhand.cli.words import TONES, colour, counted, folded, of_plan, one_line, printable, state_word, verbatim, width
+from overhand.cli.words import TONES, colour, folded, of_plan, one_line, printable, state_word, verbatim, width
 from overhand.words import say_duration
 
 TYPE_CHECKING = False
@@ -27,13 +27,16 @@ def lines(verb: str, answer: Reply) -> Iterable[str]:
 
         return (items.line(item) for item in answer.stream)
     if answer.stream is not None:
-        return (_demo(item) if verb == "demo" else _event(item) for item in answer.stream)
+        demo = __import__("overhand.testing.demo", fromlist=["as_text"]) if verb == "demo" else None
+        return (demo.as_text(item) if demo else _event(item) for item in answer.stream)
     if payload.get("raw"):
         return verbatim(verb, payload["text"])
     if verb == "show" or "headline" in payload or (verb in ("wait", "delegate", "run") and "tasks" in payload):
         from overhand.cli import receipt
 
         return list(receipt.whole(payload) if verb == "show" else receipt.brief(payload))
+    if verb in _ELSEWHERE:
+        return list(getattr(__import__(f"overhand.cli.{_ELSEWHERE[verb]}", fromlist=[verb]), verb)(payload))
     return list(_TEXTS.get(verb, _plain)(payload))
 
 
@@ -94,15 +97,10 @@ def _list(payload: Payload) -> Iterator[str]:
         yield from receipt.table(payload)
         return
     for row in payload["tasks"]:
-        yield _row(row)
-
-
-def _row(row: Payload) -> str:
-    handle = row["handle"] if row["handle"] is not None else "-"
-    word = state_word(row)
-    state, title = colour(f"{word:<22}", TONES[row["headline"]]), one_line(row["title"], width() - 34)
-    whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)
-    return f"{handle:>5}  {state} {title}  {colour(whose, 'dim')}"
+        handle = row["handle"] if row["handle"] is not None else "-"
+        state = colour(f"{state_word(row):<22}", TONES[row["headline"]])
+        whose = " · ".join(part for part in (row["agent"], of_plan(row)) if part)
+        yield f"{handle:>5}  {state} {one_line(row['title'], width() - 34)}  {colour(whose, 'dim')}"
 
 
 def _live(payload: Payload) -> Iterator[str]:
@@ -124,6 +122,11 @@ def _flat(value: object) -> str:
     return ", ".join(map(_flat, value)) if isinstance(value, list) else str(value)
 
 
+_HIDDEN = {
+    "e", "t", "mono", "boot", "by", "v", "schema", "task", "handoff", "seal", "result", "machine", "pidns", "control",
+}  # fmt: skip
+
+
 def _event(item: Payload) -> str:
     """One event in one line."""
     name = item.get("e", "")
@@ -132,26 +135,10 @@ def _event(item: Payload) -> str:
     if name in _SPOKEN:
         return _spoken(item)
     stamp = str(item.get("t", ""))[11:19]
-    skip = {
-        "e",
-        "t",
-        "mono",
-        "boot",
-        "by",
-        "v",
-        "schema",
-        "task",
-        "handoff",
-        "seal",
-        "result",
-        "machine",
-        "pidns",
-        "control",
-    }
     facts = " ".join(
         f"{key}={one_line(_flat(value), 80)}"
         for key, value in item.items()
-        if key not in skip
+        if key not in _HIDDEN
         and value not in (None, "", [], {})
         and (name == "usage" or key != "output")
         and (name != "usage" or value or key in ("input", "output"))
@@ -198,15 +185,9 @@ def _check(payload: Payload) -> Iterator[str]:
             if check.get("why"):
                 yield f"           {printable(check['why'])}"
         return
-    from overhand.cli import plan
+    from overhand.cli.plan import check as check_document
 
-    if payload["document"] == "plan":
-        yield from plan.plan(payload)
-        return
-    yield from plan.problems(payload)
-    name = printable(payload["file"])
-    found = f"{counted(payload['errors'], 'error')}, {counted(payload['warnings'], 'warning')}"
-    yield f"{name}: {payload['document']}, {found}"
+    yield from check_document(payload)
 
 
 def _step(payload: Payload) -> Iterator[str]:
@@ -294,47 +275,13 @@ def _init(payload: Payload) -> Iterator[str]:
     yield "  next: " + " · ".join(payload["next"])
 
 
-def _demo(item: Payload) -> str:
-    from importlib import import_module
-
-    return str(import_module("overhand.testing.demo").as_text(item))
-
-
-def _item(payload: Payload) -> Iterator[str]:
-    from overhand.cli import items
-
-    return items.item(payload)
-
-
-def _daemon(payload: Payload) -> Iterator[str]:
-    from overhand.cli import items
-
-    return items.daemon(payload)
-
-
-def _plan(payload: Payload) -> Iterator[str]:
-    from overhand.cli import plan
-
-    return plan.plan(payload)
-
-
-def _talk(name: str) -> Callable[[Any], Iterator[str]]:
-    """A text of talk.py, which most verbs need not load."""
-
-    def told(payload: Payload) -> Iterator[str]:
-        from overhand.cli import talk
-
-        shown: Iterator[str] = getattr(talk, name)(payload)
-        return shown
-
-    return told
-
-
+# verbs whose text is a function of their own name in another module of this package
+_ELSEWHERE = {
+    "log": "talk", "ask": "talk", "answer": "talk", "checkpoint": "talk", "connect": "talk", "finish": "talk",
+    "monitor": "talk", "alert": "talk", "doctor": "talk", "tag": "talk", "item": "items", "daemon": "items",
+    "plan": "plan",
+}  # fmt: skip
 _TEXTS: dict[str, Callable[[Any], Iterator[str]]] = {
-    "version": _version, "log": _talk("window"), "delegate": _delegate, "run": _run, "list": _list, "stop": _stop,
-    "check": _check, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
-    "ask": _talk("ask"), "answer": _talk("answer"), "checkpoint": _talk("checkpoint"), "resume": _run, "step": _step,
-    "connect": _talk("connect"), "finish": _talk("finish"),
-    "monitor": _talk("monitor"), "send": _send, "alert": _talk("alert"), "doctor": _talk("doctor"), "item": _item,
-    "tag": _talk("tag"), "daemon": _daemon, "plan": _plan,
+    "version": _version, "delegate": _delegate, "run": _run, "resume": _run, "send": _send, "list": _list,
+    "stop": _stop, "check": _check, "step": _step, "clean": _clean, "agents": _agents, "trust": _trust, "init": _init,
 }  # fmt: skip
