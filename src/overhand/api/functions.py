@@ -49,8 +49,6 @@ _MOMENT = 0.1
 
 @dataclass(frozen=True, slots=True)
 class FunctionAgent:
-    """A function under a name."""
-
     agent: Agent  # as the guards see it
     function: Callable[[Call], object]
 
@@ -60,10 +58,10 @@ class Batch:
 
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
-        self.work = Actor(session.store, config, who.by(session.via), sync_results=not shared)
+        self.actor = Actor(session.store, config, who.by(session.via), sync_results=not shared)
         # with the HANDOFF, as text and as it is read; what is true later is read under the lock
         self.accepted: dict[str, tuple[Task, str, handoffs.Handoff]] = {}
-        self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for who waits in this process
+        self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for waiters in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = git.repository(session.root) is not None
         self._fresh: list[str] = []  # accepted, and not brought to the disk yet
@@ -77,7 +75,7 @@ class Batch:
         """The same checks and the same events as any delegation; nothing is called before `keep`."""
         briefs = [from_words(given) for given, _ in wanted]
         drafts = [self._draft(brief, function) for brief, (_, function) in zip(briefs, wanted, strict=True)]
-        tasks = make(self.session, drafts, self.work.by, start=False, sync=False)
+        tasks = make(self.session, drafts, self.actor.by, start=False, sync=False)
         self._fresh = [task.id for task in tasks]
         for task, draft in zip(tasks, drafts, strict=True):
             self.accepted[task.id] = task, draft.task.handoff, draft.handoff
@@ -114,8 +112,8 @@ class Batch:
         self._kept.set()
         if resume is not None:
             task = task.but(resume=resume)
-            handover.write_previous(self.work.store, task)
-        self.accepted[task.id] = task, *prepare.read_handoff(self.work.store, task.id)
+            handover.write_previous(self.actor.store, task)
+        self.accepted[task.id] = task, *prepare.read_handoff(self.actor.store, task.id)
 
     def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
         """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
@@ -126,32 +124,28 @@ class Batch:
                 self.inputs[task.id] = draft.task.files[prompts.INPUTS]
 
     def at_work(self, more: int) -> None:
-        """One more that a result is to be expected from, or one less."""
+        """Add to the number of runs that a result is expected from."""
         with self._changed:
             self._open += more
             if self._open == 0:
                 self._changed.notify_all()
 
     def judged(self, task_id: str) -> None:
-        """A result was recorded."""
         if self.shared:
             self._unsynced.add(task_id)
 
     def sync(self) -> None:
         """Bring every result to the disk that is not there yet."""
         with self._changed:
-            self._keep_results()
+            judged, self._unsynced = self._unsynced, set()
+            self.session.store.sync(judged)
 
     def before_report(self, task_id: str) -> None:
-        """A result is on disk before anybody hears of it; those that come within a moment are synced together."""
-        with self._changed:  # whoever comes while others are synced waits: their own may be among them
+        """Sync a result before it is reported; those that come within a moment are synced together."""
+        with self._changed:  # during another sync this waits: the result may be part of it
             if task_id in self._unsynced:
                 self._changed.wait_for(lambda: self._open == 0, _MOMENT)
-                self._keep_results()
-
-    def _keep_results(self) -> None:
-        judged, self._unsynced = self._unsynced, set()
-        self.session.store.sync(judged)
+                self.sync()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +170,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
         return
 
     def past_deadline() -> None:
-        """The thread goes on, unheard; its run is over."""
+        """The run is over; its thread goes on, and its result is refused."""
         try:
             _end(batch, begun, None, "timeout", pool)
             settle(future)
@@ -184,7 +178,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
             settle(future, error)
 
     try:
-        attention = Attention(batch.work, task_id, begun.run_id, pool, begun.state.timeout, past_deadline)
+        attention = Attention(batch.actor, task_id, begun.run_id, pool, begun.state.timeout, past_deadline)
         value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
         attention.end()
         _end(batch, begun, value, cause, pool)
@@ -194,45 +188,41 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
 
 def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> Begun | None:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
-    work = batch.work
+    actor = batch.actor
     task, text, handoff = batch.accepted.pop(task_id)
-    prepare.take_baseline(work.store, task, handoff)
+    prepare.take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
         batch.require_kept()
-        prepare.run_checks(work, task, f"{work.store.folder(task_id)}/checks/before")
+        prepare.run_checks(actor, task, f"{actor.store.folder(task_id)}/checks/before")
     try:
-        allowance = spending.reserve(work, task)
+        allowance = spending.reserve(actor, task)
     except BudgetExceeded as error:
-        run.reject(work, task_id, error)
+        run.reject(actor, task_id, error)
         return None
-    tree = worktree.snapshot(work.store.root) if batch.in_repository else None
+    tree = worktree.snapshot(actor.store.root) if batch.in_repository else None
     prepared = prepare.Prepared(function.agent, handoff, text, tree, allowance)
     accepted = Accepted()
     if task.resume is not None:
         cause = task.resume.get("cause", ABSENT)
         accepted = Accepted(agent=function.agent.name, resume=task.resume, cause=cause)
-    with pool.desk, work.store.lock(task_id, work.by) as locked:
-        if not _may_begin(locked.task, task):
+    with pool.desk, actor.store.lock(task_id, actor.by) as locked:
+        now = locked.task  # another process may have started or stopped it since it was accepted
+        if now.queued or now.stop or now.current_run is not None:
+            return None
+        if (now.status, len(now.runs)) != (task.status, len(task.runs)):
             return None
         if locked.task.runs:
             prepare.archive(locked, locked.task.runs)
         run_id = new_run_id()
-        place = work.store.run_folder(task_id, run_id)
-        job, spec = prepare.lay_out(work, locked, run_id, prepared)
-        life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
-        # a function waits for room in its own process: only now may anybody see it as accepted
+        place = actor.store.run_folder(task_id, run_id)
+        job, spec = prepare.lay_out(actor, locked, run_id, prepared)
+        life = detached.take_life(f"{place}/life")  # no other process knows the folder yet
+        # a function waits for room in its own process: only now may others see it as accepted
         made = run.created(run_id, function.agent.name, "function", task.timeout).replace(attached=True)
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
         return Begun(task_id, run_id, place, life, locked.task, job.prompt, spec, handoff, quick)
-
-
-def _may_begin(now: Task, known: Task) -> bool:
-    """Whether nobody else has taken the task, nor stopped it, since it was accepted here."""
-    if now.queued or now.stop or now.current_run is not None:
-        return False
-    return now.status == known.status and len(now.runs) == len(known.runs)
 
 
 def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
@@ -245,9 +235,9 @@ def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
         run_id=begun.run_id,
         place=begun.place,
         root=batch.session.root,
-        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.work.store, begun.state)),
+        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.actor.store, begun.state)),
         _ask=attention.ask,
-        _count=limits.in_process(attention.work, begun.task_id),
+        _count=limits.in_process(attention.actor, begun.task_id),
     )
 
 
@@ -258,9 +248,7 @@ def _outcome(
     token = caller.inside_run.set((call.root, call.task_id, call.run_id))
     try:
         batch.require_kept()
-        spending.reserve(
-            batch.work, begun.state
-        )  # until it was recorded as begun, others could take its hold for forgotten
+        spending.reserve(batch.actor, begun.state)  # a hold of a run that is not recorded as begun can be released
         value = function.function(call)
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
@@ -281,20 +269,26 @@ async def _awaited(value: Any) -> object:
 
 def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cause, pool: Pool) -> None:
     """Record the end and the verdict: at once where that is quick, else with the checks in between."""
-    work = batch.work
+    actor = batch.actor
     quick = begun.quick and cause == "exit" and (value is None or value["status"] == "completed")
-    plain = quick and value is not None and _is_plain(value)  # then it is kept whole in OUTPUT.md
+    # a status and a text, and nothing else, are kept whole in OUTPUT.md
+    plain = quick and value is not None and value.keys() <= {"status", "summary"}
+    plain = plain and value is not None and all(isinstance(one, str) for one in value.values())
     try:
         raw = encode(value) if value is not None and not plain else None
     except OverhandError as error:
         raw, cause, quick = encode(failure(error)), "error", False
-    if files.has_unread(work.store, begun.state):
-        files.take_in(work.store, work.store.task(begun.task_id), work.by, final=True)
-    with pool.desk if quick else nullcontext(), work.store.lock(begun.task_id, work.by) as locked:
+    if files.has_unread(actor.store, begun.state):
+        files.take_in(actor.store, actor.store.task(begun.task_id), actor.by, final=True)
+    with pool.desk if quick else nullcontext(), actor.store.lock(begun.task_id, actor.by) as locked:
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
-            _refuse(locked, begun, encode(value) if value is not None and plain else raw)
-            quick = False  # whoever ended it may still be judging, and a result is waited for
+            late = encode(value) if value is not None and plain else raw
+            if late is not None:
+                write_file(f"{begun.place}/late-result.json", late)
+            kept = "late-result.json" if late else None
+            locked.append(LateReturn(run=begun.run_id, kept=kept, code="STALE_RUN"))
+            quick = False  # the process that ended it may still be judging, and a result is waited for
         else:
             if raw is not None:
                 write_file(f"{begun.place}/result.json", raw)
@@ -305,23 +299,10 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
             else:
                 locked.append(ended)
     if quick:
-        spending.settle(work, locked.task)
+        spending.settle(actor, locked.task)
     else:
-        finish.finish(work, begun.task_id, patient=True)
+        finish.finish(actor, begun.task_id, patient=True)
     batch.judged(begun.task_id)
-
-
-def _is_plain(value: Mapping[str, Any]) -> bool:
-    """Whether a return is a status and a text, and nothing else."""
-    return value.keys() <= {"status", "summary"} and all(isinstance(one, str) for one in value.values())
-
-
-def _refuse(locked: LockedTask, begun: Begun, raw: bytes | None) -> None:
-    """The run was ended meanwhile: its return is kept and refused."""
-    if raw is not None:
-        write_file(f"{begun.place}/late-result.json", raw)
-    kept = "late-result.json" if raw else None
-    locked.append(LateReturn(run=begun.run_id, kept=kept, code="STALE_RUN"))
 
 
 def _judge_at_once(
@@ -331,9 +312,9 @@ def _judge_at_once(
     if (usage := spending.final(begun.place, current)) is not None:
         locked.append(spending.event(begun.run_id, usage))
     over = current.replace(state="ended", cause=ended.cause, exit=ended.exit)
-    case = finish.gather(batch.work, locked.task, over, begun.place, begun.spec, begun.handoff, given)
+    case = finish.gather(batch.actor, locked.task, over, begun.place, begun.spec, begun.handoff, given)
     if locked.task.stop:
         case = case.cancelled()
     result, judged = paperwork.put_documents(case, judge(case.found))
-    locked.append(ended, judged, sync=batch.work.sync_results)
+    locked.append(ended, judged, sync=batch.actor.sync_results)
     batch.results[begun.task_id] = locked.task, str(judged.result), result

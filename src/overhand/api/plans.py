@@ -6,7 +6,6 @@ no functions of ours are the supervisor's, and we wait for them.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from functools import partial
@@ -47,7 +46,7 @@ class Performance(NodeStarter):
         self.outside: dict[str, None] = {}  # nodes' tasks that are the supervisor's
         self.ready: list[Callable[[Future[None]], None]] = []  # functions that are to be called
         self.executor: Executor
-        self.thread = threading.Thread(target=self._keep, name="overhand-plan", daemon=True)
+        self.thread = threading.Thread(target=self._execute, name="overhand-plan", daemon=True)
 
     def find(self, name: str) -> Agent:
         """An agent of this process, or one of the project."""
@@ -57,22 +56,22 @@ class Performance(NodeStarter):
     def begin(self, plan: Plan, source: str, given: Mapping[str, Any]) -> Task:
         """Make the plan's task and its run, and execute it from now on."""
         options = {**given, "no_start": True}  # no other process is to begin it
-        task = tasks.make(self.batch.work, self.batch.who, plan, source, options, self.find)
+        task = tasks.make(self.batch.actor, self.batch.who, plan, source, options, self.find)
         self.go_on(task)
         return task
 
     def go_on(self, task: Task) -> None:
         """A run of a plan that no process executes."""
-        task_id, work = task.id, self.batch.work
+        task_id, actor = task.id, self.batch.actor
         lock = Lock(f"{self.store.folder(task_id)}/{LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
-            with self.store.lock(task_id, work.by) as locked:
+            with self.store.lock(task_id, actor.by) as locked:
                 if locked.task.current_run is None and not locked.task.queued:
                     last = locked.task.runs[-1].id if locked.task.runs else None
                     how = {"run": last, "why": "run again"} if last else ABSENT
                     locked.append(Accepted(resume=how), sync=True)
-            run_id = tasks.begin(work, task_id) or self._begun(task_id)
-            self.executor = Executor.open(work, task_id, run_id, self, cap=0, lock=lock)
+            run_id = tasks.begin(actor, task_id) or self._begun(task_id)
+            self.executor = Executor.open(actor, task_id, run_id, self, cap=0, lock=lock)
         self.thread.start()
 
     def _begun(self, task_id: str) -> str:
@@ -122,40 +121,40 @@ class Performance(NodeStarter):
             self.store.wake_waiters(self.executor.task_id)
 
     def changed(self, task_id: str) -> None:
-        """A node's task is new, or is to stop: the thread of the plan sees to it."""
+        """A node's task is new, or is to stop: the plan's thread handles it."""
         self.outside[task_id] = None
         self.store.wake_waiters(self.executor.task_id)
 
-    # the rest
+    # the plan's thread
 
-    def _keep(self) -> None:
+    def _execute(self) -> None:
         """Until the plan is judged: its timers, its own task, and the nodes that are not ours."""
         try:
             self.executor.resume()
             while not self.executor.is_over:
-                self._turn()
+                self._wait_for_change()
         except OverhandError as error:
             self.batch.session.tell(f"Plan {self.executor.task_id} is left to the supervisor: {error.message}")
         finally:
             self.executor.close()
 
-    def _turn(self) -> None:
+    def _wait_for_change(self) -> None:
         plan_id = self.executor.task_id
         left = self.executor.next_timer - time.time()
         with self.store.subscribe([plan_id, *self.outside]) as bell:
             self.executor.plan_changed(self.store.task(plan_id))
-            self._see_to(list(self.outside))
+            self._follow(list(self.outside))
             if not self.executor.is_over:
                 bell.wait(max(0.0, min(left, _SLOW)))
 
-    def _see_to(self, task_ids: list[str]) -> None:
-        """Tasks that are not ours: handed over, looked at, forgotten once they have ended."""
+    def _follow(self, task_ids: list[str]) -> None:
+        """Hand over tasks that the supervisor runs, and drop them once they have ended."""
         for task_id in task_ids:
             task = self.store.task(task_id)
             current = task.current_run
             if current is not None and current.attached and task.stop:
-                run.stop(self.batch.work, task_id, "cancelled", 0.0)
-                task = finish.finish(self.batch.work, task_id)
+                run.stop(self.batch.actor, task_id, "cancelled", 0.0)
+                task = finish.finish(self.batch.actor, task_id)
             elif current is None or not current.attached:
                 task = refresh(self.batch.session, task)
             self.executor.child_changed(task)
@@ -163,9 +162,3 @@ class Performance(NodeStarter):
                 self.outside.pop(task_id, None)
             elif task.queued:
                 client.hand_over(self.store, [task_id])
-
-
-def source_of(given: str | os.PathLike[str]) -> tuple[str, bool]:
-    """The words of a plan, or the name of its file, and whether it is one."""
-    text = os.fspath(given)
-    return text, not isinstance(given, str) or ("\n" not in text and os.path.exists(text))

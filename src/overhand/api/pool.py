@@ -116,7 +116,7 @@ def _turn(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def settle(future: Future[None], error: BaseException | None = None) -> None:
-    """Set a future that somebody else may have set already."""
+    """Set a future, unless another thread has set it already."""
     if future.done():
         return
     if error is None:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from overhand.record.task import Task as RecordedTask
 
     Running = tuple[inprocess.Batch, Future[None]]
+    PlanSource = Plan | str | os.PathLike[str]
+    TaskName = str | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Task:
 
     def __init__(self, project: Project, task_id: str, handle: int | None, running: Running | None = None) -> None:
         self.project, self.id, self.handle = project, task_id, handle
-        self._running = running
+        self.running = running
 
     def __repr__(self) -> str:
         return f"Task({self.handle}, {self.id!r})"
@@ -113,22 +115,18 @@ class Task:
     def wait(self, timeout: float | None = None) -> Result:
         """The judged result; raises TimedOut."""
         with self.project.pool.without_slot():
-            if self._running is None:
+            if self.running is None:
                 return _result(wait_for(self.project.session, [self.id], timeout).payload)
-            batch, future = self._running
+            batch, future = self.running
             try:
                 future.result(timeout)
             except FutureTimeout:
                 raise TimedOut(f"Task {self.handle} is not judged yet.", "Call wait() again.") from None
             batch.before_report(self.id)
-        known = batch.results.pop(self.id, None)
+        session, known = self.project.session, batch.results.pop(self.id, None)
         if known is not None:
-            return _result(show.describe(self.project.session, known[0], "wait", known[2]))
-        return _result(show.describe(self.project.session, self.project.session.store.task(self.id), "wait"))
-
-    def goes_on_as(self, other: Task) -> None:
-        """Another run of the same task is what `wait` waits for from now on."""
-        self._running = other._running
+            return _result(show.describe(session, known[0], "wait", known[2]))
+        return _result(show.describe(session, session.store.task(self.id), "wait"))
 
     def __await__(self) -> Generator[Any, None, Result]:
         return asyncio.to_thread(self.wait).__await__()
@@ -203,17 +201,12 @@ class Project:
         if batch.shared:
             batch.keep()
         others = [self._detached(one) for one, function in zip(wanted, functions, strict=True) if not function]
-        started = {
-            task.id: function for (task, brief), (_, function) in zip(accepted, ours, strict=True) if not brief.no_start
-        }
-        running = self._submit(batch, started)
+        called = zip(accepted, ours, strict=True)
+        running = self._submit(batch, {task.id: own for (task, brief), (_, own) in called if not brief.no_start})
         if not batch.shared:
             batch.keep()  # its folder is laid out meanwhile; of many, the workers would only wait, and call for more
-        tasks = {
-            True: iter([Task(self, one.id, one.handle, running.get(one.id)) for one, _ in accepted]),
-            False: iter(others),
-        }
-        return [next(tasks[function is not None]) for function in functions]
+        own, detached = (Task(self, one.id, one.handle, running.get(one.id)) for one, _ in accepted), iter(others)
+        return [next(own if function else detached) for function in functions]
 
     def _settings(self) -> configs.Config:
         """The settings, if they are trusted, for their checks are going to be run; read again when a file changes."""
@@ -229,31 +222,16 @@ class Project:
 
     @overload
     def plan(
-        self,
-        plan: Plan | str | os.PathLike[str],
-        *,
-        wait: Literal[True] = True,
-        budget: str | None = None,
-        after: str | int | None = None,
+        self, plan: PlanSource, *, wait: Literal[True] = True, budget: str | None = None, after: TaskName | None = None
     ) -> Result: ...
 
     @overload
     def plan(
-        self,
-        plan: Plan | str | os.PathLike[str],
-        *,
-        wait: Literal[False],
-        budget: str | None = None,
-        after: str | int | None = None,
+        self, plan: PlanSource, *, wait: Literal[False], budget: str | None = None, after: TaskName | None = None
     ) -> Task: ...
 
     def plan(
-        self,
-        plan: Plan | str | os.PathLike[str],
-        *,
-        wait: bool = True,
-        budget: str | None = None,
-        after: str | int | None = None,
+        self, plan: PlanSource, *, wait: bool = True, budget: str | None = None, after: TaskName | None = None
     ) -> Result | Task:
         """Run a plan: a `Plan`, the name of its file, or its text; its nodes may be functions of this process."""
         made, source, trusted = self._read_plan(plan)
@@ -275,32 +253,31 @@ class Project:
         task = Task(self, state.id, state.handle)
         return task.wait() if wait else task
 
-    def _read_plan(self, given: Plan | str | os.PathLike[str]) -> tuple[Plan, str, bool]:
+    def _read_plan(self, given: PlanSource) -> tuple[Plan, str, bool]:
         """What is to be run, without a fault; the text it was read from; and whether its commands may be run."""
         who = caller.caller(self.session.store)
         if isinstance(given, Plan):
             return given, "", who.is_person
-        text, is_file = performing.source_of(given)
+        text = os.fspath(given)
+        is_file = not isinstance(given, str) or ("\n" not in text and os.path.exists(text))
         source = plans.source(text) if is_file else plans.Source("the plan", "", text.encode("utf-8", "replace"))
         plan = plans.sound(source, plans.look_over(self.session, source, own=self._functions))
         trusted = plan_run.may_run(self.session, who, source, plan)
         return plan, source.raw.decode("utf-8", "replace"), trusted
 
-    def task(self, handle: str | int) -> Task:
+    def task(self, handle: TaskName) -> Task:
         """A task by its number, a part of its title, its id, or `-`."""
         task_id = self.session.store.resolve(str(handle))
         return Task(self, task_id, self.session.store.task(task_id).handle)
 
     def tasks(self) -> list[dict[str, Any]]:
         """What `list` shows."""
-        rows: list[dict[str, Any]] = list_tasks(self.session).payload["tasks"]
-        return rows
+        return list(list_tasks(self.session).payload["tasks"])
 
-    def run(self, handle: str | int, *, agent: str | None = None) -> Task:
+    def run(self, handle: TaskName, *, agent: str | None = None) -> Task:
         """Start a prepared task, or an ended one once more."""
         task = self._state(handle)
-        function = self._functions.get(agent or task.agent)
-        if function is not None:
+        if (function := self._functions.get(agent or task.agent)) is not None:
             control.may_run(self.session, task)
             went_on = {"run": task.runs[-1].id, "why": "run again"} if task.runs else None
             return self._run_function(task, function, went_on)
@@ -308,12 +285,7 @@ class Project:
         return Task(self, answer.payload["task_id"], answer.payload["handle"])
 
     def resume(
-        self,
-        task: Task | str | int,
-        answer: str | None = None,
-        *,
-        from_: str | None = None,
-        agent: str | None = None,
+        self, task: Task | TaskName, answer: str | None = None, *, from_: str | None = None, agent: str | None = None
     ) -> Task:
         """The next run of a task that ended short; a function of this process is called again, here."""
         state = self._state(task)
@@ -327,14 +299,15 @@ class Project:
             how = verb_resume.going_on(self.session, who, state, answer, from_)
             made = self._run_function(self.session.store.task(state.id), function, how)
         if isinstance(task, Task):
-            task.goes_on_as(made)
+            task.running = made.running
             return task
         return made
 
-    def _state(self, task: Task | str | int) -> RecordedTask:
-        """The truth about a task."""
-        task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
-        return refresh(self.session, self.session.store.task(task_id))
+    def _state(self, task: Task | TaskName) -> RecordedTask:
+        return refresh(self.session, self.session.store.task(self._id(task)))
+
+    def _id(self, task: Task | TaskName) -> str:
+        return task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
 
     def _run_function(
         self, task: RecordedTask, function: inprocess.FunctionAgent, went_on: dict[str, Any] | None
@@ -345,20 +318,18 @@ class Project:
         running = self._submit(batch, {task.id: function})
         return Task(self, task.id, task.handle, running[task.id])
 
-    def answer(self, task: Task | str | int, text: str, seq: int | None = None) -> dict[str, Any]:
+    def answer(self, task: Task | TaskName, text: str, seq: int | None = None) -> dict[str, Any]:
         """Answer an open question, once; a parked task that a supervisor ran goes on by itself, a function's does
         with `resume`."""
-        task_id = task.id if isinstance(task, Task) else self.session.store.resolve(str(task))
-        return give(self.session, caller.caller(self.session.store), task_id, seq, text, resume=True)
+        return give(self.session, caller.caller(self.session.store), self._id(task), seq, text, resume=True)
 
-    def send(self, task: Task | str | int, text: str) -> dict[str, Any]:
+    def send(self, task: Task | TaskName, text: str) -> dict[str, Any]:
         """Tell an agent something; what became of it stands under `messages` of `show()`."""
         return sending.send(self.session, task.id if isinstance(task, Task) else str(task), text).payload
 
     def questions(self) -> list[dict[str, Any]]:
         """Everything in this project that waits for an answer."""
-        found: list[dict[str, Any]] = walk(self.session, None, resume=True).payload["questions"]
-        return found
+        return list(walk(self.session, None, resume=True).payload["questions"])
 
     def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
         """Have them called when there is room."""

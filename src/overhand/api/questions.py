@@ -27,9 +27,9 @@ class Attention:
     """One run of a function, seen by the clock: its deadline, and how many of its calls wait for an answer."""
 
     def __init__(
-        self, work: Actor, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
+        self, actor: Actor, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
     ) -> None:
-        self.work, self.task_id, self.run_id, self.pool = work, task_id, run_id, pool
+        self.actor, self.task_id, self.run_id, self.pool = actor, task_id, run_id, pool
         self._past_deadline = past_deadline
         self._lock = threading.Lock()
         self._asking = 0
@@ -53,7 +53,7 @@ class Attention:
     def ask(self, call: Call, inquiry: Inquiry) -> str:
         """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
         by = {"kind": "run", "run": self.run_id, "via": "api"}
-        store, limits = self.work.store, self.work.config_of(self.work.store.task(self.task_id))
+        store, limits = self.actor.store, self.actor.config_of(self.actor.store.task(self.task_id))
         asking = record.Asking(
             text=inquiry.question, options=inquiry.options, only=inquiry.closed, step=inquiry.step, via="call"
         )
@@ -61,16 +61,16 @@ class Attention:
         if not asked.is_open:  # by an earlier run, and answered since
             return record.full_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
-        with self._standing_still(), WaitingMark(call.place, asked.seq):  # who sees that finds it recorded
+        with self._standing_still(), WaitingMark(call.place, asked.seq):  # after the question is recorded
             return self._await(asked, inquiry, deadline(min(patience, default=None)))
 
     def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:
         """Look whenever something is recorded; an answer in a file, which rings no bell, is found by the slow look."""
-        store = self.work.store
+        store = self.actor.store
         told = False
         with store.subscribe([self.task_id]) as bell:
             while True:
-                task = files.take_in(store, store.task(self.task_id), self.work.by).task
+                task = files.take_in(store, store.task(self.task_id), self.actor.by).task
                 question = task.question(asked.seq)
                 if question is not None and not question.is_open:
                     return record.full_answer(store, self.task_id, question)
@@ -81,17 +81,17 @@ class Attention:
                 if left <= 0 or inquiry.is_over:
                     raise unanswered(asked.seq)
                 if not told:
-                    told = self._tell()
+                    self._notify()
+                    told = True
                 bell.wait(left)
 
-    def _tell(self) -> bool:
-        """The supervisor tells people what waits for them; without one the question is seen by whoever looks."""
-        with self.pool.calling:  # one of many who ask at once starts it, the others find it there
+    def _notify(self) -> None:
+        """The supervisor notifies people of the question; without one it is only on record."""
+        with self.pool.calling:  # the first of several callers starts it, the others find it running
             try:
-                client.hand_over(self.work.store, [self.task_id])
+                client.hand_over(self.actor.store, [self.task_id])
             except OverhandError:
-                pass  # the question is on record
-        return True
+                return
 
     @contextmanager
     def _standing_still(self) -> Iterator[None]:
@@ -114,8 +114,8 @@ class Attention:
                     self._record(is_blocked=False)
 
     def _record(self, *, is_blocked: bool) -> None:
-        """What other processes may know: it is blocked, or no longer."""
+        """Record for other processes that the run is blocked, or no longer."""
         try:
-            blocked.record_blocked(self.work, self.task_id, self.run_id, is_blocked=is_blocked)
+            blocked.record_blocked(self.actor, self.task_id, self.run_id, is_blocked=is_blocked)
         except OverhandError:
             return  # the deadline stands still all the same
