@@ -104,7 +104,6 @@ class Performance(NodeStarter):
             self.pool.submit(ready)
 
     def before_finish(self) -> None:
-        """Bring the nodes' results to the disk."""
         self.batch.sync()
 
     def _perform(self, task_id: str, agent: str, future: Future[None]) -> None:

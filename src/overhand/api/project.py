@@ -239,10 +239,8 @@ class Project:
         given = {"budget": budget, "after": after, "trusted": trusted}
         ours = sorted({node.agent for node in made.nodes.values()} & self._functions.keys())
         if ours and after is not None:
-            raise BadInput(
-                f"{ours[0]} is a function of this process: its plan cannot wait for task {after} without it.",
-                "Wait for that task first, then run the plan.",
-            )
+            why = f"{ours[0]} is a function of this process: its plan cannot wait for task {after} without it."
+            raise BadInput(why, "Wait for that task first, then run the plan.")
         if ours:
             batch = inprocess.Batch(self.session, self._settings(), caller.caller(self.session.store), shared=True)
             performance = performing.Performance(batch, self.pool, self._functions)

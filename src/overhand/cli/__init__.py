@@ -68,7 +68,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
         print(helps.one(parsed.verb) if not parsed.bare else helps.overview())
         return 0
     verb = parsed.verb
-    there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person, who can be asked
+    there = not as_json and sys.stdout.isatty() and sys.stdin.isatty()  # a person can be asked
     session = verbs.open_session(
         parsed.project,
         "cli",

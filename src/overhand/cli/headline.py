@@ -100,7 +100,11 @@ def _live(row: Row, width: int, where: str, tone: str) -> Iterator[str]:
     """What needs a person or is at work: what is known of it, and its step or question."""
     yield from _first(row, width, _command(row, where))
     agent, state = cut(one_line(row["agent"], _LONG), 20), _state(row)
-    facts = "".join(f" · {fact}" for fact in _facts(row))
+    done = row["progress"]
+    steps = f"{done['done']}/{done['total']}" if done else ""
+    quiet = f"quiet {_brief(row['sign'])}" if row["sign"] is not None and row["sign"] > _QUIET else ""
+    known = (of_plan(row), steps, _age(row), _left(row), _cost(row), quiet)
+    facts = "".join(f" · {fact}" for fact in known if fact)
     room = width - 10 - cells(agent + state)
     step = "" if row["question"] else one_line(row["step"] or "", _LONG)
     beside = step and cells(facts) + _TITLE + 3 <= room
@@ -153,15 +157,6 @@ def _state(row: Row) -> str:
     return cut(word.removeprefix("completed ").removeprefix("queued ") or word, 22)
 
 
-def _facts(row: Row) -> list[str]:
-    """Progress, times and cost, as far as they are known."""
-    done = row["progress"]
-    left = _left(row)
-    quiet = f"quiet {_brief(row['sign'])}" if row["sign"] is not None and row["sign"] > _QUIET else ""
-    steps = f"{done['done']}/{done['total']}" if done else ""
-    return [one for one in (of_plan(row), steps, _age(row), left, _cost(row), quiet) if one]
-
-
 def _brief(seconds: float) -> str:
     """The largest unit only."""
     return say_duration(seconds // 1).partition(" ")[0]
@@ -202,10 +197,14 @@ _SIZES = ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k"))
 
 def _projects(projects: list[Payload], width: int) -> Iterator[str]:
     """Every project: those in which nothing happens in one line each."""
+    home = os.path.expanduser("~")
     if not projects:
         yield "No project yet. In the folder of one: overhand init"
     for number, project in enumerate(projects):
-        path = _short(project["project"])
+        path = project["project"]
+        if len(home) > 1 and f"{path}/".startswith(f"{home}/"):
+            path = f"~{path[len(home) :]}"
+        path = one_line(path, _LONG)
         if "error" in project:
             yield colour(cut(path, width), "bold")
             yield cut(f"       {one_line(project['error']['message'], _LONG)}", width)
@@ -219,18 +218,7 @@ def _projects(projects: list[Payload], width: int) -> Iterator[str]:
         if number:
             yield ""
         yield colour(cut(path, width), "bold")
-        yield from _groups(project, width, f" -C {_word(path)}")
+        import shlex
 
-
-def _short(path: str) -> str:
-    """With ~ for the home folder."""
-    home = os.path.expanduser("~")
-    path = "~" + path[len(home) :] if len(home) > 1 and (path == home or path.startswith(f"{home}/")) else path
-    return one_line(path, _LONG)
-
-
-def _word(path: str) -> str:
-    """As a shell takes it for one word; the ~ has to stay outside."""
-    import shlex
-
-    return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
+        word = f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)  # no quotes around the ~
+        yield from _groups(project, width, f" -C {word}")

@@ -22,7 +22,6 @@ _DONE = {  # what is said, and what comes next
 
 
 def item(payload: Payload) -> Iterator[str]:
-    """What was done, or the list."""
     if payload["do"] == "list":
         yield from _list(payload["items"])
     elif payload["do"] == "approve":
@@ -105,7 +104,6 @@ def daemon(payload: Payload) -> Iterator[str]:
 
 
 def line(item: Payload) -> str:
-    """One line of its log."""
     facts = " ".join(
         f"{key}={one_line(str(value), 100)}"
         for key, value in item.items()

@@ -34,7 +34,6 @@ _PRESSING = ("held", "waiting", "failed", "running", "verifying", "starting", "s
 
 
 def plan(payload: Payload) -> Iterator[str]:
-    """One of the answers."""
     texts = {"check": check, "new": _new, "run": _run, "show": _show, "dry-run": _dry_run, "graph": _graph}
     return texts[payload["do"]](payload)
 

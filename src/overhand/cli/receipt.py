@@ -56,7 +56,6 @@ def _brief_one(payload: Payload) -> Iterator[str]:
 
 
 def whole(payload: Payload) -> Iterator[str]:
-    """The whole receipt."""
     yield f"{colour(str(payload['handle'] or '-'), 'bold')}  {colour(printable(payload['title']), 'bold')}"
     headline = "" if payload["status"] is None and payload["run_state"] is None else payload["headline"]
     yield f"   {_verdict(payload)}   {colour(headline, 'dim')}".rstrip()
@@ -285,7 +284,6 @@ def _value(value: object) -> str:
 
 
 def _look_at_nodes(payload: Payload) -> Iterator[str]:
-    """A plan changes nothing itself."""
     tasks = [str(row["handle"]) for row in payload["nodes"] if row.get("handle")]
     if tasks:
         told = ", ".join(tasks[:5]) + (", …" if len(tasks) > 5 else "")
@@ -327,7 +325,6 @@ def _cells(row: Payload) -> tuple[str, ...]:
 
 
 def _used(usage: Payload) -> Iterator[str]:
-    """The lines of a receipt."""
     if not usage["runs"] and not usage["budget"] and not usage["tokens"]:
         return
     told = f"{_about(usage, usage['tokens'])} tokens ({_about(usage, usage['input'])} in, "

@@ -55,18 +55,18 @@ class _Terminal:
     def __init__(self) -> None:
         self.resized = False
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
-        self._ears, self._mouth = os.pipe()  # a signal ends the waiting through it
+        self._wake, self._waker = os.pipe()  # a signal handler ends `wait` through it
         self._mode = termios.tcgetattr(self._in)
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> _Terminal:
-        for number, hear in (
+        for number, handler in (
             (signal.SIGWINCH, self._resize),
             (signal.SIGTSTP, self._suspend),
             (signal.SIGTERM, _leave),
             (signal.SIGHUP, _leave),
         ):
-            self._before[number] = signal.signal(number, hear)
+            self._before[number] = signal.signal(number, handler)
         self._take()
         self._write("\n" * (os.get_terminal_size(self._out).lines - 1))  # what stood there can be scrolled back to
         return self
@@ -77,8 +77,8 @@ class _Terminal:
         self._give_back()
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(self._ears)
-        os.close(self._mouth)
+        os.close(self._wake)
+        os.close(self._waker)
 
     def _take(self) -> None:
         """Keys come one by one and are not shown, nor is the cursor."""
@@ -96,7 +96,7 @@ class _Terminal:
 
     def _resize(self, _number: int, _frame: FrameType | None) -> None:
         self.resized = True
-        os.write(self._mouth, b"!")
+        os.write(self._waker, b"!")
 
     def _suspend(self, number: int, _frame: FrameType | None) -> None:
         """Ctrl-Z gives the terminal back; `fg` takes it again."""
@@ -113,9 +113,9 @@ class _Terminal:
 
     def wait(self, seconds: float) -> str:
         """The key that was pressed, if one is within this time; the end of input counts as q."""
-        ready, _, _ = select.select([self._in, self._ears], [], [], seconds)
-        if self._ears in ready:
-            os.read(self._ears, 100)
+        ready, _, _ = select.select([self._in, self._wake], [], [], seconds)
+        if self._wake in ready:
+            os.read(self._wake, 100)
         if self._in in ready:
             return os.read(self._in, 1).decode("ascii", "replace").lower() or "q"
         return ""

@@ -18,7 +18,6 @@ def ask(payload: Payload) -> Iterator[str]:
 
 
 def answer(payload: Payload) -> Iterator[str]:
-    """What was answered, or what waits."""
     if "questions" not in payload:
         yield from _given(payload)
         return
@@ -51,7 +50,6 @@ def _given(payload: Payload) -> Iterator[str]:
 
 
 def alert(payload: Payload) -> Iterator[str]:
-    """Alerts, or the one that was raised or resolved."""
     rows = payload.get("alerts", [payload])
     if not rows:
         yield "No alert is in force." if not payload["all"] else "There is no alert."
@@ -79,15 +77,14 @@ def doctor(payload: Payload) -> Iterator[str]:
         yield f"         {printable(one['next'])}"
     here = ", ".join(name for name, path in payload["tools"].items() if path) or "none"
     disk = f" on {payload['file_system']}" if payload["file_system"] else ""
-    who = f"supervisor {payload['supervisor']}" if payload["supervisor"] else "no supervisor runs (none is needed yet)"
-    who = "no supervisor runs" if payload["supervisor"] is None and payload["problems"] else who
-    yield f"{counted(payload['tasks'], 'task')}, {payload['bytes'] / 1e6:.1f} MB{disk}; {who}; tools: {here}"
+    needed = "" if payload["supervisor"] is None and payload["problems"] else " (none is needed yet)"
+    state = f"supervisor {payload['supervisor']}" if payload["supervisor"] else f"no supervisor runs{needed}"
+    yield f"{counted(payload['tasks'], 'task')}, {payload['bytes'] / 1e6:.1f} MB{disk}; {state}; tools: {here}"
     told = f"{counted(payload['problems'], 'problem')}, {counted(payload['notes'], 'note')}"
     yield told if payload["findings"] else "All is well."
 
 
 def log(payload: Payload) -> Iterator[str]:
-    """Where a log can be watched."""
     yield f"{payload['handle']}  is shown in {payload['window']}"
     yield "   next: " + " · ".join(payload["next"])
 
@@ -107,7 +104,6 @@ def monitor(payload: Payload) -> Iterator[str]:
 
 
 def checkpoint(payload: Payload) -> Iterator[str]:
-    """A checkpoint that was made, or those of a task."""
     if "checkpoints" in payload:
         yield f"{payload['handle']}  {one_line(payload['title'], width() - 8)}"
         if not payload["checkpoints"]:
@@ -131,7 +127,6 @@ def finish(payload: Payload) -> Iterator[str]:
 
 
 def connect(payload: Payload) -> Iterator[str]:
-    """What belongs where, or what was done."""
     if payload["did"] == "print":
         yield f"This belongs into {printable(payload['path'])}:"
         yield ""
@@ -150,15 +145,11 @@ def connect(payload: Payload) -> Iterator[str]:
 
 
 def tag(payload: Payload) -> Iterator[str]:
-    """One line: what stands where now."""
     path, name = printable(payload["path"]), payload["tag"]
     if payload["do"] == "remove":
         count = payload["removed"]
-        yield (
-            f"{path}: {name} removed" + (f" ({count} times)" if count > 1 else "")
-            if count
-            else f"{path} has no {name}."
-        )
+        times = f" ({count} times)" if count > 1 else ""
+        yield f"{path}: {name} removed{times}" if count else f"{path} has no {name}."
     elif payload["do"] == "await":
         yield f"{path}:{payload['line']}: {printable(payload['text'])}"
     elif payload["do"] == "swap":

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def lines(verb: str, answer: Reply) -> Iterable[str]:
-    """The answer as text."""
     payload = answer.payload
     if verb == "status":
         from overhand.cli import headline
@@ -107,9 +106,9 @@ def _live(payload: Payload) -> Iterator[str]:
     if not payload["tasks"]:
         yield "Nothing is running."
     for row in payload["tasks"]:
-        who = f"{row['handle']:>5}  {row['session_id']}  {row['agent']:<14} {row['run_state']:<8}"
+        run = f"{row['handle']:>5}  {row['session_id']}  {row['agent']:<14} {row['run_state']:<8}"
         when = f"{say_duration(row['age']):>7}  until {row['deadline'] or '-'}"
-        yield f"{who} {when}  depth {row['depth']}  {' → '.join(row['path'])}"
+        yield f"{run} {when}  depth {row['depth']}  {' → '.join(row['path'])}"
         yield f"       {one_line(row['title'], width() - 8)}"
 
 
@@ -128,7 +127,6 @@ _HIDDEN = {
 
 
 def _event(item: Payload) -> str:
-    """One event in one line."""
     name = item.get("e", "")
     if name in ("stdout", "stderr"):
         return f"{'  | ' if name == 'stdout' else '  ! '}{printable(item['text'])}"
@@ -259,11 +257,8 @@ def _trust(payload: Payload) -> Iterator[str]:
     for name in payload["refused"]:
         yield f"REFUSED  {printable(name)} is a link or no regular file"
     if not payload["trusted"] and not payload["refused"]:
-        yield (
-            "Everything is trusted already."
-            if payload["all"]
-            else "There is nothing to trust: no agents, checks or settings."
-        )
+        nothing = "There is nothing to trust: no agents, checks or settings."
+        yield "Everything is trusted already." if payload["all"] else nothing
 
 
 def _init(payload: Payload) -> Iterator[str]:

@@ -17,7 +17,7 @@ TONES = {"needs you": "yellow", "working": "blue", "queued": "dim", "ready": "gr
 
 
 def colour(text: str, tone: str) -> str:
-    """Only on a terminal, and only if nobody objects."""
+    """Coloured on a terminal, unless NO_COLOR is set."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{_COLOURS[tone]}m{text}\x1b[0m"
@@ -53,7 +53,6 @@ def counted(count: int, what: str) -> str:
 
 
 def width() -> int:
-    """Columns to write in."""
     try:
         return max(60, min(120, os.get_terminal_size(1).columns))
     except OSError:
@@ -102,7 +101,6 @@ _SKIN = range(0x1F3FB, 0x1F400)
 
 
 def cells(text: str) -> int:
-    """Columns it takes."""
     return len(text) if text.isascii() else sum(_widths(text))
 
 
@@ -136,7 +134,6 @@ def cut(text: str, most: int) -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """Exactly this many columns."""
     text = cut(text, width)
     return text + " " * (width - cells(text))
 

@@ -1,4 +1,4 @@
-"""Approval: who may give it, what the task is made of, and that exactly one approval of an item succeeds."""
+"""Approval: which callers may give it, what the task is made of, and that exactly one per item succeeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from overhand.documents import handoff as handoffs
 from overhand.documents import request as requests
 from overhand.documents.text import decode
 from overhand.drafts.build import Brief, Draft, build
-from overhand.errors import Busy, NotAllowed, OverhandError, Refused
+from overhand.errors import Busy, NotAllowed, Refused
 from overhand.items import item as places
 from overhand.items import stages, sync, unrecorded
 from overhand.policy import routes, trust
@@ -36,11 +36,12 @@ LINE = 700  # characters of an item's line that the record keeps
 def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, allowed: bool) -> str:
     """How this approval is a person's; a run's attempt is refused and kept in its log."""
     if not who.is_person:
-        error = NotAllowed(
-            f"{what} is for a person; this was called from inside run {who.run}.",
-            "Leave the item as it is: a person sees it with `overhand item list`.",
-        )
-        note_refusal(store, who, what, error)
+        why = f"{what} is for a person; this was called from inside run {who.run}."
+        error = NotAllowed(why, "Leave the item as it is: a person sees it with `overhand item list`.")
+        if who.task is not None:
+            event = ChildRefused(code=error.code, title=what[:200], why=why[:500])
+            with store.lock(who.task, who.by("item")) as locked:
+                locked.append(event, Notice(text=f"{what} was tried from inside the run, and refused."))
         raise error
     if terminal:
         return "terminal"
@@ -50,15 +51,6 @@ def require_approver(store: Store, who: Caller, what: str, *, terminal: bool, al
         f"{what} needs a person at a terminal.",
         "Type it in a terminal, or set approve_without_terminal = true in your own settings (not the project's).",
     )
-
-
-def note_refusal(store: Store, who: Caller, what: str, error: OverhandError) -> None:
-    """The run that tried keeps a note of it, for a person to see."""
-    if who.task is None:
-        return
-    event = ChildRefused(code=error.code, title=what[:200], why=error.message[:500])
-    with store.lock(who.task, who.by("item")) as locked:
-        locked.append(event, Notice(text=f"{what} was tried from inside the run, and refused."))
 
 
 def may_move(store: Store, place: Place, to: str) -> Task | None:
@@ -82,7 +74,7 @@ def may_approve(store: Store, place: Place, *, again: bool, past: places.Past | 
         if not again:
             raise _tried(place, was)
     if task is None and place.stage in ("delegated", "next"):
-        return None  # somebody typed it: the record is made now
+        return None  # a typed tag: the record is made now
     if task is not None and task.status is not None and place.stage in ("needs", "done"):
         if task.runs and not again:
             raise _tried(place, task)
@@ -99,7 +91,7 @@ def _tried(place: Place, task: Task) -> Refused:
 
 
 def holder(task: Task | None) -> str:
-    """Who works on the item of this task."""
+    """The process or person that works on the item of this task."""
     if task is None:
         return ""
     if task.current_run is not None:
@@ -122,12 +114,12 @@ def restage(store: Store, task: Task, by: By, events: list[Event]) -> Task:
 
 
 def hand_back(store: Store, task: Task, by: By) -> Task:
-    """What somebody outside had claimed is for an agent again."""
+    """An item that was claimed outside Overhand is for an agent again."""
     return restage(store, task, by, [Accepted()])
 
 
 def claim_outside(store: Store, place: Place, by: By) -> Task:
-    """Take an approved item for somebody outside; the lock of its task decides who gets it."""
+    """Claim an approved item for work outside Overhand; the lock of its task decides between two claims."""
     task = places.record(store, place)
     if task is None:
         raise Refused(*stages.refusal("run", place.stage if place.stage != "next" else "needs", "claimed", place.name))
@@ -169,14 +161,18 @@ def approve(
 ) -> Task:
     """Make the task, which is the record, then write it into the tag; exactly one approval of an item succeeds.
 
-    If it was shown to somebody first, its whole document must still be what they saw.
+    If it was shown to a person first, its whole document must still be what they saw.
     """
     drafted = draft(store, config, place, by, stage=stage, how=how, who=who or Caller())
     store.ensure()
     with lock.Lock(f"{store.own}/items.lock", "The list of approvals"):
-        same = places.patiently(f"{store.root}/{place.path}", lambda: _same(store, place))
+        now = (place.key, place.stage)
+        same = places.patiently(
+            f"{store.root}/{place.path}",
+            lambda: [one for one in places.look(store.root, place.path) if (one.key, one.stage) == now],
+        )
         if len(same) != 1 or same[0].task != place.task or (shown and same[0].whole != place.whole):
-            raise changed(store, place, same)
+            raise _changed(store, place, same)
         (task,) = store.new_tasks([drafted.task], by, start=False)
         task = sync.show(store, by, task.id)
     unrecorded.forget(store, place.key)
@@ -185,23 +181,15 @@ def approve(
     return task
 
 
-def _same(store: Store, place: Place) -> list[Place]:
-    return [one for one in places.look(store.root, place.path) if (one.key, one.stage) == (place.key, place.stage)]
-
-
-def changed(store: Store, place: Place, same: list[Place]) -> Refused:
-    """Somebody was quicker, or the line says something else now."""
+def _changed(store: Store, place: Place, same: list[Place]) -> Refused:
+    """Another approval was faster, or the line has changed."""
     now = [one for one in places.look(store.root, place.path) if one.key == place.key and one.task != place.task]
     if now and (task := places.record(store, now[0])) is not None:
-        return Refused(
-            f"{place.name} is approved already, as task {task.handle}.",
-            f"Look at it: overhand show {task.handle}",
-        )
+        hint = f"Look at it: overhand show {task.handle}"
+        return Refused(f"{place.name} is approved already, as task {task.handle}.", hint)
     if len(same) > 1:
-        return Refused(
-            f"{place.path} has {len(same)} lines like {place.text[:60]!r}: which one is meant cannot be told.",
-            "Make them differ, or take one away.",
-        )
+        why = f"{place.path} has {len(same)} lines like {place.text[:60]!r}: which one is meant cannot be told."
+        return Refused(why, "Make them differ, or take one away.")
     return Refused(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
 
 
@@ -219,11 +207,9 @@ def draft(store: Store, config: Config, place: Place, by: By, *, stage: str, how
 
 
 def brief_of(root: str, config: Config, place: Place, item: dict[str, Any]) -> Brief:
-    """What the item asks for."""
     handoff, contract = handoffs.filled(read(root, place), place.kind), config.kind(place.kind).contract
     if contract and not handoffs.wanted_contract(handoff):
-        told = f"{handoff.return_requirements}\nUse: {contract} contract"
-        handoff = replace(handoff, return_requirements=told)
+        handoff = replace(handoff, return_requirements=f"{handoff.return_requirements}\nUse: {contract} contract")
     return Brief(
         kind=place.kind,
         handoff=handoff,
@@ -268,17 +254,13 @@ def read(root: str, place: Place) -> Handoff:
     return replace(handoff, task=handoff.task or place.text, key_files=(*handoff.key_files, source))
 
 
-# keeping order
-
-
 def reconcile(store: Store, by: By, states: Iterable[Task] | None = None) -> list[Task]:
-    """Finish what somebody began and was killed in; the tasks (all, by default) that have an item."""
-    found = store.tasks() if states is None else states
-    return [_finished(store, by, task) for task in found if task.item is not None]
-
-
-def _finished(store: Store, by: By, task: Task) -> Task:
-    try:
-        return sync.show(store, by, task.id) if sync.owes(task) else task
-    except Busy:
-        return task  # its file is written all the time, or somebody else is at it
+    """Finish what a killed process left undone; the tasks (all, by default) that have an item."""
+    finished = []
+    for task in store.tasks() if states is None else states:
+        if task.item is not None:
+            try:
+                finished.append(sync.show(store, by, task.id) if sync.owes(task) else task)
+            except Busy:
+                finished.append(task)  # another process is writing the file or the record
+    return finished

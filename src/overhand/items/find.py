@@ -62,7 +62,6 @@ def search(where: str, pattern: str, *, all: bool = False, warn: Warn = _silent)
 
 
 def is_text(raw: bytes) -> bool:
-    """Whether a file's bytes are text at all."""
     return raw.find(b"\0", 0, _START) < 0
 
 
@@ -116,9 +115,8 @@ def holding(where: str, *texts: str, all: bool = False, warn: Warn = _silent) ->
         yield where
         return
     if not os.path.isdir(where):
-        raise NotFound(
-            f"There is no file or folder {where}.", "Name one that exists, or leave it out: the folder you are in."
-        )
+        hint = "Name one that exists, or leave it out: the folder you are in."
+        raise NotFound(f"There is no file or folder {where}.", hint)
     top = os.path.realpath(where)
     if _OURS in top.split("/"):
         warn(f"{where} is Overhand's own; it is not searched.")
@@ -282,7 +280,6 @@ _LETTER = r"(?-u)#[A-Za-z\x80-\xff]"
 
 
 def ripgrep() -> str:
-    """Where `rg` is, if it is installed."""
     for folder in os.environ.get("PATH", "").split(":"):
         path = f"{folder}/rg"
         if folder and os.access(path, os.X_OK) and os.path.isfile(path):

@@ -56,7 +56,7 @@ class Index:
 
     def begin(self) -> None:
         """Watch, then read everything."""
-        files = self.tree.begin()
+        files = self.tree.walk("", find.ignored(self.root))
         held = find.prefiltered(self.root, *PREFIXES)
         if held is not None:
             files = [path for path in files if path in held]
@@ -64,8 +64,7 @@ class Index:
             self.read(path)
 
     def close(self) -> None:
-        """It is no longer needed."""
-        self.tree.close()
+        self.tree.news.close()
 
     # keeping up
 
@@ -83,20 +82,16 @@ class Index:
         for folder in gone:
             files.update(path for path in self.hits if path.startswith(folder))
         self.dirty |= files
-        return self._catch_up(), beside
-
-    def _catch_up(self) -> dict[str, set[str]]:
         touched: dict[str, set[str]] = {}
         for path in list(islice(self.dirty, _AT_ONCE)):
             self.dirty.discard(path)
-            had, ids = path in self.hits, self.tasks_in(path)
+            had, ids = path in self.hits, {hit.task for hit in self.hits.get(path, ()) if hit.task}
             self.read(path)
             if had or path in self.hits:
                 touched[path] = ids
-        return touched
+        return touched, beside
 
     def read(self, path: str) -> None:
-        """One file as it is now."""
         found = self._hits(path)
         if found:
             self.hits[path] = found
@@ -122,10 +117,6 @@ class Index:
         )
 
     # answering
-
-    def tasks_in(self, path: str) -> set[str]:
-        """The ids behind the tags of a file."""
-        return {hit.task for hit in self.hits.get(path, ()) if hit.task}
 
     def worth_a_look(self) -> Iterable[str]:
         """Files whose tags may call for something: approved, claimed, or with the id of a task."""
@@ -160,20 +151,12 @@ class Tree:
         self._beside: set[int] = set()
         self._look_beside()
 
-    def begin(self) -> list[str]:
-        """Watch everything; the Markdown files that are there."""
-        return self._walk("", find.ignored(self.root))
-
-    def close(self) -> None:
-        """Stop watching."""
-        self.news.close()
-
     def _look_beside(self) -> None:
         for path in self.beside:
             if (number := self.news.add(path, _MASK)) is not None:
                 self._beside.add(number)
 
-    def _walk(self, top: str, rules: Ignored | None) -> list[str]:
+    def walk(self, top: str, rules: Ignored | None) -> list[str]:
         """Watch a folder and all below it, then say what is in there."""
         return list(find.walk(self.root, top, rules, enter=self._watch, failed=self._unlisted))
 
@@ -216,7 +199,7 @@ class Tree:
                     self._look_beside()
                     beside = True
                 if mask & _CAME and find.is_wanted(f"{self.root}/{path}", name, rules, is_folder=True):
-                    files.update(self._walk(f"{path}/", find.below(f"{self.root}/{path}", rules)))
+                    files.update(self.walk(f"{path}/", find.below(f"{self.root}/{path}", rules)))
             elif name.endswith(".md") and find.is_wanted(f"{self.root}/{path}", name, rules, is_folder=False):
                 files.add(path)
         return None if events is None else (files, gone, beside)

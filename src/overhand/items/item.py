@@ -6,6 +6,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -27,14 +28,12 @@ if TYPE_CHECKING:
     from overhand.record.task import Task
 
 
-_LOOKS, _MOST_LOOKS = 6, 100  # in a file that nobody writes, and in all
+_LOOKS, _MOST_LOOKS = 6, 100  # while no process writes the file, and in all
 _PAUSE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An item as it stands in a file now."""
-
     path: str  # relative to the project
     line: int
     kind: str
@@ -49,17 +48,15 @@ class Place:
 
     @property
     def name(self) -> str:
-        """As people write it."""
         return f"{self.path}#{self.kind}" if self.on_tags_line else f"{self.path}:{self.line}#{self.kind}"
 
     @property
     def key(self) -> str:
-        """What stays the same when lines move."""
+        """Independent of the line's number."""
         return f"{self.path}#{self.kind}#{self.digest[:16]}"
 
     @property
     def tag(self) -> str:
-        """Its tag."""
         return f"#{self.stage}-{self.kind}"
 
 
@@ -72,7 +69,7 @@ def look(root: str, path: str) -> list[Place]:
     if raw is None or len(raw) > MAX_DOCUMENT or b"#" not in raw or b"\0" in raw[:8000]:
         return []
     found = tags.scan(raw)
-    staged = [tag for tag in found if is_name(_kind(tag)) and (tag.name != "#done-alert" or tag.task)]
+    staged = [tag for tag in found if is_name(tags.kind(tag.name)) and (tag.name != "#done-alert" or tag.task)]
     whole = _digest(raw, found) if any(tag.on_tags_line for tag in staged) else ""
     return [_found(raw, tag, path, whole) for tag in staged]
 
@@ -87,20 +84,16 @@ def _digest(raw: bytes, found: list[Tag]) -> str:
     return kept.hexdigest()
 
 
-def _kind(tag: Tag) -> str:
-    return tags.kind(tag.name)
-
-
 def _found(raw: bytes, tag: Tag, path: str, whole: str) -> Place:
     text = tag.on.bare(raw).decode("utf-8", "replace").strip()
     priority, effort = tags.weights(raw, tag)
     return Place(
         path=path,
         line=tag.line,
-        kind=_kind(tag),
+        kind=tags.kind(tag.name),
         stage=tags.stage(tag.name),
         digest=tags.digest(raw, tag),
-        text=(_title(raw, _kind(tag)) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
+        text=(_title(raw, tags.kind(tag.name)) or os.path.basename(path)) if tag.on_tags_line else _plain(text),
         priority=priority,
         effort=effort,
         task=tag.task,
@@ -127,7 +120,7 @@ def _title(raw: bytes, kind: str) -> str:
 def everywhere(
     root: str, stages: Iterable[str] = tags.STAGES, warn: Callable[[str], None] = lambda _: None
 ) -> Iterator[Place]:
-    """Every item of the project at one of these stages; what cannot be looked at is told."""
+    """Every item of the project at one of these stages; `warn` gets what cannot be read."""
     wanted = set(stages)
     told: dict[str, None] = {}
     kept = set(find.holding(root, *(f"#{stage}-" for stage in wanted), warn=told.setdefault))
@@ -165,7 +158,7 @@ def resolve(root: str, here: str, written: str) -> Place:
 
 
 def patiently(path: str, seek: Callable[[], list[Place]]) -> list[Place]:
-    """What is found; that there is nothing is believed a little later, and not while somebody writes the file anew."""
+    """What is found; an empty answer is checked again for a moment, and never believed while the file is written."""
     looks = 0
     for _ in range(_MOST_LOOKS):
         looks += not is_written(path)
@@ -213,31 +206,26 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class Past:
-    """Which task an item was whose tag has lost its id; the logs are read when somebody asks, and only once."""
+    """Which task an item was whose tag has lost its id; the logs are read at the first question, and only once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._tasks: dict[str, list[str]] | None = None  # by the files that their logs name, newest last
 
     def task_of(self, place: Place) -> Task | None:
         """The newest task that was begun for this item: an older text of its file may have come back."""
         if place.task or not self.names(place.path):
             return None
         there = {one.task for one in look(self.store.root, place.path)}
-        states = self.store.tasks(one for one in self._named()[place.path] if one not in there)
+        states = self.store.tasks(one for one in self._tasks[place.path] if one not in there)
         return next((task for task in reversed(states) if _was(task, place)), None)
 
     def names(self, path: str) -> bool:
         """Whether the log of some task names this file as the place of its item."""
-        return path in self._named()
+        return path in self._tasks
 
-    def _named(self) -> dict[str, list[str]]:
-        if self._tasks is None:
-            self._tasks = self._read()
-        return self._tasks
-
-    def _read(self) -> dict[str, list[str]]:
-        """Nothing is folded for this, and only what has an item is read to its end: there may be thousands."""
+    @cached_property
+    def _tasks(self) -> dict[str, list[str]]:
+        """Ids by the files that their logs name, newest last; read fast, since there may be thousands of logs."""
         found: dict[str, list[str]] = {}
         for task_id in self.store.ids():
             own = f"{self.store.workspaces}/{task_id}/{log.LOG}"
@@ -263,7 +251,6 @@ def _beginning(path: str) -> bytes:
 
 
 def _paths(raw: bytes) -> set[str]:
-    """The files that a log names."""
     parts = raw.split(b'"path":"')[1:] + raw.split(b'"origin":"')[1:]  # much faster than a pattern for all of it
     if b"\\" not in raw:
         return {part[: part.find(b'"')].decode("utf-8", "surrogateescape") for part in parts}

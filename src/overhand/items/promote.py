@@ -44,7 +44,7 @@ def put(locked: LockedTask) -> str:
         target = f"{root}/{path}"
         if os.path.lexists(target):
             if mark in (read_file(target) or b""):
-                return path  # whoever made it was killed before it said so
+                return path  # made by a process that was killed before it recorded that
             continue
         if make(target, document(task)):
             return path
@@ -99,26 +99,15 @@ def mention(locked: LockedTask, path: str) -> None:
     shown = f"([{os.path.basename(path).removesuffix('.md')}]({target}))".encode()
 
     def change(raw: bytes) -> Patch | None:
-        found = [tag for tag in tags.scan(raw) if is_origin(raw, tag, item)]
+        named = [tag for tag in tags.scan(raw) if (tag.name, tag.task) == (f"#{item.was}-{item.kind}", item.again)]
+        found = [tag for tag in named if tags.digest(raw, tag) == item.digest]
         if len(found) != 1:
             if shown in raw:
-                return None  # whoever wrote it was killed before it said so
+                return None  # written by a process that was killed before it recorded that
             what = "is no longer as it was" if not found else f"stands there {len(found)} times"
-            raise NotFound(
-                f"{origin}#{item.kind} {what}: {item.line[:80]!r}. {path} was made.",
-                "Look again: overhand item list",
-            )
+            why = f"{origin}#{item.kind} {what}: {item.line[:80]!r}. {path} was made."
+            raise NotFound(why, "Look again: overhand item list")
         (tag,) = found
         return tag.start, tag.span_end, b"`" + tag.name.encode() + b"` " + shown
 
     edit(f"{locked.store.root}/{origin}", change)
-
-
-def is_origin(raw: bytes, tag: tags.Tag, item: Item) -> bool:
-    """Whether this is the inline tag that was approved."""
-    return (
-        tags.kind(tag.name) == item.kind
-        and tags.stage(tag.name) == item.was
-        and tag.task == item.again
-        and tags.digest(raw, tag) == item.digest
-    )

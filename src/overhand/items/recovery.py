@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 BACKOFF = (5.0, 60.0)  # seconds before the second and the third attempt
-_DIED = ("lost", "killed")  # nobody of ours ended it, and it did not end by itself
+_DIED = ("lost", "killed")  # not ended by Overhand, nor by itself
 
 
 def events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> list[Event]:
@@ -21,7 +21,7 @@ def events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> l
     item, status = task.item, judged.status
     if item is None or item.how == "outside" or status in ("completed", "cancelled"):
         return []
-    why = reason(status, ended, returned)
+    why = _reason(status, ended, returned)
     if not why:
         return [_notice(task, f"judged {status} ({ended.cause}), which another attempt would not mend")]
     if ended.leftovers:
@@ -33,7 +33,7 @@ def events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> l
     return [Requeued(run=ended.id, why=why, resume={"run": ended.id, "why": why})]
 
 
-def reason(status: str, ended: Run, returned: Return | None) -> str:
+def _reason(status: str, ended: Run, returned: Return | None) -> str:
     """Why another attempt makes sense, if it does."""
     if status not in ("failed", "partial"):
         return ""
@@ -57,7 +57,6 @@ def not_before(task: Task) -> float:
 
 
 def told(task: Task) -> str:
-    """Why it waits, for people."""
     at = not_before(task)
     stamp = machine.now()[:11] + "00:00:00Z"
     hours = int(at - machine.epoch(stamp)) % 86400

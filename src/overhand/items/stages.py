@@ -1,4 +1,4 @@
-"""Who may move an item from one stage to another, and what to tell whoever may not."""
+"""Which kind of caller may move an item from one stage to another, and the refusal for the others."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _NEXT = {
 
 
 def allows(who: str, now: str, to: str, *, live: bool = False) -> bool:
-    """Whether `who` (person, run, overhand) may make this step; nobody takes an item from a live run but Overhand."""
+    """Whether `who` (person, run, overhand) may make this step; only Overhand takes an item from a live run."""
     if live and who == "person" and now == "claimed":
         return False
     return to in MOVES.get(who, {}).get(now, ())
 
 
 def refusal(who: str, now: str, to: str, item: str, holder: str = "") -> tuple[str, str]:
-    """Why not, and what to type instead; `holder` is who works on it."""
+    """Why not, and what to type instead; `holder` works on it."""
     why = f"held by {holder}" if holder else _MEANING.get(now, "it has no tag of a known stage")
     task = holder.removeprefix("task ")
     hint = f"Stop it first: overhand stop {task}" if task != holder else _NEXT.get(now, "")

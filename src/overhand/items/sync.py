@@ -1,7 +1,7 @@
 """The tag shows what the record says: one function brings the tag of a task's item in line with the task's log.
 
 Approval makes the task, and its id stands in the tag's span. From then on each step is an event first, then one edit of
-the file, then a note that the edit was made. Whoever is killed in between is followed by somebody who calls `show`.
+the file, then a note that the edit was made. After a crash in between, the next call of `show` finishes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.documents.tags import Tag
     from overhand.record.events import Event
     from overhand.record.store import LockedTask, Store
-    from overhand.record.task import By, ShownTag, Task
+    from overhand.record.task import By, Run, ShownTag, Task
     from overhand.system.edits import Patch
     from overhand.words import Status
 
@@ -49,12 +49,9 @@ def wanted(task: Task) -> str:
 
 def owes(task: Task) -> bool:
     """Whether the log says that the tag, or what the file tells of the last run, is not yet as it should be."""
-    if task.item is None:
-        return False
-    shown = task.tag
-    if shown is None:
-        return task.status is None
-    return (shown.stage, shown.run) != (wanted(task), outcome(task))
+    if task.item is None or task.tag is None:
+        return task.item is not None and task.status is None
+    return (task.tag.stage, task.tag.run) != (wanted(task), outcome(task))
 
 
 def show(store: Store, by: By, task_id: str) -> Task:
@@ -65,7 +62,7 @@ def show(store: Store, by: By, task_id: str) -> Task:
 
 
 def bring(locked: LockedTask) -> None:
-    """The same, for who holds the task."""
+    """The same, under a lock that the caller holds."""
     task = locked.task
     if task.item is None or (task.tag is None and task.status is not None):
         return
@@ -75,7 +72,7 @@ def bring(locked: LockedTask) -> None:
         else:
             _follow(locked)
     except Busy:
-        raise  # somebody writes to the file all the time: soon again
+        raise  # the file is being written: the caller retries soon
     except OverhandError as error:  # it cannot be written: the record stands, and says why
         _leave(locked, error.message)
 
@@ -100,7 +97,7 @@ def _first(locked: LockedTask) -> None:
         told: list[Event] = [TagWritten(stage=item.stage, path=made)] if made else []
         locked.append(*told, _judged("rejected", f"{error.message} {error.hint}".strip()), sync=True)
         if made:
-            _follow(locked)  # the request stays, as one that nobody has approved
+            _follow(locked)  # the request stays, not approved
         return
     now = next(tags.stage(tag.name) for tag in tags.scan(raw) if tag.task == locked.task_id)
     events: list[Event] = [TagWritten(stage=now, path=path)]
@@ -143,7 +140,7 @@ def shown_of(task: Task) -> ShownTag:
 
 
 def _follow(locked: LockedTask) -> None:
-    """Find the tag by its id and write what the record says; before the first run, whoever is stricter wins."""
+    """Find the tag by its id and write what the record says; before the first run, the stricter of the two wins."""
     path = shown_of(locked.task).path
     try:
         _write(locked, path)
@@ -155,15 +152,20 @@ def _follow(locked: LockedTask) -> None:
             _lost(locked)
 
 
+def _own_tag(raw: bytes, locked: LockedTask, path: str) -> Tag:
+    for tag in tags.scan(raw):
+        if tag.task == locked.task_id:
+            return tag
+    raise NotFound(f"The tag of task {locked.task_id} is not in {path}.")
+
+
 def _write(locked: LockedTask, path: str) -> None:
     task = locked.task
     shown, want = shown_of(task), wanted(task)
     seen: list[tuple[str, bool]] = []
 
     def change(raw: bytes) -> Patch | None:
-        tag = next((tag for tag in tags.scan(raw) if tag.task == locked.task_id), None)
-        if tag is None:
-            raise NotFound(f"The tag of task {locked.task_id} is not in {path}.")
+        tag = _own_tag(raw, locked, path)
         now = tags.stage(tag.name)
         is_foreign = now not in (shown.stage, want) and not owes(task)
         seen.append((now, is_foreign))
@@ -216,7 +218,7 @@ def _has_word(task: Task, now: str) -> bool:
 
 
 def _give_way(locked: LockedTask, now: str, path: str = "") -> None:
-    """Before its first run somebody took the approval back, or the work itself, by changing the tag."""
+    """Before its first run a changed tag took the approval back, or claimed the work."""
     task = locked.task
     item, path = item_of(task), path or shown_of(task).path
     said = f"The tag in {path} was changed to #{now}-{item.kind}"
@@ -248,9 +250,10 @@ def _lost(locked: LockedTask) -> None:
         locked.append(_judged("cancelled", summary), _tagged(task, shown.path, "needs"), sync=True)
         return
     tired = not owes(task) and _is_tired(task)
+    first = task.but(item=item_of(task).replace(again=""))  # an older version of the file, without any id, may be back
 
     def change(raw: bytes) -> Patch | None:
-        same = [t for t in tags.scan(raw) if tags.stage(t.name) and not t.task and is_same(raw, t, _plain(task))]
+        same = [t for t in tags.scan(raw) if tags.stage(t.name) and not t.task and is_same(raw, t, first)]
         if len(same) != 1 or tired:
             raise NotFound("")
         return together(raw, *_patches(raw, same[0], locked, shown.path, again=True))
@@ -262,13 +265,8 @@ def _lost(locked: LockedTask) -> None:
         _leave(locked, f"The tag of this task is gone from {shown.path}.")
 
 
-def _plain(task: Task) -> Task:
-    """The same task for a tag without any id: an older version of the file may have come back."""
-    return task.but(item=task.item.replace(again="")) if task.item else task
-
-
 def _leave(locked: LockedTask, why: str) -> None:
-    """Nothing can be written: a person is told once, and the record goes on without its tag."""
+    """Nothing can be written: one notice for people, and the record goes on without its tag."""
     task = locked.task
     if task.tag is None:
         locked.append(_judged("rejected", why), sync=True)
@@ -293,7 +291,7 @@ def take(locked: LockedTask, run_id: str) -> bool:
         locked.append(RunNeverBegan(run=run_id))
         raise
     except OverhandError as error:
-        if len(task.runs) > 1:  # it has run before: the record decides, the tag is told of
+        if len(task.runs) > 1:  # it has run before: the record decides, a notice mentions the tag
             _leave(locked, error.message)
             return True
         why = f"{error.message} It was not started. {error.hint}".strip()
@@ -306,9 +304,7 @@ def take(locked: LockedTask, run_id: str) -> bool:
 
 def _claim(locked: LockedTask, path: str, allowed: set[str]) -> str:
     def change(raw: bytes) -> Patch | None:
-        tag = next((tag for tag in tags.scan(raw) if tag.task == locked.task_id), None)
-        if tag is None:
-            raise NotFound(f"The tag of task {locked.task_id} is not in {path}.")
+        tag = _own_tag(raw, locked, path)
         now = tags.stage(tag.name)
         if now not in allowed:
             raise Refused(f"The tag in {path} says {tag.name}.", "Approve it again: overhand item approve --again ITEM")
@@ -391,15 +387,12 @@ def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patc
         told = f"completed, {_VERIFIED.get(task.verified, task.verified)}"
         files, link = _result(store, task, path)
         return appendix.response(raw, key, told, task.summary, files, link)
-    run = next((run for run in task.runs if run.id == key), None)
-    date = (run.ended if run else task.judged) or ""
-    return appendix.recovery(
-        raw, date.replace("T", " ")[:19], _reason(task, key), key, f"Put back to #{stage}-{task.kind}"
-    )
+    run = task.run(key)
+    date = ((run.ended if run else task.judged) or "").replace("T", " ")[:19]
+    return appendix.recovery(raw, date, _reason(task, run), key, f"Put back to #{stage}-{task.kind}")
 
 
-def _reason(task: Task, key: str) -> str:
-    run = next((run for run in task.runs if run.id == key), None)
+def _reason(task: Task, run: Run | None) -> str:
     how = f"The run ended ({run.cause}), judged {run.status}" if run else f"It was not started ({task.status})"
     said = " ".join(task.summary.split())[:300]
     if run and said.startswith(f"The run ended ({run.cause})"):
@@ -416,9 +409,8 @@ def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:
         found = json.loads(read_file(f"{folder}/result.json") or b"{}")
     except (ValueError, OverhandError):
         found = {}
-    files = [
-        FileNote(one["path"], str(one.get("state", ""))) for one in found.get("deliverables", ()) if one.get("path")
-    ]
+    promised = [one for one in found.get("deliverables", ()) if one.get("path")]
+    files = [FileNote(one["path"], str(one.get("state", ""))) for one in promised]
     known = {one.path for one in files}
     files += [FileNote(name, "changed") for name in found.get("files_modified", ()) if name not in known]
     target = f"{folder}/OUTPUT.md"

@@ -1,4 +1,4 @@
-"""Tags that people, editors and agents write without asking: taken for a person's word, or kept for a person to see."""
+"""Tags that are typed into files: each counts as a person's approval, or waits until a person has seen it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import By, Task
 
-_SOON = 1.0  # seconds after which whoever watches has heard of a change
+_SOON = 1.0  # seconds until the daemon knows of a change
 
 
 def heed(
@@ -36,8 +36,7 @@ def heed(
 ) -> list[str]:
     """Look at a file that has changed: records that disagree are shown again, what was typed is taken or waits.
 
-    Whoever watches the file says between which times it was changed. Returns the tasks that a supervisor should look
-    at.
+    The daemon passes the times between which the file was changed. Returns the tasks that the supervisor should check.
     """
     touched: list[str] = []
     past = past or places.Past(store)
@@ -49,7 +48,10 @@ def heed(
         raise Busy(f"{path} is being written by another process.", "Try again in a moment.")
     if until is not None and _changed(f"{store.root}/{path}") > until:
         until = None  # it was changed again just now
-    _prune(store, path, {place.key for place in there if not place.task and _may_wait(config, place)})
+    asking = {place.key for place in there if not place.task and _asks(config, place)}
+    for key in unrecorded.waiting(store):
+        if key.startswith(f"{path}#") and key not in asking:
+            unrecorded.forget(store, key)
     for place in there:
         task = places.record(store, place)
         if task is not None:
@@ -67,16 +69,9 @@ def heed(
     return touched
 
 
-def _may_wait(config: Config, place: Place) -> bool:
-    """Whether it asks for something by itself."""
+def _asks(config: Config, place: Place) -> bool:
+    """Whether the tag asks for something by itself."""
     return place.stage in ("delegated", "claimed") or (place.stage == "needs" and place.tag in config.auto_approved)
-
-
-def _prune(store: Store, path: str, there: set[str]) -> None:
-    """What waits no longer stands in the file."""
-    for key in unrecorded.waiting(store):
-        if key.startswith(f"{path}#") and key not in there:
-            unrecorded.forget(store, key)
 
 
 def _changed(path: str) -> float:
@@ -110,32 +105,33 @@ def typed(
         unrecorded.park(store, place.key, f"{why}; to have it done again, approve it")
         return None
     route = config.route(place.kind)
-    if route is not None and route.auto_approve:  # nobody's word is needed, so it does not matter whose this is
+    if route is not None and route.auto_approve:  # no approval is needed, so it does not matter which process wrote it
         return _taken(store, config, place, by, "auto")
     if config.approval == "record":
         unrecorded.park(store, place.key, "only what is approved with `overhand item approve` is started")
         return None
-    if since is None:
-        alive = unrecorded.alive_since(store, unrecorded.known(store), until)
-    else:
-        alive = unrecorded.alive_since(store, since, until, margin=_SOON)
+    at, margin = (unrecorded.known(store), unrecorded.MARGIN) if since is None else (since, _SOON)
+    alive = unrecorded.alive_since(store, at, until, margin)
     if route is None or alive:
-        who = ", ".join(f"task {task.handle}" for task, _ in alive[-3:])
-        why = f"it may have been written by a run: {who}" if route else f"there is no route for {place.kind}"
+        runs = ", ".join(f"task {task.handle}" for task, _ in alive[-3:])
+        why = f"it may have been written by a run: {runs}" if route else f"there is no route for {place.kind}"
         unrecorded.park(store, place.key, why)
+        text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
         for task, run in alive[-3:]:
-            _suspect(store, task, place, run.id, by)
+            with store.lock(task.id, by) as locked:
+                if text not in locked.task.notices:
+                    locked.append(TagHeldBack(run=run.id, item=place.name), Notice(text=text))
         return None
     return _taken(store, config, place, by, "typed")
 
 
 def _noted(store: Store, config: Config, place: Place, by: By, past: places.Past) -> str | None:
-    """A tag that says needs without an id: an older text that came back, or of a kind for which nobody is asked."""
+    """A tag that says needs without an id: an older text that came back, or a kind that needs no approval."""
     earlier = past.task_of(place)
     if earlier is not None:
         if earlier.runs and _is_the_same(earlier, place):
             return sync.show(store, by, earlier.id).id
-        return None  # `item list` says whose it was, and who approves it must say so
+        return None  # `item list` shows its task, and only `approve --again` approves it
     if place.tag not in config.auto_approved or place.key in unrecorded.waiting(store):
         return None
     return _taken(store, config, place, by, "auto")
@@ -148,7 +144,7 @@ def _taken(store: Store, config: Config, place: Place, by: By, how: str) -> str 
     try:
         return approve.approve(store, config, place, by, how=how).id
     except Busy:
-        raise  # soon again
+        raise  # the caller retries soon
     except OverhandError as error:
         unrecorded.park(store, place.key, error.message)
         return None
@@ -160,16 +156,8 @@ def _is_the_same(earlier: Task, place: Place) -> bool:
     return earlier.status is None or (place.whole != "" and item.whole == place.whole)
 
 
-def _suspect(store: Store, task: Task, place: Place, run_id: str, by: By) -> None:
-    """The log of a run that may have written the tag says so."""
-    text = f"{place.tag} in {place.path} appeared while this run was alive; it waits for a person."
-    with store.lock(task.id, by) as locked:
-        if text not in locked.task.notices:
-            locked.append(TagHeldBack(run=run_id, item=place.name), Notice(text=text))
-
-
 def outside_claim(store: Store, config: Config, place: Place, by: By) -> str:
-    """Somebody works on it without Overhand: recorded, so that nobody starts it and a person can see it."""
+    """Record a claim made outside Overhand, so that it is not started and a person can see it."""
     item = {
         "path": place.path,
         "kind": place.kind,
@@ -190,6 +178,6 @@ def outside_claim(store: Store, config: Config, place: Place, by: By) -> str:
     )
     (task,) = store.new_tasks([build(brief, None, Caller(), store, config).task], by, start=False)
     task = sync.show(store, by, task.id)
-    if task.status is not None:  # it cannot be told from another line: said once, not at every look
+    if task.status is not None:  # its line is not unique: reported once, not at every look
         unrecorded.park(store, place.key, task.summary)
     return task.id

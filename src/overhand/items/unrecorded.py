@@ -1,4 +1,4 @@
-"""What was seen of tags that nobody has recorded: when all of them were known, and which wait for a person.
+"""What was seen of tags without a record: when all of them were known, and which wait for a person.
 
 A `#delegated-X` without a record is a person's typing only if no run was alive since all tags were last known, or while
 its file was seen to change. Losing these files loses nothing but that knowledge: then all that is not recorded waits.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from overhand.record.store import Store
     from overhand.record.task import Run, Task
 
-MARGIN = 5.0  # seconds: a change is heard of a little later than it was made
+MARGIN = 5.0  # seconds: a change is noticed a little later than it was made
 
 
 def _load(store: Store) -> dict[str, Any]:
@@ -38,14 +38,12 @@ def _change(
         if keep is not None:
             waiting = {key: why for key, why in waiting.items() if key in keep}
         waiting.update(park or {})
-        write_file(
-            f"{store.own}/sightings",
-            json.dumps({"known": found.get("known", 0.0) if known is None else known, "waiting": waiting}),
-        )
+        seen = {"known": found.get("known", 0.0) if known is None else known, "waiting": waiting}
+        write_file(f"{store.own}/sightings", json.dumps(seen))
 
 
 def known(store: Store) -> float:
-    """When every tag of the project was last looked at; 0 if nobody can say."""
+    """When every tag of the project was last looked at; 0 if that is unknown."""
     at = _load(store).get("known", 0.0)
     return float(at) if isinstance(at, int | float) else 0.0
 
@@ -62,7 +60,6 @@ def waiting(store: Store) -> dict[str, dict[str, Any]]:
 
 
 def park(store: Store, key: str, why: str) -> None:
-    """This tag waits for a person."""
     _change(store, park={key: {"since": machine.now(), "why": why}})
 
 
@@ -72,17 +69,17 @@ def forget(store: Store, key: str) -> None:
         _change(store, keep={*there} - {key})
 
 
-def alive_since(store: Store, at: float, until: float | None = None, margin: float = MARGIN) -> list[tuple[Task, Run]]:
+def alive_since(store: Store, at: float, until: float | None, margin: float) -> list[tuple[Task, Run]]:
     """Runs that may have written to the project since then; where it is known until when, later ones have not."""
     return [
         (task, run)
         for task in store.tasks()
         for run in task.runs
         if (until is None or machine.epoch(run.created) <= until)
-        and (run.ended is None or machine.epoch(run.ended) >= at - margin or _left_somebody(store, task, run))
+        and (
+            run.ended is None
+            or machine.epoch(run.ended) >= at - margin
+            # a leftover process keeps the run's shim alive, which holds this lock
+            or (run.leftovers and lock.is_held(f"{store.run_folder(task.id, run.id)}/life"))
+        )
     ]
-
-
-def _left_somebody(store: Store, task: Task, run: Run) -> bool:
-    """Whether a process of an ended run is still there: its shim waits for it, and holds the run's lock."""
-    return bool(run.leftovers) and lock.is_held(f"{store.run_folder(task.id, run.id)}/life")

@@ -196,10 +196,8 @@ def _answer(_service: Service, session: Session, given: Given) -> Payload:
     seq, text = given.pop("seq", None), given.pop("text")
     meant = [q for q in task.open_questions if seq in (None, q.seq)]
     if any(q.via == "permission" for q in meant):
-        raise NotAllowed(
-            "What an agent wants to be permitted is for a person; it cannot be answered through MCP.",
-            f"Ask the person to type: overhand answer {task.name}",
-        )
+        why = "What an agent wants to be permitted is for a person; it cannot be answered through MCP."
+        raise NotAllowed(why, f"Ask the person to type: overhand answer {task.name}")
     said = [text] if seq is None else [str(seq), text]
     found = _verb("answer", session, text=said, **given)
     told = "Its next run starts by itself." if found["resumed"] else "Whoever asked has it now."
@@ -294,7 +292,6 @@ _MOST = 20  # tasks at rest that a status tells of
 
 
 def _brief(row: Payload) -> Payload:
-    """A task in a few words."""
     return {key: row[key] for key in _BRIEF if row.get(key) is not None}
 
 
@@ -318,7 +315,6 @@ def _not_yet(shown: list[Payload], tool: str) -> Payload:
 
 
 def _judged(found: Payload, tool: str) -> Payload:
-    """One result, or several."""
     if "tasks" in found:
         rows = [_judged(one, tool) for one in found["tasks"]]
         return {"tasks": rows, "pending": False, "next": " ".join(row["next"] for row in rows)}

@@ -63,7 +63,7 @@ def serve(session: Session) -> NoReturn:
     if open_with(service, wire):
         from overhand.mcp import server
 
-        wire.serve()
+        wire.told = [*wire.handshake, *wire.told]  # the SDK reads the handshake first
         server.run(service, wire)
     os._exit(0)
 
@@ -154,12 +154,10 @@ def _offer(service: Service) -> dict[str, Any]:
 
 
 def opening(service: Service, version: str) -> dict[str, Any]:
-    """The result of `initialize`."""
     return {"protocolVersion": version, "serverInfo": _NAME, **_offer(service)}
 
 
 def listed(tool: Tool) -> dict[str, Any]:
-    """A tool's entry in `tools/list`."""
     return {
         "name": tool.name,
         "description": tool.about,
@@ -208,15 +206,10 @@ class Wire:
         return line + end
 
     def send(self, text: str) -> None:
-        """Write a line and flush it."""
         self._unsent += text.encode()
         self.flush()
 
     # as the SDK reads and writes
-
-    def serve(self) -> None:
-        """Hand over to the SDK, which first reads the handshake."""
-        self.told = [*self.handshake, *self.told]
 
     def readline(self) -> str:
         """The next line; empty at the end."""
@@ -232,7 +225,6 @@ class Wire:
         self._unsent += text.encode()
 
     def flush(self) -> None:
-        """Send it."""
         view, self._unsent = memoryview(self._unsent), b""
         while view:
             view = view[os.write(self._writes, view) :]

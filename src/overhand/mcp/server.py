@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-)
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent
 from mcp_types import Tool as Described
 
 from overhand import __version__
@@ -37,7 +31,6 @@ _AT_ONCE = ("status",)  # never blocks, so no thread is needed
 
 
 def run(service: Service, wire: Wire) -> None:
-    """Serve from here on."""
     anyio.run(_serve, build(service), wire)
 
 
@@ -48,7 +41,6 @@ async def _serve(server: Server[Any], wire: Wire) -> None:
 
 
 def build(service: Service) -> Server[Any]:
-    """A server with these tools."""
     known = {tool.name: tool for tool in service.tools}
     described = ListToolsResult(tools=[Described.model_validate(listed(tool)) for tool in service.tools])
 
@@ -84,7 +76,7 @@ def _called(
         return _failed(error)
     except OSError as error:
         return _failed(storage_failed(error, "That did not work"))
-    except Exception as error:  # noqa: BLE001 - a mistake of ours: told like any other error
+    except Exception as error:  # noqa: BLE001 - a bug: reported like any other error
         return _failed(OverhandError(f"{type(error).__name__}: {error}", "This is a mistake in Overhand."))
 
 

@@ -65,7 +65,6 @@ class Tool:
 
     @property
     def input(self) -> Schema:
-        """The schema of its arguments."""
         required = {"required": list(self.needs)} if self.needs else {}
         return {"type": "object", "properties": self.takes, **required, "additionalProperties": False}
 
