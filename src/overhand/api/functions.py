@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import threading
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,6 @@ from overhand.verbs.delegate import draft_of, make, note_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future
 
     from overhand.drafts.build import Brief, Draft
     from overhand.policy.caller import Caller
@@ -65,10 +65,9 @@ class Batch:
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = git.repository(session.root) is not None
         self._fresh: list[str] = []  # accepted, and not brought to the disk yet
-        self._kept = threading.Event()
-        self._not_kept: BaseException | None = None
+        self.kept: Future[None] = Future()  # done when that is on the disk, or has failed
         self._open = 0  # started and not judged
-        self._unsynced: set[str] = set()  # judged, and not brought to the disk yet
+        self.unsynced: set[str] = set()  # judged, and not brought to the disk yet
         self._changed = threading.Condition()
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Brief]]:
@@ -86,17 +85,9 @@ class Batch:
         try:
             self.session.store.sync(self._fresh)
         except BaseException as error:
-            self._not_kept = error
+            settle(self.kept, error)
             raise
-        finally:
-            self._fresh = []
-            self._kept.set()
-
-    def require_kept(self) -> None:
-        """Wait until it is on the disk; raises what prevented that."""
-        self._kept.wait()
-        if self._not_kept is not None:
-            raise self._not_kept
+        settle(self.kept)
 
     def _draft(self, brief: Brief, function: FunctionAgent) -> Draft:
         try:
@@ -109,7 +100,7 @@ class Batch:
 
     def take(self, task: Task, resume: dict[str, Any] | None = None) -> None:
         """A task that was prepared earlier, or one that goes on from an earlier run."""
-        self._kept.set()
+        settle(self.kept)
         if resume is not None:
             task = task.but(resume=resume)
             handover.write_previous(self.actor.store, task)
@@ -117,7 +108,7 @@ class Batch:
 
     def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
         """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
-        self._kept.set()
+        settle(self.kept)
         for task, draft in made:
             self.accepted[task.id] = task, draft.task.handoff, draft.handoff
             if prompts.INPUTS in draft.task.files:
@@ -130,20 +121,16 @@ class Batch:
             if self._open == 0:
                 self._changed.notify_all()
 
-    def judged(self, task_id: str) -> None:
-        if self.shared:
-            self._unsynced.add(task_id)
-
     def sync(self) -> None:
         """Bring every result to the disk that is not there yet."""
         with self._changed:
-            judged, self._unsynced = self._unsynced, set()
+            judged, self.unsynced = self.unsynced, set()
             self.session.store.sync(judged)
 
     def before_report(self, task_id: str) -> None:
         """Sync a result before it is reported; those that come within a moment are synced together."""
         with self._changed:  # during another sync this waits: the result may be part of it
-            if task_id in self._unsynced:
+            if task_id in self.unsynced:
                 self._changed.wait_for(lambda: self._open == 0, _MOMENT)
                 self.sync()
 
@@ -152,11 +139,10 @@ class Batch:
 class Begun:
     """A run of a function, from its start to its verdict."""
 
-    task_id: str
+    task: Task
     run_id: str
     place: str
     life: int
-    state: Task
     prompt: str
     spec: dict[str, Any]
     handoff: handoffs.Handoff
@@ -178,7 +164,7 @@ def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, fut
             settle(future, error)
 
     try:
-        attention = Attention(batch.actor, task_id, begun.run_id, pool, begun.state.timeout, past_deadline)
+        attention = Attention(batch.actor, task_id, begun.run_id, pool, begun.task.timeout, past_deadline)
         value, cause = _outcome(batch, begun, function, _call(begun, batch, attention), pool)
         attention.end()
         _end(batch, begun, value, cause, pool)
@@ -192,7 +178,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     task, text, handoff = batch.accepted.pop(task_id)
     prepare.take_baseline(actor.store, task, handoff)
     if task.checks and not task.runs:
-        batch.require_kept()
+        batch.kept.result()
         prepare.run_checks(actor, task, f"{actor.store.folder(task_id)}/checks/before")
     try:
         allowance = spending.reserve(actor, task)
@@ -222,22 +208,22 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         quick = not task.checks and prepared.tree is None and not handoff.plan
         quick = quick and not handoffs.promises_files(handoff)
-        return Begun(task_id, run_id, place, life, locked.task, job.prompt, spec, handoff, quick)
+        return Begun(locked.task, run_id, place, life, job.prompt, spec, handoff, quick)
 
 
 def _call(begun: Begun, batch: Batch, attention: Attention) -> Call:
-    given = batch.inputs.pop(begun.task_id, None)
+    given = batch.inputs.pop(begun.task.id, None)
     return Call(
-        title=begun.state.title,
+        title=begun.task.title,
         prompt=begun.prompt,
         handoff=begun.handoff,
-        task_id=begun.task_id,
+        task_id=begun.task.id,
         run_id=begun.run_id,
         place=begun.place,
         root=batch.session.root,
-        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.actor.store, begun.state)),
+        inputs=json.loads(given) if given else read_inputs(prompts.inputs_of(batch.actor.store, begun.task)),
         _ask=attention.ask,
-        _count=limits.in_process(attention.actor, begun.task_id),
+        _count=limits.in_process(attention.actor, begun.task.id),
     )
 
 
@@ -247,8 +233,8 @@ def _outcome(
     """What the function returned or raised, and how it ended."""
     token = caller.inside_run.set((call.root, call.task_id, call.run_id))
     try:
-        batch.require_kept()
-        spending.reserve(batch.actor, begun.state)  # a hold of a run that is not recorded as begun can be released
+        batch.kept.result()
+        spending.reserve(batch.actor, begun.task)  # a hold of a run that is not recorded as begun can be released
         value = function.function(call)
         if inspect.isawaitable(value):
             value = asyncio.run_coroutine_threadsafe(_awaited(value), pool.loop()).result()
@@ -278,9 +264,9 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
         raw = encode(value) if value is not None and not plain else None
     except OverhandError as error:
         raw, cause, quick = encode(failure(error)), "error", False
-    if files.has_unread(actor.store, begun.state):
-        files.take_in(actor.store, actor.store.task(begun.task_id), actor.by, final=True)
-    with pool.desk if quick else nullcontext(), actor.store.lock(begun.task_id, actor.by) as locked:
+    if files.has_unread(actor.store, begun.task):
+        files.take_in(actor.store, actor.store.task(begun.task.id), actor.by, final=True)
+    with pool.desk if quick else nullcontext(), actor.store.lock(begun.task.id, actor.by) as locked:
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
             late = encode(value) if value is not None and plain else raw
@@ -301,8 +287,9 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
     if quick:
         spending.settle(actor, locked.task)
     else:
-        finish.finish(actor, begun.task_id, patient=True)
-    batch.judged(begun.task_id)
+        finish.finish(actor, begun.task.id, patient=True)
+    if batch.shared:
+        batch.unsynced.add(begun.task.id)
 
 
 def _judge_at_once(
@@ -317,4 +304,4 @@ def _judge_at_once(
         case = case.cancelled()
     result, judged = paperwork.put_documents(case, judge(case.found))
     locked.append(ended, judged, sync=batch.actor.sync_results)
-    batch.results[begun.task_id] = locked.task, str(judged.result), result
+    batch.results[begun.task.id] = locked.task, str(judged.result), result

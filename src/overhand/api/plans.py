@@ -70,17 +70,14 @@ class Performance(NodeStarter):
                     last = locked.task.runs[-1].id if locked.task.runs else None
                     how = {"run": last, "why": "run again"} if last else ABSENT
                     locked.append(Accepted(resume=how), sync=True)
-            run_id = tasks.begin(actor, task_id) or self._begun(task_id)
+            run_id = tasks.begin(actor, task_id)
+            if run_id is None:  # a supervisor began it meanwhile: it is executed here, where its lock is held
+                task = self.store.task(task_id)
+                if task.current_run is None:
+                    raise Refused(f"Plan {task_id} cannot begin: {task.summary}")
+                run_id = task.current_run.id
             self.executor = Executor.open(actor, task_id, run_id, self, cap=0, lock=lock)
         self.thread.start()
-
-    def _begun(self, task_id: str) -> str:
-        """A supervisor was called meanwhile and began it: it is executed here, where its lock is held."""
-        task = self.store.task(task_id)
-        current = task.current_run
-        if current is None:
-            raise Refused(f"Plan {task_id} cannot begin: {task.summary}")
-        return current.id
 
     # nodes
 
@@ -128,23 +125,20 @@ class Performance(NodeStarter):
 
     def _execute(self) -> None:
         """Until the plan is judged: its timers, its own task, and the nodes that are not ours."""
+        plan_id = self.executor.task_id
         try:
             self.executor.resume()
             while not self.executor.is_over:
-                self._wait_for_change()
+                left = self.executor.next_timer - time.time()
+                with self.store.subscribe([plan_id, *self.outside]) as bell:
+                    self.executor.plan_changed(self.store.task(plan_id))
+                    self._follow(list(self.outside))
+                    if not self.executor.is_over:
+                        bell.wait(max(0.0, min(left, _SLOW)))
         except OverhandError as error:
-            self.batch.session.tell(f"Plan {self.executor.task_id} is left to the supervisor: {error.message}")
+            self.batch.session.tell(f"Plan {plan_id} is left to the supervisor: {error.message}")
         finally:
             self.executor.close()
-
-    def _wait_for_change(self) -> None:
-        plan_id = self.executor.task_id
-        left = self.executor.next_timer - time.time()
-        with self.store.subscribe([plan_id, *self.outside]) as bell:
-            self.executor.plan_changed(self.store.task(plan_id))
-            self._follow(list(self.outside))
-            if not self.executor.is_over:
-                bell.wait(max(0.0, min(left, _SLOW)))
 
     def _follow(self, task_ids: list[str]) -> None:
         """Hand over tasks that the supervisor runs, and drop them once they have ended."""

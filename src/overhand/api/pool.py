@@ -61,12 +61,10 @@ class Pool:
             settle(future)
         except BaseException as error:  # noqa: BLE001 -- it is raised where the result is waited for
             settle(future, error)
-        with self._lock:
-            self._active -= 1
-            self._fill()
+        self.make_room()
 
     def make_room(self) -> None:
-        """A function that waits leaves its place to another one."""
+        """A function that waits, or has ended, leaves its place to another one."""
         with self._lock:
             self._active -= 1
             self._fill()

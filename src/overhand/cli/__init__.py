@@ -126,10 +126,10 @@ def _tell(text: str) -> None:
 
 def _progress(text: str) -> None:
     """What is going on: one line that changes on a terminal, one line per change elsewhere."""
-    from overhand.cli.words import one_line
+    from overhand.cli.words import one_line, terminal
 
     live = sys.stderr.isatty()
-    text = one_line(text, _width() - 1 if live else 1000)
+    text = one_line(text, terminal(2).columns - 1 if live else 1000)
     if not text or text == _shown[0]:
         return
     if live:
@@ -143,13 +143,6 @@ def _progress(text: str) -> None:
 def _steady(text: str) -> str:
     """Without the numbers that change all the time."""
     return "".join(c for c in text.split(" · ", maxsplit=1)[0] if not c.isdigit())
-
-
-def _width() -> int:
-    try:
-        return os.get_terminal_size(2).columns
-    except OSError:
-        return 80
 
 
 def _forget_progress() -> None:

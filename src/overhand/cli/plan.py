@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
-from overhand.cli.words import colour, counted, folded, one_line, printable, width
+from overhand.cli.words import colour, counted, folded, one_line, printable, terminal, width
 from overhand.words import say_duration
 
 TYPE_CHECKING = False
@@ -185,10 +184,7 @@ class Picture:
 
     def draw(self, payload: Payload) -> None:
         """Over what stands there, in one write; nothing if nothing is different."""
-        try:
-            room = max(6, os.get_terminal_size(2).lines - 2)  # what stands above the screen cannot be drawn over
-        except OSError:
-            room = 22
+        room = max(6, terminal(2).lines - 2)  # what stands above the screen cannot be drawn over
         lines = list(tree(payload))
         if len(lines) > room:
             lines = list(tree(payload, most=max(3, room // 2 - 3)))[:room]  # a question takes three lines

@@ -16,10 +16,25 @@ if TYPE_CHECKING:
 
 def brief(payload: Payload) -> Iterator[str]:
     """One task, or several, in a few lines each."""
-    for number, one in enumerate(payload.get("tasks", [payload])):
+    for number, task in enumerate(payload.get("tasks", [payload])):
         if number:
             yield ""
-        yield from _brief_one(one)
+        yield f"{task['handle']}  {printable(task['title'])}"
+        yield f"   {_verdict(task)}"
+        if task["summary"]:
+            yield f"   {_said(task)}{printable(task['summary'])}"
+        for problem in task["problems"]:
+            if problem["level"] == "error":
+                form = "form: " if problem.get("of") == "form" else ""
+                yield f"   ! {form}{printable(problem['message'])}"
+        for one in task["questions"]:
+            if one["answered"] is None:
+                options = " / ".join(one_line(option, 60) for option in one["options"])
+                yield f"   ? {one_line(one['question'], 500)}{f' ({options})' if options else ''}"
+                yield f"     overhand answer {task['handle']} {one['seq']} TEXT"
+        if task.get("output"):
+            yield f"   {task['output']}"
+        yield f"   receipt: overhand show {task['handle']}"
 
 
 def _verdict(payload: Payload) -> str:
@@ -34,25 +49,6 @@ def _verdict(payload: Payload) -> str:
     if payload["verified"] == "some":
         return colour("COMPLETED · PARTLY VERIFIED", "yellow")
     return colour("COMPLETED · UNVERIFIED", "yellow")
-
-
-def _brief_one(payload: Payload) -> Iterator[str]:
-    yield f"{payload['handle']}  {printable(payload['title'])}"
-    yield f"   {_verdict(payload)}"
-    if payload["summary"]:
-        yield f"   {_said(payload)}{printable(payload['summary'])}"
-    for problem in payload["problems"]:
-        if problem["level"] == "error":
-            form = "form: " if problem.get("of") == "form" else ""
-            yield f"   ! {form}{printable(problem['message'])}"
-    for one in payload["questions"]:
-        if one["answered"] is None:
-            options = f" ({' / '.join(one_line(option, 60) for option in one['options'])})" if one["options"] else ""
-            yield f"   ? {one_line(one['question'], 500)}{options}"
-            yield f"     overhand answer {payload['handle']} {one['seq']} TEXT"
-    if payload.get("output"):
-        yield f"   {payload['output']}"
-    yield f"   receipt: overhand show {payload['handle']}"
 
 
 def whole(payload: Payload) -> Iterator[str]:

@@ -52,11 +52,16 @@ def counted(count: int, what: str) -> str:
     return f"{count} {first if count == 1 else several}{blank}{rest}"
 
 
-def width() -> int:
+def terminal(fd: int, columns: int = 80) -> os.terminal_size:
+    """Its size; where there is none, 24 lines of so many columns."""
     try:
-        return max(60, min(120, os.get_terminal_size(1).columns))
+        return os.get_terminal_size(fd)
     except OSError:
-        return 100
+        return os.terminal_size((columns, 24))
+
+
+def width() -> int:
+    return max(60, min(120, terminal(1, 100).columns))
 
 
 def folded(text: str, lead: str = "", begin: int = 3) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overhand.documents.tags import Tag
     from overhand.record.events import Event
     from overhand.record.store import LockedTask, Store
-    from overhand.record.task import By, Run, ShownTag, Task
+    from overhand.record.task import By, ShownTag, Task
     from overhand.system.edits import Patch
     from overhand.words import Status
 
@@ -389,15 +389,12 @@ def section(store: Store, task: Task, stage: str, path: str, raw: bytes) -> Patc
         return appendix.response(raw, key, told, task.summary, files, link)
     run = task.run(key)
     date = ((run.ended if run else task.judged) or "").replace("T", " ")[:19]
-    return appendix.recovery(raw, date, _reason(task, run), key, f"Put back to #{stage}-{task.kind}")
-
-
-def _reason(task: Task, run: Run | None) -> str:
-    how = f"The run ended ({run.cause}), judged {run.status}" if run else f"It was not started ({task.status})"
     said = " ".join(task.summary.split())[:300]
+    how = f"The run ended ({run.cause}), judged {run.status}" if run else f"It was not started ({task.status})"
+    reason = f"{how}. {said}" if said else f"{how}."
     if run and said.startswith(f"The run ended ({run.cause})"):
-        return said  # without a return, the summary says just that
-    return f"{how}. {said}" if said else f"{how}."
+        reason = said  # without a return, the summary says just that
+    return appendix.recovery(raw, date, reason, key, f"Put back to #{stage}-{task.kind}")
 
 
 def _result(store: Store, task: Task, path: str) -> tuple[list[FileNote], str]:

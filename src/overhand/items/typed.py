@@ -54,18 +54,19 @@ def heed(
             unrecorded.forget(store, key)
     for place in there:
         task = places.record(store, place)
-        if task is not None:
-            if places.original(store, task, place) is None:
-                sync.show(store, by, place.task)
-                touched.append(place.task)
-        elif not place.task and place.on_tags_line and place.stage == "delegated":
-            if (task_id := typed(store, config, place, by, past, since, until)) is not None:
-                touched.append(task_id)
-        elif not place.task and place.on_tags_line and place.stage == "needs":
-            if (task_id := _noted(store, config, place, by, past)) is not None:
-                touched.append(task_id)
-        elif not place.task and place.stage == "claimed" and place.key not in unrecorded.waiting(store):
-            touched.append(outside_claim(store, config, place, by))
+        task_id: str | None = None
+        if task is not None and places.original(store, task, place) is None:
+            task_id = sync.show(store, by, place.task).id
+        elif place.task:
+            continue  # a copy, or an id that is not known here
+        elif place.on_tags_line and place.stage == "delegated":
+            task_id = _typed(store, config, place, by, past, (since, until))
+        elif place.on_tags_line and place.stage == "needs":
+            task_id = _noted(store, config, place, by, past)
+        elif place.stage == "claimed" and place.key not in unrecorded.waiting(store):
+            task_id = outside_claim(store, config, place, by)
+        if task_id is not None:
+            touched.append(task_id)
     return touched
 
 
@@ -82,14 +83,8 @@ def _changed(path: str) -> float:
         return 0.0
 
 
-def typed(
-    store: Store,
-    config: Config,
-    place: Place,
-    by: By,
-    past: places.Past,
-    since: float | None = None,
-    until: float | None = None,
+def _typed(
+    store: Store, config: Config, place: Place, by: By, past: places.Past, window: tuple[float | None, float | None]
 ) -> str | None:
     """A tag that says delegated without a record: a person's typing, unless a run may have written it."""
     earlier = past.task_of(place)
@@ -110,6 +105,7 @@ def typed(
     if config.approval == "record":
         unrecorded.park(store, place.key, "only what is approved with `overhand item approve` is started")
         return None
+    since, until = window
     at, margin = (unrecorded.known(store), unrecorded.MARGIN) if since is None else (since, _SOON)
     alive = unrecorded.alive_since(store, at, until, margin)
     if route is None or alive:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # any other handshake is for the SDK
 STATELESS = "2026-07-28"
-HANDSHAKE = ("initialize", "notifications/initialized")
 _PROTOCOL = "io.modelcontextprotocol"
 _NAME = {"name": "overhand", "version": __version__}
 HOST_LIMIT = 50.0  # seconds a call may block; the least patient client we know gives up after 60
@@ -63,7 +62,6 @@ def serve(session: Session) -> NoReturn:
     if open_with(service, wire):
         from overhand.mcp import server
 
-        wire.told = [*wire.handshake, *wire.told]  # the SDK reads the handshake first
         server.run(service, wire)
     os._exit(0)
 
@@ -88,30 +86,24 @@ def _limit(otherwise: float) -> float:
 
 def open_with(service: Service, wire: Wire) -> bool:
     """Answer the handshake; True when the SDK must take over, False when the client has disconnected."""
-    version = _version(wire.handshake)
+    handshake: list[bytes] = []
+    version = ""
     while line := wire.next():
         message = read(line)
-        method = message.get("method")
+        method, params = message.get("method"), message.get("params")
         if method == "initialize":
-            version = _version([line])
+            version = str(params.get("protocolVersion")) if isinstance(params, dict) else ""
         found = _answer(service, method, message, version)
         if found is None:
-            wire.told.insert(0, line)
+            wire.unread = [*handshake, line]  # the SDK reads the handshake first
             return True
-        if method in HANDSHAKE:
-            wire.handshake.append(line)
+        if method in ("initialize", "notifications/initialized"):
+            handshake.append(line)
             wire.answered |= {str(message["id"])} if "id" in message else set()
         if "id" in message:
             told = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": found}, ensure_ascii=False)
             wire.send(f"{told}\n")
     return False
-
-
-def _version(handshake: list[bytes]) -> str:
-    """The version that the client wants to speak."""
-    hello = [one for one in map(read, handshake) if one.get("method") == "initialize"]
-    params = hello[-1].get("params") if hello else None
-    return str(params.get("protocolVersion")) if isinstance(params, dict) else ""
 
 
 def _answer(service: Service, method: object, message: dict[str, Any], version: str) -> dict[str, Any] | None:
@@ -126,7 +118,8 @@ def _answer(service: Service, method: object, message: dict[str, Any], version: 
     if version not in VERSIONS:
         return None
     if method == "initialize":
-        return opening(service, version) if _is_whole(params) else None
+        about = {"protocolVersion": version, "serverInfo": _NAME, **_offer(service)}
+        return about if _is_whole(params) else None
     if method == "tools/list":
         return {"tools": [listed(tool) for tool in service.tools]} if alone else None
     return {} if method in ("ping", "notifications/initialized") else None
@@ -151,10 +144,6 @@ def _is_whole(params: dict[str, Any]) -> bool:
 
 def _offer(service: Service) -> dict[str, Any]:
     return {"capabilities": {"tools": {"listChanged": False}}, "instructions": service.instructions}
-
-
-def opening(service: Service, version: str) -> dict[str, Any]:
-    return {"protocolVersion": version, "serverInfo": _NAME, **_offer(service)}
 
 
 def listed(tool: Tool) -> dict[str, Any]:
@@ -183,8 +172,7 @@ class Wire:
     """Stdin and stdout reserved for the client: other reads find nothing, other output goes to stderr."""
 
     def __init__(self) -> None:
-        self.handshake: list[bytes] = []  # to be replayed to the SDK
-        self.told: list[bytes] = []  # lines that were read already, for the SDK to read again
+        self.unread: list[bytes] = []  # lines that were read already, for the SDK to read again
         self.answered: set[str] = set()  # ids of requests whose second answer, by the SDK, is dropped
         self._reads, self._writes = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -195,8 +183,8 @@ class Wire:
 
     def next(self) -> bytes:
         """The next line; empty at the end."""
-        if self.told:
-            return self.told.pop(0)
+        if self.unread:
+            return self.unread.pop(0)
         while b"\n" not in self._ahead:
             piece = os.read(self._reads, 1 << 16)
             if not piece:

@@ -58,8 +58,8 @@ class Tool:
         reads: bool = False,
         plain: bool = False,
     ) -> None:
-        self.name, self.about, self.verb, self.needs, self.reads = name, about, verb or name, needs, reads
-        self.takes = {**_offered(self.verb, takes), **(more or {})}
+        self.name, self.about, self.needs, self.reads = name, about, needs, reads
+        self.takes = {**_offered(verb or name, takes), **(more or {})}
         self.gives = gives or {}
         self.plain = plain  # its result is text in a format that the client prescribes
 
