@@ -59,15 +59,15 @@ class Batch:
     def __init__(self, session: Session, config: Config, who: Caller, *, shared: bool) -> None:
         self.session, self.config, self.who, self.shared = session, config, who, shared
         self.actor = Actor(session.store, config, who.by(session.via), sync_results=not shared)
-        # with the HANDOFF, as text and as it is read; what is true later is read under the lock
+        # with the HANDOFF, as text and parsed; later states are read under the lock
         self.accepted: dict[str, tuple[Task, str, handoffs.Handoff]] = {}
         self.results: dict[str, tuple[Task, str, dict[str, Any]]] = {}  # as recorded, for waiters in this process
         self.inputs: dict[str, bytes] = {}  # of plans' nodes that were made here
         self.in_repository = git.repository(session.root) is not None
-        self._fresh: list[str] = []  # accepted, and not brought to the disk yet
-        self.kept: Future[None] = Future()  # done when that is on the disk, or has failed
+        self._fresh: list[str] = []  # accepted, not yet synced
+        self.kept: Future[None] = Future()  # done when that is synced, or the sync failed
         self._open = 0  # started and not judged
-        self.unsynced: set[str] = set()  # judged, and not brought to the disk yet
+        self.unsynced: set[str] = set()  # judged, not yet synced
         self._changed = threading.Condition()
 
     def accept(self, wanted: Sequence[tuple[dict[str, Any], FunctionAgent]]) -> list[tuple[Task, Brief]]:
@@ -81,7 +81,7 @@ class Batch:
         return list(zip(tasks, briefs, strict=True))
 
     def keep(self) -> None:
-        """Bring what was accepted to the disk: before that no function is called."""
+        """Sync what was accepted; no function is called before that."""
         try:
             self.session.store.sync(self._fresh)
         except BaseException as error:
@@ -99,7 +99,7 @@ class Batch:
             raise
 
     def take(self, task: Task, resume: dict[str, Any] | None = None) -> None:
-        """A task that was prepared earlier, or one that goes on from an earlier run."""
+        """A task that was prepared earlier, or one that continues an earlier run."""
         settle(self.kept)
         if resume is not None:
             task = task.but(resume=resume)
@@ -107,7 +107,7 @@ class Batch:
         self.accepted[task.id] = task, *prepare.read_handoff(self.actor.store, task.id)
 
     def take_new(self, made: Sequence[tuple[Task, Draft]]) -> None:
-        """Tasks that were made just now, and brought to the disk: nothing of them is read again."""
+        """Tasks that were just created and synced: nothing of them is read again."""
         settle(self.kept)
         for task, draft in made:
             self.accepted[task.id] = task, draft.task.handoff, draft.handoff
@@ -122,7 +122,7 @@ class Batch:
                 self._changed.notify_all()
 
     def sync(self) -> None:
-        """Bring every result to the disk that is not there yet."""
+        """Sync every result that is not on disk yet."""
         with self._changed:
             judged, self.unsynced = self.unsynced, set()
             self.session.store.sync(judged)
@@ -146,7 +146,7 @@ class Begun:
     prompt: str
     spec: dict[str, Any]
     handoff: handoffs.Handoff
-    quick: bool  # nothing that could take long stands between the return and the verdict
+    quick: bool  # nothing slow stands between the return and the verdict
 
 
 def perform(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool, future: Future[None]) -> None:
@@ -191,7 +191,7 @@ def _begin(batch: Batch, task_id: str, function: FunctionAgent, pool: Pool) -> B
     if task.resume is not None:
         cause = task.resume.get("cause", ABSENT)
         accepted = Accepted(agent=function.agent.name, resume=task.resume, cause=cause)
-    with pool.desk, actor.store.lock(task_id, actor.by) as locked:
+    with pool.paperwork, actor.store.lock(task_id, actor.by) as locked:
         now = locked.task  # another process may have started or stopped it since it was accepted
         if now.queued or now.stop or now.current_run is not None:
             return None
@@ -266,7 +266,7 @@ def _end(batch: Batch, begun: Begun, value: Mapping[str, Any] | None, cause: Cau
         raw, cause, quick = encode(failure(error)), "error", False
     if files.has_unread(actor.store, begun.task):
         files.take_in(actor.store, actor.store.task(begun.task.id), actor.by, final=True)
-    with pool.desk if quick else nullcontext(), actor.store.lock(begun.task.id, actor.by) as locked:
+    with pool.paperwork if quick else nullcontext(), actor.store.lock(begun.task.id, actor.by) as locked:
         current = locked.task.run(begun.run_id)
         if current is None or current.has_ended:
             late = encode(value) if value is not None and plain else raw

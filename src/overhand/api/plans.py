@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from overhand.plans.starter import NodeStart
     from overhand.record.task import Task
 
-_SLOW = 1.0  # seconds between looks, should nothing wake us
+_SLOW = 1.0  # seconds between checks if nothing wakes the thread
 
 
 class Performance(NodeStarter):
@@ -43,7 +43,7 @@ class Performance(NodeStarter):
     def __init__(self, batch: Batch, pool: Pool, functions: Mapping[str, FunctionAgent]) -> None:
         self.batch, self.pool, self.functions = batch, pool, functions
         self.store = batch.session.store
-        self.outside: dict[str, None] = {}  # nodes' tasks that are the supervisor's
+        self.outside: dict[str, None] = {}  # nodes' tasks that the supervisor runs
         self.ready: list[Callable[[Future[None]], None]] = []  # functions that are to be called
         self.executor: Executor
         self.thread = threading.Thread(target=self._execute, name="overhand-plan", daemon=True)
@@ -57,11 +57,11 @@ class Performance(NodeStarter):
         """Make the plan's task and its run, and execute it from now on."""
         options = {**given, "no_start": True}  # no other process is to begin it
         task = tasks.make(self.batch.actor, self.batch.who, plan, source, options, self.find)
-        self.go_on(task)
+        self.start_run(task)
         return task
 
-    def go_on(self, task: Task) -> None:
-        """A run of a plan that no process executes."""
+    def start_run(self, task: Task) -> None:
+        """Start a run of a plan that no process executes."""
         task_id, actor = task.id, self.batch.actor
         lock = Lock(f"{self.store.folder(task_id)}/{LOCK}", f"Plan {task_id}", patience=0.0)
         with lock:
@@ -94,7 +94,7 @@ class Performance(NodeStarter):
         self.ready += [partial(self._perform, one.task.id, one.agent) for one in nodes]
 
     def events_handled(self) -> None:
-        """Call functions: before, the two would only fight for the interpreter."""
+        """Call functions now; earlier, both would compete for the interpreter."""
         ready, self.ready = self.ready, []
         if ready:
             self.batch.at_work(len(ready))

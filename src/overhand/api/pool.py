@@ -33,7 +33,7 @@ class Pool:
         self._open: set[Future[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.desk = threading.Lock()  # paperwork of two threads at once is a fight for the interpreter
+        self.paperwork = threading.Lock()  # two threads that write records at once only compete for the interpreter
         self.watchdog = Watchdog()
         self.calling = threading.Lock()  # held while the supervisor is called
 
@@ -70,13 +70,13 @@ class Pool:
             self._fill()
 
     def come_back(self) -> None:
-        """It goes on, at once: it may exceed the cap by itself."""
+        """It continues at once, even if that exceeds the cap."""
         with self._lock:
             self._active += 1
 
     @contextmanager
     def without_slot(self) -> Iterator[None]:
-        """While a function waits for a task it delegated it makes room."""
+        """Make room while a function waits for a task it delegated."""
         if caller.inside_run.get() is None:
             yield
             return
@@ -91,7 +91,7 @@ class Pool:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_turn, args=(self._loop,), name="overhand-async", daemon=True).start()
+                threading.Thread(target=_run_loop, args=(self._loop,), name="overhand-async", daemon=True).start()
             return self._loop
 
     def close(self) -> None:
@@ -105,8 +105,8 @@ class Pool:
             self._loop = None
 
 
-def _turn(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, then give back what it holds."""
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then close it."""
     try:
         loop.run_forever()
     finally:
@@ -134,7 +134,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def watch(self, seconds: float, then: Callable[[], None]) -> int:
-        """Call `then` after this time, unless it is taken back."""
+        """Call `then` after this time, unless it is cancelled."""
         with self._changed:
             number = next(self._numbers)
             self._then[number] = then
@@ -146,8 +146,7 @@ class Watchdog:
                 self._changed.notify()
             return number
 
-    def take_back(self, number: int) -> None:
-        """It ended in time."""
+    def cancel(self, number: int) -> None:
         with self._changed:
             self._then.pop(number, None)
             if len(self._due) > 2 * len(self._then) + 100:  # most are hours away: forget the ended ones

@@ -158,7 +158,7 @@ class Project:
         self.max_parallel = max_parallel
         self._functions: dict[str, inprocess.FunctionAgent] = {}
         self.pool = Pool(max_parallel)
-        self._plans: list[threading.Thread] = []  # that keep a plan of this process
+        self._plans: list[threading.Thread] = []  # that execute a plan in this process
         self._known: tuple[object, configs.Config] | None = None
 
     @property
@@ -252,7 +252,7 @@ class Project:
         return task.wait() if wait else task
 
     def _read_plan(self, given: PlanSource) -> tuple[Plan, str, bool]:
-        """What is to be run, without a fault; the text it was read from; and whether its commands may be run."""
+        """The plan, without errors; the text it was read from; and whether its commands may run."""
         who = caller.caller(self.session.store)
         if isinstance(given, Plan):
             return given, "", who.is_person
@@ -330,7 +330,6 @@ class Project:
         return list(walk(self.session, None, resume=True).payload["questions"])
 
     def _submit(self, batch: inprocess.Batch, functions: Mapping[str, inprocess.FunctionAgent]) -> dict[str, Running]:
-        """Have them called when there is room."""
         batch.at_work(len(functions))
         futures = self.pool.submit(partial(inprocess.perform, batch, *one, self.pool) for one in functions.items())
         for future in futures:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Attention:
-    """One run of a function, seen by the clock: its deadline, and how many of its calls wait for an answer."""
+    """The deadline of one run of a function, and how many of its calls wait for an answer."""
 
     def __init__(
         self, actor: Actor, task_id: str, run_id: str, pool: Pool, seconds: float, past_deadline: Callable[[], None]
@@ -35,10 +35,10 @@ class Attention:
         self._asking = 0
         self._over = False
         self._left = seconds
-        self._go()
+        self._start_clock()
 
-    def _go(self) -> None:
-        """The clock runs again, unless a thread that the function left behind comes back after its end."""
+    def _start_clock(self) -> None:
+        """Start the clock again, unless the function has ended and only a thread of it is left."""
         if self._over:
             return
         self._due = time.monotonic() + self._left
@@ -48,7 +48,7 @@ class Attention:
         """The function has ended in time."""
         with self._lock:
             self._over = True
-            self.pool.watchdog.take_back(self._number)
+            self.pool.watchdog.cancel(self._number)
 
     def ask(self, call: Call, inquiry: Inquiry) -> str:
         """Record the question and wait for its answer; raises Unanswered, or StaleRun if the run was ended."""
@@ -61,11 +61,11 @@ class Attention:
         if not asked.is_open:  # by an earlier run, and answered since
             return record.full_answer(store, self.task_id, asked)
         patience = [limit for limit in (limits.answer_wait or None, inquiry.timeout) if limit is not None]
-        with self._standing_still(), WaitingMark(call.place, asked.seq):  # after the question is recorded
+        with self._clock_stopped(), WaitingMark(call.place, asked.seq):  # after the question is recorded
             return self._await(asked, inquiry, deadline(min(patience, default=None)))
 
     def _await(self, asked: Question, inquiry: Inquiry, until: float) -> str:
-        """Look whenever something is recorded; an answer in a file, which rings no bell, is found by the slow look."""
+        """Check at every event; an answer in a file, which triggers none, is found by the slow check."""
         store = self.actor.store
         told = False
         with store.subscribe([self.task_id]) as bell:
@@ -94,12 +94,12 @@ class Attention:
                 return
 
     @contextmanager
-    def _standing_still(self) -> Iterator[None]:
+    def _clock_stopped(self) -> Iterator[None]:
         """From the first of its calls that waits to the end of the last."""
         with self._lock:
             self._asking += 1
             if self._asking == 1:
-                self.pool.watchdog.take_back(self._number)
+                self.pool.watchdog.cancel(self._number)
                 self._left = max(0.0, self._due - time.monotonic())
                 self._record(is_blocked=True)
                 self.pool.make_room()
@@ -110,7 +110,7 @@ class Attention:
                 self._asking -= 1
                 if self._asking == 0:
                     self.pool.come_back()
-                    self._go()
+                    self._start_clock()
                     self._record(is_blocked=False)
 
     def _record(self, *, is_blocked: bool) -> None:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _MOST = {"needs you": 50, "working": 50, "queued": 10, "ready": 10, "stopped": 10, "done": 5}
-_QUIET = 30.0  # seconds without a sign of life that are worth a word
+_QUIET = 30.0  # seconds without a sign of life that are worth showing
 _TITLE = 20  # columns that a title has at least
 _LONG = 2000  # characters of any text that are looked at
 
 
 def columns() -> int:
-    """The terminal's width; what is no terminal is as wide as COLUMNS says, or 80."""
+    """The terminal's width; without one, COLUMNS or 80."""
     try:
         found = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):

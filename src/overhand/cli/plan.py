@@ -183,7 +183,7 @@ class Picture:
         self._before: list[str] = []
 
     def draw(self, payload: Payload) -> None:
-        """Over what stands there, in one write; nothing if nothing is different."""
+        """Draw over the last picture, in one write; nothing if nothing has changed."""
         room = max(6, terminal(2).lines - 2)  # what stands above the screen cannot be drawn over
         lines = list(tree(payload))
         if len(lines) > room:

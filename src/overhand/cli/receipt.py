@@ -140,7 +140,7 @@ def _checked(payload: Payload) -> Iterator[str]:
 
 
 def _problems(payload: Payload) -> Iterator[str]:
-    """What speaks against the result; errors of form do not sink it, and say that they are that."""
+    """What speaks against the result; errors of form are marked, since they do not fail it."""
     for problem in payload["problems"]:
         tone = "red" if problem["level"] == "error" else "yellow"
         form = " of form" if problem.get("of") == "form" else ""
@@ -239,7 +239,7 @@ def _checked_nodes(payload: Payload) -> Iterator[str]:
     yield from _problems(payload)
     rows = [row for row in payload["nodes"] if row["attempts"]]
     if len(rows) > _NODES:
-        rows.sort(key=lambda row: row["state"] == "verified")  # what fell short is to be seen
+        rows.sort(key=lambda row: row["state"] == "verified")  # what fell short comes first
     for row in rows[:_NODES]:
         checks, name = row.get("checked", ()), one_line(row["node"], 40)
         for check in checks[:_CHECKS]:

@@ -120,7 +120,7 @@ def checkpoint(payload: Payload) -> Iterator[str]:
 
 
 def finish(payload: Payload) -> Iterator[str]:
-    """For an agent: it is written, and what is left to do is nothing."""
+    """For an agent: the return is written, and nothing is left to do."""
     yield f"{printable(payload['output'])} is written: {payload['status']}. End now; it is judged when the run ends."
     for problem in payload["problems"]:
         yield f"   note: {printable(problem['message'])}"

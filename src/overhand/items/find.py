@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OURS = ".agent-workspaces"
 _WILD = "*?["
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_START = 8000  # bytes; where a NUL among these says that a file is no text, as git has it
+_START = 8000  # bytes; a NUL among these means that a file is not text, as in git
 
 
 def _silent(_text: str) -> None:
@@ -192,7 +192,7 @@ class Ignored:
         self.rules = rules
 
     def __call__(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether this entry is left out; None if no rule speaks of it. What is inside a match is not asked here."""
+        """Whether this entry is left out; None if no rule speaks of it. Entries inside a match are not asked for."""
         entry = f"{path}/" if is_folder else path
         level: Ignored | None = self
         while level is not None:
@@ -256,7 +256,7 @@ def _rule(line: str) -> Rule | None:
         pattern, is_left_out = GitIgnoreSpecPattern.pattern_to_regex(_spelled_out(line))
         return (re.compile(pattern, re.DOTALL), bool(is_left_out)) if pattern is not None else None
     except (ValueError, re.error):
-        return None  # a set that makes no sense matches nothing
+        return None  # an invalid set matches nothing
 
 
 def _spelled_out(line: str) -> str:
@@ -288,13 +288,13 @@ def ripgrep() -> str:
 
 
 def prefiltered(where: str, *texts: str) -> set[str] | None:
-    """The files below a folder, relative to it, that hold one of these texts; None if one must look oneself."""
+    """The files below a folder, relative to it, that hold one of these texts; None if every file must be read."""
     program = ripgrep()
     if not program or not texts:
         return None
     wanted = ["--regexp", _LETTER] if "#" in texts else ["--fixed-strings", *(f"--regexp={text}" for text in texts)]
     told, exit_code = _printed((program, *_FLAGS, *wanted, "--", where))
-    if exit_code not in (0, 1) or told[-1:] not in (b"", b"\0"):  # something could not be read, or it is no ripgrep
+    if exit_code not in (0, 1) or told[-1:] not in (b"", b"\0"):  # something could not be read, or it is not ripgrep
         return None
     cut = len(os.fsencode(where.rstrip("/"))) + 1
     return {os.fsdecode(path[cut:]) for path in told.split(b"\0") if path}

@@ -66,8 +66,6 @@ class Index:
     def close(self) -> None:
         self.tree.news.close()
 
-    # keeping up
-
     def drain(self) -> tuple[dict[str, set[str]], bool]:
         """Take in what has happened; files with tags of items that may have changed, with the ids that stood there, and
         whether something beside changed.
@@ -115,8 +113,6 @@ class Index:
             for tag in tags.scan(raw)
             if tags.stage(tag.name)
         )
-
-    # answering
 
     def worth_a_look(self) -> Iterable[str]:
         """Files whose tags may call for something: approved, claimed, or with the id of a task."""
@@ -166,7 +162,7 @@ class Tree:
     def _watch(self, folder: str, rules: Ignored | None) -> bool:
         number = self.news.add(f"{self.root}/{folder}", _MASK)
         if number is None:
-            # gone again, or more than the kernel gives us: then the tree is looked at every few seconds
+            # gone again, or over the limit of the kernel: then the tree is scanned every few seconds
             self.is_whole = self.is_whole and not os.path.isdir(f"{self.root}/{folder}")
             return self.news.fd < 0 or os.path.isdir(f"{self.root}/{folder}")
         self.folders[number] = (folder, rules)
@@ -205,7 +201,7 @@ class Tree:
         return None if events is None else (files, gone, beside)
 
     def _forget(self, folder: str) -> None:
-        """A folder that went: its watches go with it wherever it is now."""
+        """A folder that is gone: its watches would follow it to its new place."""
         for path in [path for path in self.numbers if path.startswith(folder)]:
             number = self.numbers[path]
             self._drop(number)

@@ -28,7 +28,7 @@ def events(task: Task, judged: Judged, ended: Run, returned: Return | None) -> l
         return [_notice(task, f"{why}, and processes of its run are left: {', '.join(map(str, ended.leftovers))}")]
     if task.requeued + 1 >= ATTEMPTS:
         return [_notice(task, f"{why}; that was attempt {ATTEMPTS} of {ATTEMPTS}")]
-    if item.stage != "delegated":  # what a person wanted to have run now is theirs to ask for again
+    if item.stage != "delegated":  # a person asked for this run, and may ask again
         return [StageSet(stage=item.stage, how="recovery"), _notice(task, why, item.stage)]
     return [Requeued(run=ended.id, why=why, resume={"run": ended.id, "why": why})]
 

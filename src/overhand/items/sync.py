@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from overhand.system.edits import Patch
     from overhand.words import Status
 
-_REPAIRS = 5  # an hour: an editor that writes its old text again and again is not fought for ever
+_REPAIRS = 5  # an hour: an editor that keeps writing its old text is not fought forever
 _HOUR = 3600.0
 GONE = "dismissed"  # the stage of an item whose tag is taken away
 _RANK = {"needs": 0, "done": 0, "claimed": 0, "next": 1, "delegated": 2}  # how much a tag allows
@@ -169,15 +169,15 @@ def _write(locked: LockedTask, path: str) -> None:
         now = tags.stage(tag.name)
         is_foreign = now not in (shown.stage, want) and not owes(task)
         seen.append((now, is_foreign))
-        if _has_word(task, now) or (is_foreign and _is_tired(task)):
+        if _tag_wins(task, now) or (is_foreign and _gives_up(task)):
             return None
         return together(raw, *_patches(raw, tag, locked, path, again=is_foreign))
 
     edit(f"{locked.store.root}/{path}", change)
     now, is_foreign = seen[-1]
-    if _has_word(task, now):
+    if _tag_wins(task, now):
         _give_way(locked, now, path)
-    elif is_foreign and _is_tired(task):
+    elif is_foreign and _gives_up(task):
         _say(locked, f"The tag in {path} is changed again and again; it is left as it is. The record says {want}.")
     elif is_foreign or owes(task) or path != shown.path:
         _note(locked, path, repair=is_foreign)
@@ -209,8 +209,8 @@ def _waits(task: Task) -> bool:
     return task.status is None and not task.runs and not task.staged
 
 
-def _has_word(task: Task, now: str) -> bool:
-    """Whether the tag's word counts: before the first run, where it allows less than the record."""
+def _tag_wins(task: Task, now: str) -> bool:
+    """Whether the tag wins: before the first run, where it allows less than the record."""
     shown, want = task.tag, wanted(task)
     if not _waits(task) or now == want or (now == "claimed" and shown and shown.claiming):
         return False
@@ -232,14 +232,14 @@ def _give_way(locked: LockedTask, now: str, path: str = "") -> None:
         _say(locked, f"{said} by somebody outside Overhand; it is not started.")
 
 
-def _is_tired(task: Task) -> bool:
+def _gives_up(task: Task) -> bool:
     shown = task.tag
     since = machine.epoch(machine.now()) - _HOUR
     return shown is not None and sum(machine.epoch(t) > since for t in shown.repairs) >= _REPAIRS
 
 
 def _lost(locked: LockedTask) -> None:
-    """The id stands nowhere: before the first run that withdraws the approval, later the tag is put right or let go."""
+    """The id stands nowhere: before the first run that withdraws the approval, later the tag is repaired or dropped."""
     task = locked.task
     shown = shown_of(task)
     if wanted(task) == GONE:
@@ -249,12 +249,12 @@ def _lost(locked: LockedTask) -> None:
         summary = f"The tag of this task is gone from {shown.path}: the approval is withdrawn."
         locked.append(_judged("cancelled", summary), _tagged(task, shown.path, "needs"), sync=True)
         return
-    tired = not owes(task) and _is_tired(task)
+    giving_up = not owes(task) and _gives_up(task)
     first = task.but(item=item_of(task).replace(again=""))  # an older version of the file, without any id, may be back
 
     def change(raw: bytes) -> Patch | None:
         same = [t for t in tags.scan(raw) if tags.stage(t.name) and not t.task and is_same(raw, t, first)]
-        if len(same) != 1 or tired:
+        if len(same) != 1 or giving_up:
             raise NotFound("")
         return together(raw, *_patches(raw, same[0], locked, shown.path, again=True))
 
@@ -279,7 +279,7 @@ def _leave(locked: LockedTask, why: str) -> None:
 
 
 def take(locked: LockedTask, run_id: str) -> bool:
-    """The claim's swap, after the run is recorded and before it starts; if it is impossible, the run never was."""
+    """The claim's swap, after the run is recorded and before it starts; if it fails, the run never began."""
     task = locked.task
     item, shown = task.item, task.tag
     if item is None or shown is None:
