@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src/overhand"
 EVENTS = SRC / "record/events.py"
+# What the kernel keeps for this process, and what therefore has the lifetime of the process.
+OF_THE_PROCESS = {
+    "src/overhand/system/detached.py: _children": "the shims it started: until they are reaped, their pids stay theirs",
+    "src/overhand/system/machine.py: _kernel": "boot id, machine id and pid namespace, which never change for it",
+}
 _MUTABLE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 _MAKERS = {"dict", "list", "set", "deque", "defaultdict", "Counter", "OrderedDict", "local", "WeakValueDictionary"}
 
@@ -78,8 +83,9 @@ def _fields(module: str, classes: set[str]) -> set[str]:
 
 
 def module_state() -> list[str]:
-    """Module-level names that are bound to something mutable and are not constants."""
-    return [f"{path.relative_to(ROOT)}: {name}" for path in files() for name in _module_state(_tree(path))]
+    """Module-level names that are bound to something mutable and are neither constants nor the kernel's."""
+    found = [f"{path.relative_to(ROOT)}: {name}" for path in files() for name in _module_state(_tree(path))]
+    return [name for name in found if name not in OF_THE_PROCESS]
 
 
 def _module_state(tree: ast.Module) -> Iterator[str]:
@@ -118,6 +124,7 @@ def main() -> int:
         ("subscripts of a task, run or question", state_subscripts()),
         ("event literals outside the event file", event_literals()),
         ("module-level mutable names", module_state()),
+        ("the same, for what the kernel keeps per process", [f"{n} ({why})" for n, why in OF_THE_PROCESS.items()]),
     ):
         print(f"{what}: {len(found)}")
         if "--where" in sys.argv:

@@ -36,9 +36,11 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")  # what cannot be written must not end the verb
+    progress = _Progress()
     try:
-        return _run(words, as_json=as_json)
+        return _run(words, progress, as_json=as_json)
     except OverhandError as error:
+        progress.clear()
         return _say_error(error, as_json=as_json)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -49,15 +51,17 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         from overhand.errors import storage_failed
 
+        progress.clear()
         return _say_error(storage_failed(error, "That did not work"), as_json=as_json)
     except Exception as error:  # a bug: reported like any other error, the trace on request
         if os.environ.get("OVERHAND_TRACEBACK"):
             raise
+        progress.clear()
         hint = "This is a mistake in Overhand; OVERHAND_TRACEBACK=1 in front of the same command shows where."
         return _say_error(OverhandError(f"{type(error).__name__}: {error}", hint), as_json=as_json)
 
 
-def _run(words: list[str], *, as_json: bool) -> int:
+def _run(words: list[str], progress: _Progress, *, as_json: bool) -> int:
     from overhand import verbs
     from overhand.cli.parse import parse
 
@@ -73,8 +77,8 @@ def _run(words: list[str], *, as_json: bool) -> int:
         parsed.project,
         "cli",
         interactive=there,
-        tell=_silent if as_json else _tell,
-        progress=_silent if as_json and not sys.stderr.isatty() else _progress,
+        tell=_silent if as_json else progress.tell,
+        progress=_silent if as_json and not sys.stderr.isatty() else progress.show,
         confirm=_confirm if there else None,
         read=_read if there else None,
     )
@@ -88,7 +92,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
 
         session.draw = Picture().draw
     answer = verb.function()(session, **parsed.values)
-    _forget_progress()
+    progress.clear()
     return _print(verb, answer, as_json=as_json)
 
 
@@ -108,36 +112,43 @@ def _read(prompt: str) -> str | None:
         return None
 
 
-_shown = [""]
-
-
 def _silent(_text: str) -> None:
     """Under --json only the one object is printed."""
 
 
-def _tell(text: str) -> None:
-    """A line for the person, beside the answer."""
-    from overhand.cli.words import printable
+class _Progress:
+    """Lines on standard error beside the answer, of which the progress line replaces itself."""
 
-    _forget_progress()
-    sys.stderr.write(f"{printable(text)}\n")
-    sys.stderr.flush()
+    def __init__(self) -> None:
+        self._shown = ""
 
+    def tell(self, text: str) -> None:
+        from overhand.cli.words import printable
 
-def _progress(text: str) -> None:
-    """What is going on: one line that changes on a terminal, one line per change elsewhere."""
-    from overhand.cli.words import one_line, terminal
+        self.clear()
+        sys.stderr.write(f"{printable(text)}\n")
+        sys.stderr.flush()
 
-    live = sys.stderr.isatty()
-    text = one_line(text, terminal(2).columns - 1 if live else 1000)
-    if not text or text == _shown[0]:
-        return
-    if live:
-        sys.stderr.write(f"\r\x1b[K{text}")
-    elif _steady(text) != _steady(_shown[0]):
-        sys.stderr.write(f"{text}\n")
-    _shown[0] = text
-    sys.stderr.flush()
+    def show(self, text: str) -> None:
+        """What is going on: one line that changes on a terminal, one line per change elsewhere."""
+        from overhand.cli.words import one_line, terminal
+
+        live = sys.stderr.isatty()
+        text = one_line(text, terminal(2).columns - 1 if live else 1000)
+        if not text or text == self._shown:
+            return
+        if live:
+            sys.stderr.write(f"\r\x1b[K{text}")
+        elif _steady(text) != _steady(self._shown):
+            sys.stderr.write(f"{text}\n")
+        self._shown = text
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+        self._shown = ""
 
 
 def _steady(text: str) -> str:
@@ -145,11 +156,6 @@ def _steady(text: str) -> str:
     return "".join(c for c in text.split(" · ", maxsplit=1)[0] if not c.isdigit())
 
 
-def _forget_progress() -> None:
-    if _shown[0] and sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
-    _shown[0] = ""
 
 
 def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
@@ -187,7 +193,6 @@ def _writes_unicode() -> bool:
 
 
 def _say_error(error: OverhandError, *, as_json: bool) -> int:
-    _forget_progress()
     if as_json:
         import json
 

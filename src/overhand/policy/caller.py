@@ -55,21 +55,14 @@ class Caller:
 
 def user() -> str:
     """The name of the user that runs this process."""
-    named = next((os.environ[name] for name in ("LOGNAME", "USER") if os.environ.get(name)), None)
-    if named is not None:
+    if named := os.environ.get("LOGNAME") or os.environ.get("USER"):
         return named
-    uid = os.getuid()
-    if uid not in _users:
-        import pwd
+    import pwd
 
-        try:
-            _users[uid] = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            _users[uid] = str(uid)
-    return _users[uid]
-
-
-_users: dict[int, str] = {}  # names by uid, looked up once
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def caller(store: Store) -> Caller:
@@ -90,13 +83,10 @@ def _signs(store: Store) -> list[tuple[str, str]]:
     here = inside_run.get()
     if here is not None:
         return [here[1:]] if here[0] == store.root else []
-    known = (os.getpid(), store.root)
-    if known not in _process_signs:  # a process stays in the run it was started in
-        _process_signs[known] = _signs_of_process(store)
-    return _process_signs[known]
-
-
-_process_signs: dict[tuple[int, str], list[tuple[str, str]]] = {}
+    pid = os.getpid()
+    if pid not in store.calling_runs:  # a process stays in the run that it was started in
+        store.calling_runs[pid] = _signs_of_process(store)
+    return store.calling_runs[pid]
 
 
 def _signs_of_process(store: Store) -> list[tuple[str, str]]:

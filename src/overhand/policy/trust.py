@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from overhand.errors import NotTrusted, StorageFailed, storage_failed
@@ -109,7 +110,7 @@ def seal(facts: Mapping[str, Any]) -> str:
     """Sign what a new task may run with the user's own key, so that a clone or a pull can't bring a valid task."""
     wanted = [facts.get(name) or None for name in ("title", "checks", "settings", "level", "contract")]
     text = _WRITTEN(wanted).encode("utf-8", "replace")
-    return hmac.digest(_key(), text, "sha256").hex()[:32]
+    return hmac.digest(_key(os.path.join(config.user_folder(), "key")), text, "sha256").hex()[:32]
 
 
 _WRITTEN = json.JSONEncoder(sort_keys=True, default=str).encode
@@ -133,21 +134,15 @@ def require_seal(task: Task) -> None:
         raise NotTrusted(f"{foreign(task)} Nothing was run.", f"Read it; if it is what you want: {again}")
 
 
-def _key() -> bytes:
-    """The user's own secret, made when it is first needed."""
-    path = os.path.join(config.user_folder(), "key")
-    if path in _keys:
-        return _keys[path]
+@cache
+def _key(path: str) -> bytes:
+    """The user's own secret, made when it is first needed; it never changes."""
     if (raw := read_file(path)) is None:
         with _own_folder():
             if (raw := read_file(path)) is None:
                 raw = os.urandom(32).hex().encode()
                 write_file(path, raw, mode=0o600)
-    _keys[path] = raw
     return raw
-
-
-_keys: dict[str, bytes] = {}  # a key never changes
 
 
 def require(root: str, names: Iterable[str]) -> None:

@@ -71,6 +71,9 @@ class Store:
         self.own = f"{self.workspaces}/{SUPERVISOR}"
         self._ensured = False
         self._parents: dict[str, str] = {}  # by task, the run that delegated it
+        # What others found out, kept for as long as this store lives:
+        self.calling_runs: dict[int, list[tuple[str, str]]] = {}  # by pid, the task and run that it may be part of
+        self.uncapped: dict[str, int] = {}  # by task without budget or parent, the size of its log at that time
 
     def exists(self) -> bool:
         """Whether this project was ever used."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 REPORTS = "usage.jsonl"  # in a run's folder; one line a turn
 MOST_HANDOVERS = 5
-_uncapped: dict[str, int] = {}  # log sizes of tasks without a budget and a parent
 
 
 def reported(place: str, *, last: bool = False) -> Usage | None:
@@ -76,7 +75,7 @@ def capped_above(store: Store, task: Task) -> list[Task]:
     found = []
     while task.parent:
         above = task.parent.task
-        if _uncapped.get(place := store.folder(above)) == (size := store.log_size(above)):
+        if store.uncapped.get(above) == (size := store.log_size(above)):
             break
         try:
             task = store.task(above)
@@ -85,7 +84,7 @@ def capped_above(store: Store, task: Task) -> list[Task]:
         if budget.explicit(task).is_cap:
             found.append(task)
         elif not task.parent:
-            _uncapped[place] = size
+            store.uncapped[above] = size
     return found
 
 

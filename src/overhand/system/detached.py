@@ -57,7 +57,7 @@ _FORBIDDEN = b"never began\n"  # in `start`: written by `probe`, not by a shim
 _SHELL = "/bin/sh"
 _LOOKS = 300  # scans before processes that survive every SIGKILL are given up: at least five seconds
 _spawning = threading.Lock()
-_children: set[int] = set()  # shims started by this process; the kernel's own list of children is only good for waiting
+_children: set[int] = set()  # shims that this process started and has not reaped, as the kernel has them
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,14 +50,9 @@ def loads(line: str) -> Any:
     return value
 
 
-_encode: list[Callable[[object], str]] = []
-
-
 def dumps(value: object) -> str:
-    """One line without spaces; the encoder is made once, on first use."""
-    if not _encode:
-        _encode.append(_encoder(",", ":"))
-    return _encode[0](value)
+    """One line without spaces."""
+    return _encode(value)
 
 
 def shown(value: object) -> str:
@@ -78,3 +73,6 @@ def _encoder(comma: str, colon: str) -> Callable[[object], str]:
 
 def _refuse(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no word in JSON")
+
+
+_encode = _encoder(",", ":")

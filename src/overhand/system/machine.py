@@ -5,23 +5,15 @@ from __future__ import annotations
 import os
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def now() -> str:
     """UTC with milliseconds, as every event carries it."""
     seconds = time.time()
-    return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
-
-
-_seconds: dict[int, str] = {}  # the last formatted second: many events share one
-
-
-def _second(whole: int) -> str:
-    text = _seconds.get(whole)
-    if text is None:
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
-        _seconds.clear()
-        _seconds[whole] = text
-    return text
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 def epoch(stamp: str | None) -> float:
@@ -34,44 +26,42 @@ def epoch(stamp: str | None) -> float:
     return days * 86400.0 + int(stamp[11:13]) * 3600 + int(stamp[14:16]) * 60 + float(stamp[17:-1])
 
 
-_known: dict[str, str] = {}
+# What the kernel says about this process and never changes, read once: a later read may lack a descriptor.
+_kernel: dict[str, str] = {}
 
 
-def _once(name: str, path: str) -> str:
-    if name not in _known:
+def _once(name: str, read: Callable[[], str]) -> str:
+    if name not in _kernel:
         try:
-            with open(path, encoding="ascii", errors="replace") as file:
-                _known[name] = file.read().strip()
+            _kernel[name] = read()
         except OSError:
-            _known[name] = ""
-    return _known[name]
+            _kernel[name] = ""
+    return _kernel[name]
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read().strip()
 
 
 def boot() -> str:
     """Changes with every boot; monotonic times are comparable only within one."""
-    return _once("boot", "/proc/sys/kernel/random/boot_id")[:8] or _boot_time()
+    return _once("boot", lambda: _text("/proc/sys/kernel/random/boot_id")[:8]) or _once("boot time", _boot_time)
 
 
 def _boot_time() -> str:
-    """Without /proc (macOS): the second the machine was booted at, from psutil."""
-    if "boot_time" not in _known:
-        import psutil
+    """Without /proc (macOS): the second the machine was booted at."""
+    import psutil
 
-        _known["boot_time"] = str(int(psutil.boot_time()))
-    return _known["boot_time"]
+    return str(int(psutil.boot_time()))
 
 
 def machine() -> str:
     """The same on every boot of one machine, different on another."""
-    return _once("machine", "/etc/machine-id")[:12] or os.uname().nodename
+    return _once("machine", lambda: _text("/etc/machine-id")[:12]) or os.uname().nodename
 
 
 def pid_namespace() -> str:
     """The pid namespace, within which alone pids mean something; empty where there are none."""
-    name = f"pidns of {os.getpid()}"  # a child may have been put into another
-    if name not in _known:
-        try:
-            _known[name] = os.readlink("/proc/self/ns/pid")[5:-1]
-        except OSError:
-            _known[name] = ""
-    return _known[name]
+    # by pid: a forked child may have been put into another
+    return _once(f"pid namespace of {os.getpid()}", lambda: os.readlink("/proc/self/ns/pid")[5:-1])

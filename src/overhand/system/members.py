@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from overhand.system.processes import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PAUSE = b"sleep\x001\x00"
+_MOST_MARKERS = 100_000
 
 
 class Sight:
@@ -38,7 +40,7 @@ class Sight:
 
     __slots__ = ("children", "holders", "marked", "rows", "sessions")
 
-    def __init__(self, rows: dict[int, Process], name: str) -> None:
+    def __init__(self, rows: dict[int, Process], marker_of: Callable[[int, float], str | None]) -> None:
         self.rows = rows
         self.children: dict[int, list[int]] = {}
         self.sessions: dict[int, list[int]] = {}
@@ -47,7 +49,7 @@ class Sight:
         for pid, row in rows.items():
             self.children.setdefault(row.parent, []).append(pid)
             self.sessions.setdefault(row.session, []).append(pid)
-            marker = _marker(pid, row.started, name)
+            marker = marker_of(pid, row.started)
             if marker is not None:
                 self.marked.setdefault(marker, []).append(pid)
             for path in _held(pid) if marker is None else ():
@@ -61,7 +63,8 @@ class SharedSight:
         self._name = name
         self._changed = threading.Condition()
         self._begun = self._done = 0
-        self._sight = Sight({}, name)
+        self._markers: dict[int, tuple[float, str]] = {}  # by pid: when it started, and the marker's value
+        self._sight = Sight({}, self._marker)
 
     def read(self) -> Sight:
         """Every process that is not a zombie, as of some moment after this call."""
@@ -73,7 +76,7 @@ class SharedSight:
                 return self._sight
             self._begun += 1
         try:
-            sight = Sight(table(), self._name)
+            sight = Sight(table(), self._marker)
         except BaseException:
             with self._changed:  # the waiting callers scan themselves
                 self._begun = self._done
@@ -84,8 +87,23 @@ class SharedSight:
             self._changed.notify_all()
         return sight
 
+    def _marker(self, pid: int, started: float) -> str | None:
+        """The marker in a process's environment, cached: the environment only changes when the process execs."""
+        known = self._markers.get(pid)
+        if known is None or known[0] != started:
+            if len(self._markers) > _MOST_MARKERS:
+                self._markers.clear()
+            value = environment_of(pid, self._name)
+            if value is None:
+                return None  # it may be about to exec
+            self._markers[pid] = known = (started, value)
+        return known[1]
 
-_shared: dict[str, SharedSight] = {}  # by the name of the marker
+
+@cache
+def _shared_sight(name: str) -> SharedSight:
+    """The one of all threads for this marker."""
+    return SharedSight(name)
 
 
 def table() -> dict[int, Process]:
@@ -111,23 +129,6 @@ def _table_from_psutil() -> dict[int, Process]:
         except (psutil.Error, OSError):
             continue
     return found
-
-
-def _marker(pid: int, started: float, name: str) -> str | None:
-    """The marker in a process's environment, cached: the environment only changes when the process execs."""
-    known = _markers.get(pid)
-    if known is None or known[0] != (started, name):
-        if len(_markers) > _MOST_MARKERS:
-            _markers.clear()
-        value = environment_of(pid, name)
-        if value is None:
-            return None  # it may be about to exec
-        _markers[pid] = known = ((started, name), value)
-    return known[1]
-
-
-_markers: dict[int, tuple[tuple[float, str], str]] = {}
-_MOST_MARKERS = 100_000
 
 
 def _held(pid: int) -> list[str]:
@@ -190,7 +191,7 @@ class Members:
     def scan(self) -> dict[int, float]:
         """Living members without the shim: pid and start time."""
         name, _, value = self.marker.partition("=")
-        sight = _shared.setdefault(name, SharedSight(name)).read()
+        sight = _shared_sight(name).read()
         rows = sight.rows
         shim = next((pid for pid in self._shim_candidates() if pid in rows), None)
         spared = {os.getpid(), *self.spare}
