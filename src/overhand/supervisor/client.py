@@ -8,7 +8,9 @@ import time
 
 from overhand.errors import OverhandError, Refused, storage_failed
 from overhand.system import lock, machine
+from overhand.system.files import names_in
 from overhand.system.jsonline import dumps
+from overhand.system.processes import outside_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +25,11 @@ _STARTING = 50.0  # seconds more for a supervisor that is alive and not listenin
 
 def hand_over(store: Store, tasks: Iterable[str]) -> bool:
     """Hand tasks to the supervisor, starting one if needed. False where none may be started from here."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
-    return _deliver(store, {"tasks": list(tasks), "env": env}, start=True)
+    return _deliver(store, {"tasks": list(tasks), "env": outside_runs(os.environ)}, start=True)
 
 
 def wake(store: Store, tasks: Iterable[str]) -> bool:
-    """Have a running supervisor read these tasks again, in the environment that it knows for them."""
+    """Have a running supervisor read these tasks again; they keep the environment that it has for them."""
     return _deliver(store, {"tasks": list(tasks), "env": None}, start=False)
 
 
@@ -66,14 +67,13 @@ def _spawn(store: Store) -> int:
     """Start a supervisor in its own session, without the marker of any run and with nothing of ours open."""
     import signal
 
-    env = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
     output = f"{store.own}/log"
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
         return os.posix_spawn(
             sys.executable,
             [sys.executable, "-P", "-m", "overhand.supervisor", store.root],
-            env,
+            outside_runs(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, output, append, 0o644),
@@ -90,12 +90,7 @@ def _spawn(store: Store) -> int:
 
 def _inherited() -> Iterator[int]:
     """Descriptors that our own caller let through, such as the `life` of the run we are called from."""
-    try:
-        names = os.listdir("/proc/self/fd")
-    except OSError:
-        names = []
-    for name in names:
-        fd = int(name)
+    for fd in map(int, names_in("/proc/self/fd")):
         try:
             if fd > 2 and os.get_inheritable(fd):
                 yield fd
@@ -117,7 +112,6 @@ def address(store: Store, folder: int) -> str:
 
 
 def own_folder(store: Store) -> int:
-    """A descriptor of the supervisor's folder."""
     return os.open(store.own, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
 
 
@@ -180,17 +174,17 @@ def _exchange(store: Store, message: Mapping[str, object]) -> tuple[str, int, by
 
     None if no supervisor listens. It drops clients that are slow to speak; such a call is repeated once.
     """
-    said = _say(store, message)
-    if said == b"":
-        said = _say(store, message)
-    if not said:
+    reply = _send(store, message)
+    if reply == b"":
+        reply = _send(store, message)
+    if not reply:
         return None
-    line, _, rest = said.partition(b"\n")
+    line, _, rest = reply.partition(b"\n")
     word, _, number = line.decode("ascii", "replace").partition(" ")
     return word, int(number) if number.isdigit() else 0, rest
 
 
-def _say(store: Store, message: Mapping[str, object]) -> bytes | None:
+def _send(store: Store, message: Mapping[str, object]) -> bytes | None:
     """The whole reply: empty if the supervisor dropped us; None if none listens or it does not reply."""
     import _socket
 

@@ -24,11 +24,10 @@ class Jobs:
     def __init__(self, pool: Pool, wake: Callable[[], None]) -> None:
         self._pool, self._wake = pool, wake
         self._busy: set[str] = set()
-        self._done: deque[tuple[str, BaseException | None, Callable[[], None]]] = deque()
+        self._done: deque[tuple[str, BaseException | None, Callable[[], None] | None]] = deque()
         self._retries: dict[str, float] = {}
 
     def is_busy(self, task_id: str) -> bool:
-        """Whether a job of this task is under way."""
         return task_id in self._busy
 
     @property
@@ -37,30 +36,27 @@ class Jobs:
         return not (self._busy or self._done or self._retries)
 
     def run(self, task_id: str, work: Callable[[], T], then: Callable[[T], None] | None = None) -> bool:
-        """Run `work` for a task and pass its result to `then`; False if another job of this task is under way."""
+        """Run `work` for a task and pass its result to `then`; False if another job of this task is under way.
+
+        Work that belongs to no task has an empty id.
+        """
         if task_id in self._busy:
             return False
-        self._busy.add(task_id)
-        self._submit(task_id, work, then)
-        return True
+        if task_id:
+            self._busy.add(task_id)
 
-    def beside(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> None:
-        """Run `work` that belongs to no task."""
-        self._submit("", work, then)
-
-    def _submit(self, task_id: str, work: Callable[[], T], then: Callable[[T], None] | None) -> None:
         def whole() -> None:
-            error: BaseException | None = None
-            follow: Callable[[], None] = _nothing
+            error, follow = None, None
             try:
                 found = work()
-                follow = partial(then, found) if then is not None else _nothing
+                follow = partial(then, found) if then is not None else None
             except BaseException as caught:  # noqa: BLE001 -- the loop reports it; one task must not end the others
                 error = caught
             self._done.append((task_id, error, follow))
             self._wake()
 
         self._pool.submit(whole)
+        return True
 
     def finished(self) -> list[tuple[str, BaseException | None]]:
         """Take the finished jobs, call their `then` on this thread, and return each task with its error, if any."""
@@ -68,18 +64,16 @@ class Jobs:
         while self._done:
             task_id, error, follow = self._done.popleft()
             self._busy.discard(task_id)
-            follow()
+            if follow is not None:
+                follow()
             found.append((task_id, error))
         return found
-
-    # what is tried again
 
     def retry(self, task_id: str, at: float) -> None:
         """Look at the task again at this time of the monotonic clock."""
         self._retries[task_id] = at
 
     def forget(self, task_id: str) -> None:
-        """Cancel this task's retry."""
         self._retries.pop(task_id, None)
 
     def due(self, now: float) -> list[str]:
@@ -88,7 +82,3 @@ class Jobs:
         for task_id in found:
             del self._retries[task_id]
         return found
-
-
-def _nothing() -> None:
-    return

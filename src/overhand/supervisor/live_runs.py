@@ -7,7 +7,7 @@ import select
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError
 from overhand.questions import blocked
@@ -17,7 +17,7 @@ from overhand.runs import control, run, spending
 from overhand.runs.control import Hearing
 from overhand.supervisor.messages import Changed, RunOver
 from overhand.system import detached, machine, members, processes
-from overhand.system.files import size_of
+from overhand.system.files import names_in, size_of
 from overhand.system.inotify import MODIFY, Inotify
 from overhand.words import say_duration
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from overhand.record.task import Run, Task
     from overhand.supervisor.jobs import Jobs
     from overhand.supervisor.messages import Mailbox
+    from overhand.supervisor.meter import Meter
     from overhand.words import Cause
 
 # Seconds after the start at which a run's sessions are recorded: processes detach early. Later ever less often.
@@ -42,16 +43,6 @@ _HEAR_EVERY = 0.05  # seconds between reads of a stream with CONTROL lines
 _SIZE_EVERY = 3.0
 _SETTLED = 30.0  # seconds after which a blocked run is no longer scanned for new members
 _HARDLY = 2.0  # CPU ticks (1/100 s) per second: 2 % of a core
-
-
-class Metering(Protocol):
-    """Counts what a run reports."""
-
-    def is_due(self, task_id: str, place: str, *, limited: bool) -> bool:
-        """Whether there is something to count."""
-
-    def count(self, task_id: str, grace: float) -> bool:
-        """Count it in a job; False if another job of the task is under way."""
 
 
 @dataclass(slots=True)
@@ -86,7 +77,6 @@ class Watch:
 
     @property
     def members(self) -> members.Members:
-        """The processes that belong to it."""
         return members.Members(self.place, f"{run.MARKER}={self.run}", frozenset({os.getpid()}))
 
     @property
@@ -97,7 +87,6 @@ class Watch:
 
     @property
     def printed(self) -> int:
-        """How much it has printed."""
         return sum(size_of(f"{self.place}/{name}") for name in ("stdout", "stderr"))
 
     @property
@@ -122,12 +111,12 @@ class LiveRuns:
         config: Config,
         config_for: Callable[[Task], Config],
         is_working_for: Callable[[str], bool],
-        meter: Metering,
+        meter: Meter,
         say: Callable[[str], None],
     ) -> None:
         """`is_working_for` says whether a task that a run delegated is at work, so that the run waits for it."""
         self._store, self._poll, self._jobs, self._mail, self._actor = store, poll, jobs, mail, actor
-        self._config = config
+        self._config = config  # of tasks that have no settings of their own
         self._config_for, self._is_working_for, self._meter, self._say = config_for, is_working_for, meter, say
         self._live: dict[str, Watch] = {}
         self._by_pidfd: dict[int, str] = {}
@@ -193,8 +182,7 @@ class LiveRuns:
 
     def drop(self, task_id: str) -> None:
         """Stop watching a task's run."""
-        watch = self._live.pop(task_id, None)
-        if watch:
+        if watch := self._live.pop(task_id, None):
             self._close(watch)
             for number in watch.folders:
                 if self._by_folder.pop(number, None):
@@ -213,12 +201,10 @@ class LiveRuns:
     # what others ask
 
     def settings(self, config: Config) -> None:
-        """The settings of tasks that have none of their own."""
         self._config = config
 
     @property
     def is_idle(self) -> bool:
-        """Whether no run is watched."""
         return not self._live
 
     @property
@@ -227,7 +213,6 @@ class LiveRuns:
         return min((watch.due for watch in self._live.values()), default=float("inf"))
 
     def is_blocked(self, task_id: str) -> bool:
-        """Whether the task's run is known to wait."""
         watch = self._live.get(task_id)
         return watch is not None and watch.waiting is not None
 
@@ -240,7 +225,6 @@ class LiveRuns:
     # what wakes us
 
     def owns(self, fd: int) -> bool:
-        """Whether this descriptor is one of ours."""
         return fd == self._news.fd or fd in self._by_pidfd
 
     def is_shim(self, fd: int) -> bool:
@@ -248,14 +232,10 @@ class LiveRuns:
         return fd in self._by_pidfd
 
     def ready(self, fd: int) -> None:
-        """One of our descriptors can be read."""
+        """One of our descriptors can be read: a shim has ended, or something appeared in the folders of some runs."""
         if fd in self._by_pidfd:
-            self._mail.post(Changed(self.shim_ended(fd)))
-        elif fd == self._news.fd:
-            self._read_news()
-
-    def _read_news(self) -> None:
-        """Something appeared in the folders of some runs."""
+            self._shim_ended(fd)
+            return
         now = time.monotonic()
         for task_id in self._stirred():
             watch = self._live[task_id]
@@ -310,13 +290,13 @@ class LiveRuns:
         self._poll.register(watch.pidfd, select.POLLIN)
         self._by_pidfd[watch.pidfd] = task_id
 
-    def shim_ended(self, pidfd: int) -> str:
+    def _shim_ended(self, pidfd: int) -> None:
         """Usually the run has ended; what outlives the shim becomes our child and is recorded as the run's."""
         task_id = self._by_pidfd[pidfd]
         watch = self._live[task_id]
         self._close(watch)
         self._orphaned(watch)
-        return task_id
+        self._mail.post(Changed(task_id))
 
     def _orphaned(self, watch: Watch) -> None:
         watch.orphan = True
@@ -422,14 +402,20 @@ class LiveRuns:
             watch.sign = now  # the reason for its silence is known
             watch.note_at = (now // _SETTLED + 2) * _SETTLED  # aligned, so that all blocked runs wake us at once
             return
-        silent = _silence(watch, now, stall)
+        age = now - watch.began
+        step = min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY) / 8
+        later = (now // step + 8) * step  # hundreds of runs are recorded in a few batches, each of which wakes us once
+        watch.note_at = next((watch.began + at for at in _NOTE_AT if at > age), later)
+        ticks = _cpu_ticks(watch)
+        if ticks is not None and ticks != watch.ticks:
+            watch.ticks, watch.sign = ticks, now
+        silent = now - watch.sign
         if stall and silent > stall and not watch.stalled:
             watch.stalled = True
             text = f"No sign of life for {say_duration(silent)}: no output, no CPU."
             self._notice(self._actor(task_id), task_id, text)
 
     def _notice(self, actor: Actor, task_id: str, text: str) -> None:
-        """Leave a line for the person."""
         try:
             with self._store.lock(task_id, actor.by, patience=0.5) as locked:
                 locked.append(Notice(text=text))
@@ -449,16 +435,13 @@ def _is_due(watch: Watch, now: float) -> bool:
         return may_wait and now - watch.attended >= _HEAR_AGAIN
     if not (watch.asked or watch.waiting is not None) or now - watch.attended < _ATTEND_EVERY:
         return False
-    if not _has_news(watch) and watch.attended and not watch.asked and blocked.has_waiting_process(watch.place):
+    # its task's log may have grown, perhaps by a process that was killed right after
+    before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{log.LOG}")
+    is_unchanged = watch.logged == before and watch.attended and not watch.asked
+    if is_unchanged and blocked.has_waiting_process(watch.place):
         watch.attended = now + _ATTEND_EVERY  # a lock says so: nothing else need be looked at, and less often
         return False
     return True
-
-
-def _has_news(watch: Watch) -> bool:
-    """Whether its task's log has grown since the last check, perhaps by a process that was killed right after."""
-    before, watch.logged = watch.logged, size_of(f"{watch.place}/../../{log.LOG}")
-    return watch.logged != before
 
 
 def _is_touched(watch: Watch) -> bool:
@@ -473,41 +456,25 @@ def _is_touched(watch: Watch) -> bool:
 
 def _has_talk(watch: Watch) -> bool:
     """Whether it has asked something, or one of its processes waits."""
-    return watch.hearing is not None or any(_has_entries(path) for path in watch.talk)
+    return watch.hearing is not None or any(names_in(path) for path in watch.talk)
 
 
-def _silence(watch: Watch, now: float, stall: float) -> float:
-    """Record the sessions of its members; returns for how long the run has shown no sign of life."""
-    age = now - watch.began
-    step = min(_NOTE_EVERY, stall / 4 if stall else _NOTE_EVERY) / 8
-    later = (now // step + 8) * step  # hundreds of runs are recorded in a few batches, each of which wakes us once
-    watch.note_at = next((watch.began + at for at in _NOTE_AT if at > age), later)
+def _cpu_ticks(watch: Watch) -> int | None:
+    """Record the sessions of its members; returns how much CPU they have used, None where that is unknown."""
     shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
-    if shim is not None:
-        ticks = watch.members.note(shim)
-        if ticks != watch.ticks:
-            watch.ticks, watch.sign = ticks, now
-    return now - watch.sign
+    return watch.members.note(shim) if shim is not None else None
 
 
 def _is_quiet(watch: Watch, now: float, after: float) -> bool:
     """Whether it has printed nothing for that long and hardly used the CPU."""
     size = watch.printed
-    shim = detached.shim_pid(watch.place) if watch.ours and processes.LINUX else None
-    ticks = watch.members.note(shim) if shim is not None else 0
+    ticks = _cpu_ticks(watch) or 0
     was_size, was_ticks, since = watch.quiet
     little = 5 + (now - since) * _HARDLY
     if size != was_size or ticks - was_ticks > little or ticks < was_ticks:
         watch.quiet = (size, ticks, now)
         return False
     return now - since >= after
-
-
-def _has_entries(path: str) -> bool:
-    try:
-        return bool(os.listdir(path))
-    except OSError:
-        return False
 
 
 def _touch(path: str) -> int:

@@ -13,7 +13,7 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from overhand.agents import quota
 from overhand.errors import Busy, OverhandError
@@ -49,13 +49,6 @@ if TYPE_CHECKING:
 _THREADS = 32
 _LOOK_EVERY = 1.0
 _BY = {"kind": "overhand", "via": "supervisor"}
-
-
-class Closed(NamedTuple):
-    """What came of a run that was judged."""
-
-    task: Task
-    changed: list[str]  # other tasks that are concerned
 
 
 class Loop:
@@ -127,7 +120,11 @@ class Loop:
             elif self._runs.owns(fd):
                 self._runs.ready(fd)
                 self._deliver()
-        self._finish_jobs()
+        for task_id, error in self._jobs.finished():
+            if error is not None:
+                self._failed(task_id, error)
+            elif task_id:
+                self.handle(task_id)
         self._deliver()
         self._tick()
         self._deliver()
@@ -154,14 +151,6 @@ class Loop:
         found = self._tags.status([task.id for task in self._queue.queued], self._queue.running)
         return dumps(found).encode("utf-8", "surrogateescape")
 
-    def _finish_jobs(self) -> None:
-        """Handle each task whose job is done."""
-        for task_id, error in self._jobs.finished():
-            if error is not None:
-                self._failed(task_id, error)
-            elif task_id:
-                self.handle(task_id)
-
     def _failed(self, task_id: str, error: BaseException) -> None:
         """Log a failed job and retry later."""
         say(f"{task_id}: {error}" if task_id else str(error))
@@ -174,7 +163,6 @@ class Loop:
         self._jobs.retry(task_id, time.monotonic() + (1.0 if isinstance(error, OverhandError) else 10.0))
 
     def _deliver(self) -> None:
-        """Deliver every message to the object it concerns."""
         for message in self._mail.take():
             match message:
                 case Changed(task_id, env_of):
@@ -237,7 +225,6 @@ class Loop:
         self._queue.offer(task)
 
     def _forget(self, task_id: str) -> None:
-        """Nothing more to do for this task."""
         self._plans.drop(task_id)
         self._runs.drop(task_id)
         self._queue.release(task_id)
@@ -255,10 +242,11 @@ class Loop:
         work = partial(close, self._actor(task_id), task_id, self._tags.verdict_note())
         self._jobs.run(task_id, work, self._closed)
 
-    def _closed(self, closed: Closed) -> None:
-        for task_id in closed.changed:
+    def _closed(self, closed: tuple[Task, list[str]]) -> None:
+        task, changed = closed
+        for task_id in changed:
             self._mail.post(Changed(task_id))
-        self._meter.ended(closed.task)
+        self._meter.ended(task)
 
     # what starts
 
@@ -284,12 +272,11 @@ class Loop:
             return
         self._tags.note("started", task=task.id)
         if task.item is not None and self._config_for(task).watch_in_tmux:
-            self._jobs.beside(partial(open_window, self._store, task.id, self._actor(task.id).env))
+            self._jobs.run("", partial(open_window, self._store, task.id, self._actor(task.id).env))
 
     # what the objects ask
 
     def _actor(self, task_id: str) -> Actor:
-        """The actor for a job of this task."""
         env = self._envs.get(task_id, self._env)
         return Actor(self._store, self._config, _BY, env, spare=frozenset({os.getpid()}))
 
@@ -319,7 +306,6 @@ class Loop:
     # time
 
     def _patience(self) -> float:
-        """Seconds until something is due."""
         if not self._mail.is_empty:
             return 0.0
         now = time.monotonic()
@@ -359,8 +345,11 @@ class Loop:
         return time.monotonic() - self._idle_since >= self._config.idle
 
 
-def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> Closed:
-    """In a job: find out how a run ended, stop what a stopped one delegated, judge it, report it to its parent."""
+def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> tuple[Task, list[str]]:
+    """In a job: find out how a run ended, stop what a stopped one delegated, judge it, report it to its parent.
+
+    Returns the task, and the other tasks that have changed.
+    """
     task = run.settle(actor, task_id)
     changed = run.stop_children(actor, task)
     task = finish.finish(actor, task_id, told=on_verdict)
@@ -369,7 +358,7 @@ def close(actor: Actor, task_id: str, on_verdict: Callable[[Task], None]) -> Clo
     changed += run.stop_children(actor, task)  # its last output may have asked for a person
     if parent := control.report_to_parent(actor, task):
         changed.append(parent)
-    return Closed(task, changed)
+    return task, changed
 
 
 def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
@@ -383,7 +372,7 @@ def open_window(store: Store, task_id: str, env: Mapping[str, str]) -> None:
 
 
 def say(text: str) -> None:
-    """One line in the supervisor's log; a full disk must not end the supervisor."""
+    """Write a line to the supervisor's log; a full disk must not end the supervisor."""
     try:
         print(f"{machine.now()} {text}", flush=True)
     except OSError:

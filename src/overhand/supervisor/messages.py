@@ -25,12 +25,7 @@ class RunOver:
     task_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsChanged:
-    """The project's settings, or what is trusted, may have changed."""
-
-
-Message = Changed | RunOver | SettingsChanged
+Message = Changed | RunOver
 
 
 class Mailbox:
@@ -41,7 +36,6 @@ class Mailbox:
         self._wake = wake  # ends the loop's wait, from any thread
 
     def post(self, message: Message) -> None:
-        """Leave a message for the loop."""
         self._messages.append(message)
         self._wake()
 
@@ -52,5 +46,4 @@ class Mailbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to deliver."""
         return not self._messages

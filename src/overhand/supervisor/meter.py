@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from overhand.record.task import Amount
 from overhand.runs import limits, run, spending
 from overhand.supervisor.messages import Changed
 from overhand.system import machine
-from overhand.system.files import size_of, write_file
+from overhand.system.files import remove, size_of, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -94,7 +93,6 @@ class Meter:
             self.recount(above.id for above in spending.capped_above(self._store, task))
 
     def forget(self, task_id: str) -> None:
-        """The task is at rest."""
         self._runs.pop(task_id, None)
 
     # the day
@@ -109,8 +107,12 @@ class Meter:
         cap = config.budget.day
         held = cap.is_cap and budget.level(self._today(), cap) >= budget.STOP
         if held != self._held:
-            why = f"the budget of {budget.say(cap)} a day is used up; it goes on after midnight UTC"
-            _hold_back(self._store, why if held else None)
+            path = f"{self._store.own}/{HELD}"
+            if held:
+                why = f"the budget of {budget.say(cap)} a day is used up; it goes on after midnight UTC"
+                write_file(path, f"{machine.now()[:10]} {why}\n")
+            else:
+                remove(path)
             self._held = held
         return held
 
@@ -120,12 +122,3 @@ class Meter:
         if not self._held or now - self._day[0] >= _DAY_EVERY:
             self._day = now, spending.spent_today(self._store)
         return self._day[1]
-
-
-def _hold_back(store: Store, why: str | None) -> None:
-    """Record for `list` why queued tasks don't start, or that they do."""
-    path = f"{store.own}/{HELD}"
-    if why is not None:
-        write_file(path, f"{machine.now()[:10]} {why}\n")
-    elif os.path.lexists(path):
-        os.unlink(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from overhand.agents import quota
 from overhand.errors import OverhandError
 from overhand.items import recovery
 from overhand.system import lock
+from overhand.system.files import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +65,7 @@ class Queue:
         self._store, self._config_for = store, config_for
         self._queued: dict[str, Task] = {}
         self._holding: dict[str, Task] = {}
-        self._resumes = float("inf")
+        self.resumes = float("inf")  # when the first task that waits for a time may start; seconds since 1970
 
     # what is queued and what runs
 
@@ -89,7 +89,7 @@ class Queue:
 
     @property
     def queued(self) -> list[Task]:
-        """Queued tasks as they will start."""
+        """Queued tasks in the order in which they will start."""
         return sorted(self._queued.values(), key=lambda task: task.queue_place)
 
     @property
@@ -99,18 +99,12 @@ class Queue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is queued."""
         return not self._queued
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs, and nothing that is queued starts at a known time."""
-        return not (self._holding or (self._queued and self._resumes != float("inf")))
-
-    @property
-    def resumes(self) -> float:
-        """When the first task that waits for a time may start; seconds since 1970."""
-        return self._resumes
+        return not (self._holding or (self._queued and self.resumes != float("inf")))
 
     def delegated_by(self, run_id: str) -> list[Task]:
         """Tasks at work or queued that this run delegated."""
@@ -125,7 +119,7 @@ class Queue:
         Pure apart from reading `after` tasks, blocked runs and provider limits. Tasks that can't start keep their
         place. A P0 task may use one slot above the cap, and nothing else starts while it runs.
         """
-        self._resumes = float("inf")
+        self.resumes = float("inf")
         if not self._queued:
             return []
         paused = quota.pauses(self._store)
@@ -155,7 +149,7 @@ class Queue:
         if task.is_plan:
             return Begin(task)
         if (at := recovery.not_before(task)) > time.time():
-            self._resumes = min(self._resumes, at)
+            self.resumes = min(self.resumes, at)
             return Wait()
         if not paused:
             return None
@@ -165,7 +159,7 @@ class Queue:
         driver, other = drivers[task.agent]
         if (pause := paused.get(driver)) is None:
             return None
-        self._resumes = min(self._resumes, pause.until)
+        self.resumes = min(self.resumes, pause.until)
         return Pause(task, other)
 
 
@@ -207,8 +201,4 @@ def waits_for_child(store: Store, task: Task) -> bool:
     if current is None or current.waiting is not None:
         return current is not None
     folder = f"{store.run_folder(task.id, current.id)}/waiting"
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return False
-    return any(lock.is_held(f"{folder}/{name}") for name in names)
+    return any(lock.is_held(f"{folder}/{name}") for name in names_in(folder))

@@ -12,7 +12,6 @@ from overhand.supervisor.client import PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
     Answering = Callable[[dict[str, Any]], bytes | None]
 
@@ -38,9 +37,7 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.listener.close()
 
     def receive(self, answer: Answering) -> Iterator[tuple[list[str], dict[str, str] | None]]:
@@ -58,14 +55,17 @@ class Server:
                 if message is None:
                     continue
                 if "ask" in message:
-                    _reply(peer, answer(message))
+                    found = answer(message)
+                    # a NUL ends the answer, so that half of one is detected
+                    _send(peer, b"no %d\n" % PROTOCOL if found is None else b"yes %d\n%b\0" % (PROTOCOL, found))
                     continue
                 try:
-                    handed = _handed(message)
+                    env = message["env"]
+                    handed = [str(task) for task in message["tasks"]], env and {str(k): str(v) for k, v in env.items()}
                 except (KeyError, TypeError, AttributeError):
                     continue
                 yield handed
-                _acknowledge(peer)
+                _send(peer, b"ok %d\n" % PROTOCOL)
 
     def wake(self) -> None:
         """Wake the loop, from any thread."""
@@ -108,21 +108,8 @@ def _read(peer: socket.socket) -> dict[str, Any] | None:
         return None
 
 
-def _handed(message: dict[str, Any]) -> tuple[list[str], dict[str, str] | None]:
-    env = message["env"]
-    return [str(task) for task in message["tasks"]], env and {str(k): str(v) for k, v in env.items()}
-
-
-def _reply(peer: socket.socket, told: bytes | None) -> None:
-    """Send `yes`, the protocol's number, the answer and a NUL, so that half an answer is detected; or `no`."""
+def _send(peer: socket.socket, reply: bytes) -> None:
     try:
-        peer.sendall(b"no %d\n" % PROTOCOL if told is None else b"yes %d\n%b\0" % (PROTOCOL, told))
+        peer.sendall(reply)
     except OSError:
-        return  # the client has gone
-
-
-def _acknowledge(peer: socket.socket) -> None:
-    try:
-        peer.sendall(b"ok %d\n" % PROTOCOL)
-    except OSError:
-        return  # the task is on disk and in our tables: a lost acknowledgement does no harm
+        return  # the client has gone; a task is on disk and in our tables by now, so nothing is lost

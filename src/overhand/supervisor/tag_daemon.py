@@ -49,19 +49,12 @@ class Touched:
     tasks: set[str]  # tasks with tags in it
 
 
-class Note(NamedTuple):
-    """A line of the daemon's log."""
-
-    what: str
-    facts: dict[str, object]
-
-
 class Looked(NamedTuple):
     """The outcome of reading files."""
 
     again: dict[str, Touched]  # busy files
     tasks: list[str]  # tasks whose record or tag changed
-    notes: list[Note]
+    notes: list[tuple[str, dict[str, object]]]  # lines of the daemon's log
 
 
 class TagDaemon:
@@ -93,12 +86,10 @@ class TagDaemon:
         self._deaf_until = 0.0
 
     def settings(self, config: Config) -> None:
-        """The settings in force from now on."""
         self._config = config
 
     @property
     def on(self) -> bool:
-        """Whether tags are watched."""
         return bool(self._since)
 
     @property
@@ -107,7 +98,6 @@ class TagDaemon:
         return self._index.tree.news.fd if self._index is not None else -2
 
     def note(self, what: str, **more: object) -> None:
-        """One line in the daemon's log."""
         if self.on:
             switch.note(self._store, what, **more)
 
@@ -282,8 +272,8 @@ class TagDaemon:
         self._in_thread(partial(_look_at, self._store, self._config, ripe), self._looked)
 
     def _looked(self, found: Looked) -> None:
-        for note in found.notes:
-            self.note(note.what, **note.facts)
+        for what, facts in found.notes:
+            self.note(what, **facts)
         self._looking = False
         for path, one in found.again.items():
             has_changed = path in self._touched
@@ -312,7 +302,7 @@ class TagDaemon:
             else:
                 then(found)
 
-        self._jobs.beside(work, follow)
+        self._jobs.run("", work, follow)
 
     # being asked
 
@@ -363,19 +353,19 @@ def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:
         except Busy:
             found.again[path] = one
         except (OverhandError, OSError) as error:
-            found.notes.append(Note("error", {"path": path, "why": str(error)}))
+            found.notes.append(("error", {"path": path, "why": str(error)}))
     for task_id in dict.fromkeys(found.tasks):
         task = store.task(task_id)
         shown = task.tag
         path = shown.path if shown else ""
         if shown and shown.repairs and shown.repairs[-1] >= began:
-            found.notes.append(Note("repaired", {"task": task_id, "path": path, "stage": shown.stage}))
+            found.notes.append(("repaired", {"task": task_id, "path": path, "stage": shown.stage}))
         if task.queued and not task.runs:
             how = task.item.how if task.item else None
-            found.notes.append(Note("queued", {"task": task_id, "path": path, "why": how}))
-    for key, told in unrecorded.waiting(store).items():
+            found.notes.append(("queued", {"task": task_id, "path": path, "why": how}))
+    for key, facts in unrecorded.waiting(store).items():
         if key not in waiting:
-            found.notes.append(Note("waits", {"item": key.rpartition("#")[0], "why": told.get("why", "")}))
+            found.notes.append(("waits", {"item": key.rpartition("#")[0], "why": facts.get("why", "")}))
     return found
 
 

@@ -8,6 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from overhand.errors import OverhandError, ToolMissing
+from overhand.system import machine
+from overhand.system.processes import outside_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,13 +18,11 @@ if TYPE_CHECKING:
 
 SESSION = "dispatch"
 _PATIENCE = 20
-_AGAIN = 4
+_TRIES = 5
 
 
 def name_of(task: Task) -> str:
     """`agent-{kind}-{epoch}`: the kind of work (else `task`) and when its last run, or the task, was made."""
-    from overhand.system import machine
-
     current = task.current_run or task.last_run
     began = current.id.split("_")[1] if current else str(int(machine.epoch(task.created)))
     return f"agent-{task.kind or 'task'}-{began}"
@@ -33,18 +33,16 @@ def watch_in_tmux(root: str, task: Task, env: Mapping[str, str] | None = None) -
 
     Raises ToolMissing where there is no tmux, and OverhandError where it does not work; a run never depends on it.
     """
-    outside = {name: value for name, value in (env or os.environ).items() if not name.startswith("OVERHAND_")}
+    outside = outside_runs(env or os.environ)
     name = name_of(task)
     watched = str(task.handle if task.handle is not None else task.id)
     look = [sys.executable, "-P", "-m", "overhand", "log", "--follow", "--out", "--project", root, watched]
-    made = _open(outside, name, root, look)
-    for _ in range(_AGAIN):
-        if made.returncode:  # another process was first, or the session ended with its last window
-            made = _open(outside, name, root, look)
-    if made.returncode:
-        said = made.stderr.decode("utf-8", "replace").strip()
-        raise OverhandError(f"tmux did not open a window: {said}", f"The same without it: overhand log -f {watched}")
-    return f"{SESSION}:{name}"
+    for _ in range(_TRIES):  # another process may be first, or the session may end with its last window
+        made = _open(outside, name, root, look)
+        if not made.returncode:
+            return f"{SESSION}:{name}"
+    problem = made.stderr.decode("utf-8", "replace").strip()
+    raise OverhandError(f"tmux did not open a window: {problem}", f"The same without it: overhand log -f {watched}")
 
 
 def _open(env: Mapping[str, str], name: str, root: str, look: list[str]) -> subprocess.CompletedProcess[bytes]:

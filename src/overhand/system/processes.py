@@ -6,6 +6,10 @@ import sys
 
 from overhand.errors import EXHAUSTED, storage_failed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 LINUX = sys.platform == "linux"
 SHIM_NAME = b"overhand-shim"
 
@@ -88,6 +92,11 @@ def environment_of(pid: int, name: str) -> str | None:
         if entry.startswith(wanted):
             return entry[len(wanted) :].decode("utf-8", "replace")
     return None
+
+
+def outside_runs(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment without the variables that mark a process as part of a run."""
+    return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
 
 
 def ancestors(pid: int) -> list[int]:

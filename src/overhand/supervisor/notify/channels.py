@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from overhand.supervisor.notify import post
 from overhand.supervisor.notify.notes import NEEDS, Note
 from overhand.system import jsonline
+from overhand.system.processes import outside_runs
 from overhand.system.secrets import address, mask
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def deliveries(
     posts = {"webhook": wanted.webhook, "ntfy": wanted.ntfy, "slack": wanted.slack}
     named = [value.removeprefix("env:") for value in posts.values() if value.startswith("env:")]
     note = _safe(note, env, named)
-    clean = {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
+    clean = outside_runs(env)
     home = clean.get("HOME", "")
     cwd = home if os.path.isdir(home) else "/"  # never the project: a program there may not be trusted
     found, problems = [], []
@@ -55,7 +56,12 @@ def deliveries(
     if wanted.command:
         label = f"command {os.path.basename(wanted.command[0])}"
         stdin = (jsonline.dumps(_as_json(note)) + "\n").encode()
-        found.append(Delivery("command", label, wanted.command, stdin, {**clean, **_variables(note)}, cwd))
+        variables = {
+            "KIND": note.kind, "TASK": note.task_id, "HEADLINE": note.headline,
+            "TITLE": _subject(note), "TEXT": note.text, "COMMAND": note.command,
+        }  # fmt: skip
+        with_note = {**clean, **{f"OVERHAND_NOTIFY_{name}": value for name, value in variables.items()}}
+        found.append(Delivery("command", label, wanted.command, stdin, with_note, cwd))
     for name, value in posts.items():
         url = env.get(value.removeprefix("env:"), "") if value.startswith("env:") else value
         if url and post.is_address(url):
@@ -86,24 +92,11 @@ def _safe(note: Note, env: Mapping[str, str], named: list[str]) -> Note:
 
 
 def _as_json(note: Note) -> dict[str, object]:
-    """The JSON for a command or a webhook."""
     keys = ("kind", "task_id", "handle", "title", "agent", "headline", "text", "command", "project")
     return {"schema": "overhand.notify/1", **{key: getattr(note, key) for key in keys}}
 
 
-def _variables(note: Note) -> dict[str, str]:
-    return {
-        "OVERHAND_NOTIFY_KIND": note.kind,
-        "OVERHAND_NOTIFY_TASK": note.task_id,
-        "OVERHAND_NOTIFY_HEADLINE": note.headline,
-        "OVERHAND_NOTIFY_TITLE": _subject(note),
-        "OVERHAND_NOTIFY_TEXT": note.text,
-        "OVERHAND_NOTIFY_COMMAND": note.command,
-    }
-
-
 def _subject(note: Note) -> str:
-    """One line: what is the matter, with which task."""
     return f"{note.headline}: {note.handle or note.task_id} {note.title}"
 
 
@@ -121,7 +114,7 @@ def _webhook(note: Note) -> tuple[dict[str, str], str]:
 
 
 def _slack(note: Note) -> tuple[dict[str, str], str]:
-    """The message for Slack, escaped: a question must not be able to ping a whole channel."""
+    # escaped: a question must not be able to ping a whole channel
     text = f"*{_escaped(_subject(note))}*\n{_escaped(_body(note))}"
     return {"Content-Type": "application/json"}, jsonline.dumps({"text": text})
 
