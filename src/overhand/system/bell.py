@@ -1,6 +1,6 @@
-"""Waiting without polling: a FIFO beside what is waited for, which a process with news finds by its name and rings.
+"""Waiting without polling: a FIFO beside what is waited for; a process with news finds it by its name and writes to it.
 
-A slow look stands behind it, should the process that was to ring be killed.
+A slow poll covers for a process that is killed before it rings.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import errno
 import os
 import time
 
-from overhand.system.files import is_there, random_text, remove
+from overhand.system.files import is_there, names_in, random_text, remove
 
 _SUFFIX = ".bell"
 
 
 class Bell:
-    """FIFOs of our own that other processes ring; the next look is due when one rings, or after `slow` seconds."""
+    """FIFOs of our own that other processes ring; `wait` returns when one rings, or after `slow` seconds."""
 
     def __init__(self, slow: float = 1.0) -> None:
         self.slow = slow
@@ -51,7 +51,6 @@ class Bell:
         return cancelled not in ready
 
     def close(self) -> None:
-        """Take the FIFOs away."""
         for fd, path in self._paths.items():
             os.close(fd)
             remove(path)
@@ -66,10 +65,7 @@ class Bell:
 
 def hung(folder: str, prefix: str = "") -> list[str]:
     """The names of all bells in a folder that begin like this."""
-    try:
-        names = os.listdir(folder) if is_there(folder) else []  # mostly nothing waits
-    except OSError:
-        return []
+    names = names_in(folder) if is_there(folder) else []  # mostly nothing waits
     return [name for name in names if name.endswith(_SUFFIX) and name.startswith(prefix)]
 
 

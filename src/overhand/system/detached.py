@@ -173,13 +173,11 @@ def lives(place: str) -> bool:
 
 def probe(place: str) -> Probe:
     """Find out what became of it, in the one order that cannot start it twice; the caller holds the task's lock."""
-    code = exit_code(place)
-    if code is not None:
+    if (code := exit_code(place)) is not None:
         return Probe("ended", code)
     if lives(place):
         return Probe("alive")
-    code = exit_code(place)  # it may have ended between the two checks
-    if code is not None:
+    if (code := exit_code(place)) is not None:  # it may have ended between the two checks
         return Probe("ended", code)
     return Probe("unbegun" if _forbid_start(place) else "lost")
 
@@ -247,29 +245,18 @@ def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = froze
     found = run.scan()
     agent = _number(f"{place}/pid")
     if agent in found:
-        _terminate_group(agent)
-    elif found:
-        for pid in found:
-            members.send(pid, found[pid], signal.SIGTERM)
+        try:
+            os.killpg(os.getpgid(agent), signal.SIGTERM)
+        except ProcessLookupError:
+            pass  # it has just ended
+    else:
+        for pid, started in found.items():
+            members.send(pid, started, signal.SIGTERM)
     if found:
-        _wait_for_end(place, grace)
+        wait(place, None, grace)
     left = _kill_all(place, run)
     reap()  # orphans of a killed shim are dead, but look alive while they are zombies
     return left
-
-
-def _terminate_group(agent: int) -> None:
-    try:
-        os.killpg(os.getpgid(agent), signal.SIGTERM)
-    except ProcessLookupError:
-        return
-
-
-def _wait_for_end(place: str, grace: float) -> None:
-    """Wait until the agent has ended by itself or the grace period is over."""
-    deadline = time.monotonic() + grace
-    while time.monotonic() < deadline and exit_code(place) is None and lives(place):
-        time.sleep(0.02)
 
 
 def _kill_all(place: str, run: members.Members) -> list[int]:
@@ -292,8 +279,7 @@ def _kill_all(place: str, run: members.Members) -> list[int]:
 
 def _end_shim(place: str) -> None:
     """End the shim, which goes last, after it has written the exit code."""
-    shim = shim_pid(place)
-    if shim is None:
+    if (shim := shim_pid(place)) is None:
         return
     deadline = time.monotonic() + 1.0
     while exit_code(place) is None and time.monotonic() < deadline and processes.start_time(shim) is not None:
@@ -305,7 +291,9 @@ def _end_shim(place: str) -> None:
     for pid, began in pauses.items():
         members.send(pid, began, signal.SIGKILL)
     for pid in (shim, *pauses):
-        wait_gone(pid, 1.0)
+        deadline = time.monotonic() + 1.0
+        while processes.start_time(pid) is not None and time.monotonic() <= deadline:
+            time.sleep(0.01)
 
 
 def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), patience: float = 0.0) -> list[int]:
@@ -318,24 +306,11 @@ def leftovers(place: str, marker: str, spare: frozenset[int] = frozenset(), pati
     next_scan = began + 0.1 if stays else began
     while lives(place) or not stays:
         if (now := time.monotonic()) >= next_scan:
-            found = _still_there(members.Members(place, marker, spare).scan())
+            scanned = members.Members(place, marker, spare).scan()
+            # one that ended during the scan may be the shim, whose command line is empty by then
+            found = sorted(pid for pid, started in scanned.items() if processes.start_time(pid) == started)
             if not found or now >= began + patience:
                 return found
             next_scan = now + 0.1
         time.sleep(0.002)
     return []
-
-
-def _still_there(found: dict[int, float]) -> list[int]:
-    """Those that still run; one that ended during the scan may be the shim, whose command line is empty by then."""
-    return sorted(pid for pid, started in found.items() if processes.start_time(pid) == started)
-
-
-def wait_gone(pid: int, seconds: float) -> bool:
-    """Whether the process ends within this time (a zombie has ended)."""
-    deadline = time.monotonic() + seconds
-    while processes.start_time(pid) is not None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True

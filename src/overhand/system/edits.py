@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 
-from overhand.errors import Busy, NotFound, OverhandError, Refused, storage_failed
+from overhand.errors import Busy, NotFound, Refused, storage_failed
 from overhand.system.files import MAX_DOCUMENT, random_text
 
 TYPE_CHECKING = False
@@ -89,14 +89,11 @@ def _edit(path: str, change: Callable[[bytes], Patch | None], limit: int) -> byt
             raw = _once(path, change, limit, patient=attempt < _PATIENT)
             if raw is not None:
                 return raw
-        except FileNotFoundError:  # perhaps it is just being replaced
+        except (FileNotFoundError, _Unsure) as error:  # perhaps it is just being replaced
             missing += 1
             if missing == _PATIENT:
-                raise NotFound(f"There is no {name} ({path}).", f"Write {name} first.") from None
-        except _Unsure as unsure:
-            missing += 1
-            if missing == _PATIENT:
-                raise unsure.error from None
+                gone = NotFound(f"There is no {name} ({path}).", f"Write {name} first.")
+                raise (error.error if isinstance(error, _Unsure) else gone) from None
         except BlockingIOError:
             pass  # another process has a lease on it
         except OSError as error:
@@ -168,17 +165,13 @@ def _open(path: str, how: int, limit: int) -> int:
             raise _no_file(path) from error
         raise
     found = os.fstat(fd)
-    problem: OverhandError | None = None
+    if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
+        return fd
+    os.close(fd)
     if not stat.S_ISREG(found.st_mode):
-        problem = _no_file(path)
-    elif found.st_size > limit:
-        problem = Refused(
-            f"{os.path.basename(path)} has more than {limit >> 20} MB.", "Put long material into other files."
-        )
-    if problem is not None:
-        os.close(fd)
-        raise problem
-    return fd
+        raise _no_file(path)
+    name = os.path.basename(path)
+    raise Refused(f"{name} has more than {limit >> 20} MB.", "Put long material into other files.")
 
 
 def _no_file(path: str) -> Refused:
@@ -319,11 +312,12 @@ def _lease(fd: int, *, writing: bool) -> bool | None:
     A write lease excludes every other process; a read lease excludes writers.
     """
     import fcntl
+    from _signal import SIGURG  # type: ignore[import-not-found] # built in; all of `signal` takes long to import
 
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, _harmless_signal())  # the default signal would kill us
+        fcntl.fcntl(fd, fcntl.F_SETSIG, int(SIGURG))  # ignored by default; the default signal would kill us
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK if writing else fcntl.F_RDLCK)
     except BlockingIOError:
         return False
@@ -349,10 +343,3 @@ def _lease_kept(fd: int) -> bool:
     import fcntl
 
     return fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_RDLCK
-
-
-def _harmless_signal() -> int:
-    """SIGURG, which is ignored by default. (`signal` itself takes too long to import.)"""
-    from _signal import SIGURG  # type: ignore[import-not-found] # the part of `signal` that is built in
-
-    return int(SIGURG)

@@ -46,7 +46,6 @@ class Inotify:
         return number if number >= 0 else None
 
     def remove(self, number: int) -> None:
-        """Remove a watch; one that is already gone is no error."""
         if self.fd >= 0:
             self._libc.inotify_rm_watch(self.fd, number)
 
@@ -73,7 +72,6 @@ class Inotify:
                 found.append((number, mask, name))
 
     def close(self) -> None:
-        """Close the descriptor, which ends all watches."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -112,8 +110,7 @@ def until(
                 bell.read()
                 last = ()  # two changes within one clock tick look alike
     finally:
-        if bell.fd >= 0:
-            os.close(bell.fd)
+        bell.close()
 
 
 def _stamp(path: str) -> object:

@@ -7,10 +7,6 @@ import time
 
 from overhand.errors import EXHAUSTED, Busy, storage_failed
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-
 PATIENCE = 5.0  # seconds that a writer tries before it names the holder and gives up
 
 
@@ -25,8 +21,6 @@ class Lock:
         self.fd, self.size = -1, 0  # the size at the time of locking
 
     def __enter__(self) -> Lock:
-        if self._try():
-            return self
         deadline = time.monotonic() + self.patience
         pause = 0.0005
         while not self._try():
@@ -39,8 +33,9 @@ class Lock:
     def _try(self) -> bool:
         import fcntl
 
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (0 if self.signed else os.O_APPEND)
         try:
-            fd = os.open(self.path, self._flags(), 0o644)
+            fd = os.open(self.path, flags, 0o644)
         except OSError as error:
             raise storage_failed(error, f"Cannot lock {self.what}") from error
         try:
@@ -56,9 +51,6 @@ class Lock:
         os.close(fd)
         return False
 
-    def _flags(self) -> int:
-        return os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (0 if self.signed else os.O_APPEND)
-
     @staticmethod
     def _sign(fd: int) -> None:
         """Write our pid into the lock file; a full disk must not prevent locking."""
@@ -67,9 +59,7 @@ class Lock:
         except OSError:
             return
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

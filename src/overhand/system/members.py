@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from overhand.system.files import names_in
 from overhand.system.processes import (
     LINUX,
     SHIM_NAME,
@@ -135,12 +136,8 @@ def _held(pid: int) -> list[str]:
     """The locks of runs that a process holds."""
     if not LINUX:
         return []  # without /proc we can't read the open files of other processes
-    try:
-        names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
-        return []
     found = []
-    for name in names:
+    for name in names_in(f"/proc/{pid}/fd"):
         try:
             path = os.readlink(f"/proc/{pid}/fd/{name}")
             if path.endswith("/life") and _has_lock(pid, name):
@@ -193,7 +190,7 @@ class Members:
         name, _, value = self.marker.partition("=")
         sight = _shared_sight(name).read()
         rows = sight.rows
-        shim = next((pid for pid in self._shim_candidates() if pid in rows), None)
+        shim = self._shim(rows)
         spared = {os.getpid(), *self.spare}
         found = {pid for pid, started in self.seen.items() if pid in rows and rows[pid].started == started}
         if shim is not None:
@@ -201,38 +198,36 @@ class Members:
             self._remember({shim: rows[shim].started})
         found.update(sight.marked.get(value, ()))
         found.update(sight.holders.get(os.path.realpath(f"{self.place}/life"), ()))
-        for session in self.sessions:
-            if self._is_same_session(session, rows):
+        for session, leader in self.sessions.items():
+            # ids of empty sessions are reused, so the start time of its leader must match
+            if session not in rows or rows[session].started == leader:
                 found.update(sight.sessions.get(session, ()))
         found = self._with_descendants(found, sight.children, spared)
         found -= {pid for pid in found if pid == shim or self._is_shims_pause(pid, rows[pid], shim)}
         self.seen = {pid: rows[pid].started for pid in found}
-        self._remember({rows[pid].session: _leader_start(rows, rows[pid].session) for pid in found})
+        sessions = {rows[pid].session for pid in found}
+        self._remember({session: rows[session].started if session in rows else 0.0 for session in sessions})
         return dict(self.seen)
 
-    def _shim_candidates(self) -> list[int]:
+    def _shim(self, rows: dict[int, Process]) -> int | None:
         try:
             with open(f"{self.place}/shim", "rb") as file:
                 pid = int(file.read(32))
         except (OSError, ValueError):
-            return []
-        return [pid] if command_line_has(pid, self.place) else []
+            return None
+        return pid if pid in rows and command_line_has(pid, self.place) else None
 
     def _with_descendants(self, found: set[int], children: dict[int, list[int]], spared: set[int]) -> set[int]:
         members: set[int] = set()
         todo = list(found)
         while todo:
             pid = todo.pop()
-            if pid in members or pid in spared or self._is_other_shim(pid):
+            # another run's shim is inherited from a supervisor that our agent started and that has died
+            if pid in members or pid in spared or shim_place(pid) not in (None, self.place):
                 continue
             members.add(pid)
             todo.extend(children.get(pid, []))
         return members
-
-    def _is_other_shim(self, pid: int) -> bool:
-        """Whether it is another run's shim, inherited from a supervisor that our agent started and that has died."""
-        place = shim_place(pid)
-        return place is not None and place != self.place
 
     def _is_shims_pause(self, pid: int, row: Process, shim: int | None) -> bool:
         """Whether it is the shim's own `sleep 1` after its agent has ended; before its exec it looks like the shim."""
@@ -240,10 +235,6 @@ class Members:
             return False
         command = read(pid, "cmdline")
         return command == _PAUSE or (os.path.exists(f"{self.place}/exit") and command == read(shim, "cmdline"))
-
-    def _is_same_session(self, session: int, rows: dict[int, Process]) -> bool:
-        """Whether the session id was not reused: ids of empty sessions are, so the leader's start time must match."""
-        return session not in rows or rows[session].started == self.sessions[session]
 
     def note(self, shim: int) -> int:
         """Remember the sessions below a living shim; returns the CPU ticks its members have used."""
@@ -333,10 +324,6 @@ def dead_orphans(started: set[int]) -> list[int]:
 def _looks_like_shim(pid: int) -> bool:
     """Whether its command line is a shim's; true also before the shim has written its pid."""
     return SHIM_NAME in read(pid, "cmdline").split(b"\0")
-
-
-def _leader_start(rows: dict[int, Process], session: int) -> float:
-    return rows[session].started if session in rows else 0.0
 
 
 def pauses(shim: int) -> dict[int, float]:
