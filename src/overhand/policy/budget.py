@@ -28,7 +28,6 @@ _SMALL = 1e-9  # money is added up as floats
 
 
 def amount(tokens: int = 0, usd: float = 0.0) -> Amount:
-    """An amount of tokens and money."""
     return Amount(tokens=tokens, usd=usd)
 
 
@@ -38,9 +37,8 @@ def amount(tokens: int = 0, usd: float = 0.0) -> Amount:
 def parse(text: str | float) -> Amount:
     """`200k tokens`, `200000`, `1.5M`, `$5`, `5 USD`, or both: `200k tokens, $3`; raises ValueError."""
     found = amount()
-    parts = [part.strip() for part in _apart(str(text).lower())]
-    for part in parts:
-        tokens, usd = _one(part)
+    for part in _apart(str(text).lower()):
+        tokens, usd = _one(part.strip())
         if (tokens and found.tokens) or (usd and found.usd):
             raise ValueError(f"{str(text)!r} names the same measure twice; {NEEDED}")
         found = found + amount(tokens, usd)
@@ -64,15 +62,10 @@ def _one(part: str) -> tuple[int, float]:
     if not money:
         bare = part.removesuffix(next((word for word in _TOKENS if part.endswith(word)), ""))
     value = _number(bare.strip(), part)
-    if money:
-        value = round(value, 6)
-        if not 0 < value <= MOST_USD:
-            raise ValueError(f"{part!r} is no budget; {NEEDED}")
-        return 0, value
-    tokens = round(value)
-    if not 0 < tokens <= MOST_TOKENS:
+    tokens, usd = (0, round(value, 6)) if money else (round(value), 0.0)
+    if not (0 < tokens <= MOST_TOKENS or 0 < usd <= MOST_USD):
         raise ValueError(f"{part!r} is no budget; {NEEDED}")
-    return tokens, 0.0
+    return tokens, usd
 
 
 def _number(text: str, part: str) -> float:
@@ -88,9 +81,7 @@ def _number(text: str, part: str) -> float:
 
 def say(cap: Amount) -> str:
     """A budget as people write it; exact, so that it can be parsed again."""
-    parts = []
-    if cap.tokens:
-        parts.append(f"{_exact(cap.tokens)} tokens")
+    parts = [f"{_exact(cap.tokens)} tokens"] if cap.tokens else []
     if cap.usd:
         whole, _, cents = f"{cap.usd:.6f}".partition(".")
         parts.append(f"${whole}.{cents.rstrip('0'):0<2}")
@@ -121,7 +112,6 @@ def say_usd(usd: float) -> str:
 
 
 def add(*amounts: Amount) -> Amount:
-    """The sum of all amounts."""
     return amount(sum(a.tokens for a in amounts), sum((a.usd for a in amounts), 0.0))
 
 
@@ -145,8 +135,7 @@ def larger(one: Amount, other: Amount) -> Amount:
 
 def level(spent: Amount, cap: Amount) -> int:
     """The highest of 70, 85 and 95 per cent that was reached, in either measure; 0 below."""
-    by_tokens = _level(spent.tokens, cap.tokens)
-    return max(by_tokens, _level(spent.usd + _SMALL, cap.usd))
+    return max(_level(spent.tokens, cap.tokens), _level(spent.usd + _SMALL, cap.usd))
 
 
 def context_level(usage: Usage) -> int:
@@ -174,7 +163,6 @@ def explicit(task: Task) -> Amount:
 
 
 def used(usage: Usage | None) -> Amount:
-    """A report as an amount."""
     return usage.amount if usage else amount()
 
 
@@ -214,7 +202,6 @@ def tally(raw: bytes, *, last: bool = False) -> Usage | None:
 
 
 def _turn(line: bytes) -> dict[str, Any] | None:
-    """The turn that a line reports, if any."""
     if not line.strip():
         return None
     try:

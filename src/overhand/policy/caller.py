@@ -47,14 +47,12 @@ class Caller:
         return self.run is None
 
     def by(self, via: str) -> dict[str, Any]:
-        """The `by` of an event."""
         if self.run:
             return {"kind": "run", "run": self.run, "via": via}
         return {"kind": "person", "user": user(), "via": via}
 
 
 def user() -> str:
-    """The name of the user that runs this process."""
     if named := os.environ.get("LOGNAME") or os.environ.get("USER"):
         return named
     import pwd
@@ -155,7 +153,6 @@ def _from_run(store: Store, task: Task, run: Run) -> Caller:
 
 
 def require_person(client: Caller, what: str) -> None:
-    """Refuse if the caller is not a person."""
     if not client.is_person:
         raise NotAllowed(
             f"{what} is for a person; this was called from inside run {client.run}.", "Ask the person who started it."

@@ -107,7 +107,6 @@ class Config:
     budget: Budgets = field(default_factory=Budgets)
 
     def kind(self, name: str | None) -> Kind:
-        """Times, level and contract of a kind."""
         from overhand.documents.contracts import contract_for_kind
 
         timeout, longest, level = KINDS.get(name or "", NO_KIND)
@@ -225,29 +224,27 @@ def setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
+_SINGLE = {
+    "default_agent": a_text, "default_driver": a_text, "decisions": a_place, "requests": a_place, "alerts": a_place,
+    "on_limit": a_rule, "approval": a_word_of(APPROVALS), "approve_without_terminal": a_switch,
+    "watch_in_tmux": a_switch,
+}  # fmt: skip
+_LIMITS = {
+    "max_parallel": a_count, "max_output": a_size, "stop_grace": duration, "stall": duration,
+    "check_timeout": duration, "idle": duration, "debounce": duration,
+    "answer_wait": duration, "max_block": duration,
+}  # fmt: skip
+_NOTIFY = {
+    "desktop": a_desktop, "command": a_command, "webhook": an_address, "ntfy": an_address, "slack": an_address,
+    "on": a_choice_of_notes,
+}  # fmt: skip
+_BUDGETS = {"task": a_budget, "day": an_amount, "share": a_part}
+_TIMES = {"timeout": duration, "max_timeout": duration}
+
+
 def _build(merged: dict[str, Any], problems: list[str]) -> Config:
-    values: dict[str, Any] = {}
     limits = table_in(merged, "limits", problems)
-    single = {
-        "default_agent": a_text,
-        "default_driver": a_text,
-        "decisions": a_place,
-        "requests": a_place,
-        "alerts": a_place,
-        "on_limit": a_rule,
-        "approval": a_word_of(APPROVALS),
-        "approve_without_terminal": a_switch,
-        "watch_in_tmux": a_switch,
-    }
-    for name, read_one in single.items():
-        take(values, merged, name, read_one, problems, name)
-    takers = {
-        "max_parallel": a_count, "max_output": a_size, "stop_grace": duration, "stall": duration,
-        "check_timeout": duration, "idle": duration, "debounce": duration,
-        "answer_wait": duration, "max_block": duration,
-    }  # fmt: skip
-    for name, read in takers.items():
-        take(values, limits, name, read, problems, f"limits.{name}")
+    values = {**take(merged, _SINGLE, "", problems), **take(limits, _LIMITS, "limits.", problems)}
     values["per_agent"] = _counts(limits, "agents", problems)
     values["per_kind"] = _counts(limits, "kinds", problems)
     values["checks"] = _checks(table_in(merged, "checks", problems), problems)
@@ -256,18 +253,15 @@ def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     values["notify"] = _notify(table_in(merged, "notify", problems), problems)
     values["budget"] = _budgets(table_in(merged, "budget", problems), problems)
     values["routes"] = read_routes(tables_in(merged, "routes", problems), problems)
-    known = (*single, "limits", "kinds", "checks", "drivers", "notify", "budget", "routes")
-    tell_unknown(merged, known, "", problems)
-    tell_unknown(limits, (*takers, "agents", "kinds"), "limits.", problems)
+    tables = ("limits", "kinds", "checks", "drivers", "notify", "budget", "routes")
+    tell_unknown(merged, (*_SINGLE, *tables), "", problems)
+    tell_unknown(limits, (*_LIMITS, "agents", "kinds"), "limits.", problems)
     return Config(**values)
 
 
 def _counts(limits: dict[str, Any], name: str, problems: list[str]) -> dict[str, int]:
-    counts: dict[str, Any] = {}
     table = table_in(limits, name, problems)
-    for key in table:
-        take(counts, table, key, a_count, problems, f"limits.{name}.{key}")
-    return counts
+    return take(table, dict.fromkeys(table, a_count), f"limits.{name}.", problems)
 
 
 def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str], ...]:
@@ -279,39 +273,20 @@ def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str]
 
 def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, dict[str, Any]]:
     for kind, table in tables.items():
-        scratch: dict[str, Any] = {}
-        for name in ("timeout", "max_timeout"):
-            take(scratch, table, name, duration, problems, f"kinds.{kind}.{name}")
+        take(table, _TIMES, f"kinds.{kind}.", problems)
         if table.get("level", "work") not in LEVELS:
             problems.append(f"kinds.{kind}.level must be one of {', '.join(LEVELS)}.")
-        tell_unknown(table, ("timeout", "max_timeout", "level", "contract"), f"kinds.{kind}.", problems)
+        tell_unknown(table, (*_TIMES, "level", "contract"), f"kinds.{kind}.", problems)
     return tables
 
 
 def _notify(table: dict[str, Any], problems: list[str]) -> Notify:
-    values: dict[str, Any] = {}
-    takers = {
-        "desktop": a_desktop,
-        "command": a_command,
-        "webhook": an_address,
-        "ntfy": an_address,
-        "slack": an_address,
-        "on": a_choice_of_notes,
-    }
-    for name, read in takers.items():
-        try:
-            if name in table:
-                values[name] = read(table[name])
-        except (ValueError, TypeError) as error:  # without the value: an address may hold a token
-            problems.append(f"notify.{name}: {error}.")
-    tell_unknown(table, tuple(takers), "notify.", problems)
+    values = take(table, _NOTIFY, "notify.", problems, secret=True)  # an address may hold a token
+    tell_unknown(table, tuple(_NOTIFY), "notify.", problems)
     return Notify(**values)
 
 
 def _budgets(table: dict[str, Any], problems: list[str]) -> Budgets:
-    values: dict[str, Any] = {}
-    takers = {"task": a_budget, "day": an_amount, "share": a_part}
-    for name, read in takers.items():
-        take(values, table, name, read, problems, f"budget.{name}")
-    tell_unknown(table, tuple(takers), "budget.", problems)
+    values = take(table, _BUDGETS, "budget.", problems)
+    tell_unknown(table, tuple(_BUDGETS), "budget.", problems)
     return Budgets(**values)

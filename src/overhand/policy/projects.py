@@ -13,7 +13,6 @@ _MAX = 1 << 20
 
 
 def place() -> str:
-    """The file that lists them."""
     return os.path.join(config.user_folder(), "projects")
 
 

@@ -63,15 +63,13 @@ _FIRST = {
 def read_routes(tables: Mapping[str, dict[str, Any]], problems: list[str]) -> dict[str, Route]:
     """The table of routes: the seven built-in kinds, changed and extended by `[routes.KIND]`."""
     found = {kind: Route(kind, priority) for kind, priority in _FIRST.items()}
-    takers = {"agent": _an_agent, "mode": a_word_of(MODES), "priority": a_number, "auto_approve": a_switch}
+    readers = {"agent": _an_agent, "mode": a_word_of(MODES), "priority": a_number, "auto_approve": a_switch}
     for kind, table in tables.items():
         if not is_name(kind):
             problems.append(f"routes.{kind}: a kind is one word of small letters, digits and dashes.")
             continue
-        values: dict[str, Any] = {}
-        for name, read in takers.items():
-            take(values, table, name, read, problems, f"routes.{kind}.{name}")
-        tell_unknown(table, tuple(takers), f"routes.{kind}.", problems)
+        values = take(table, readers, f"routes.{kind}.", problems)
+        tell_unknown(table, tuple(readers), f"routes.{kind}.", problems)
         found[kind] = replace(found.get(kind, Route(kind)), **values)
     return found
 

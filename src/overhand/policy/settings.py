@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +11,7 @@ from overhand.policy import budget as budgets
 from overhand.record.task import Amount
 from overhand.words import is_limit_rule
 
+Reader = Callable[[Any], Any]  # raises ValueError or TypeError
 NOTE_KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
 # every setting: its default and one line for the reference page
 SETTINGS: dict[str, tuple[Any, str]] = {
@@ -59,46 +60,46 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 }
 
 
-def take(values: dict[str, Any], table: dict[str, Any], name: str, read: Any, problems: list[str], full: str) -> None:
-    """Read one value, or add a problem."""
-    if name in table:
-        try:
-            values[name] = read(table[name])
-        except (ValueError, TypeError) as error:
-            problems.append(f"{full} = {table[name]!r}: {error}.")
+def take(
+    table: dict[str, Any], readers: Mapping[str, Reader], prefix: str, problems: list[str], *, secret: bool = False
+) -> dict[str, Any]:
+    """The values that have a reader; one that cannot be read is a problem, which does not quote a secret one."""
+    values: dict[str, Any] = {}
+    for name, read in readers.items():
+        if name in table:
+            try:
+                values[name] = read(table[name])
+            except (ValueError, TypeError) as error:
+                quoted = "" if secret else f" = {table[name]!r}"
+                problems.append(f"{prefix}{name}{quoted}: {error}.")
+    return values
 
 
 def a_text(value: Any) -> str:
-    """Any text."""
     if not isinstance(value, str):
         raise TypeError("a text was needed")
     return value
 
 
 def a_rule(value: Any) -> str:
-    """What to do at a provider's limit."""
     if not is_limit_rule(value):
         raise ValueError("`pause` or `switch:AGENT` was needed")
     return str(value)
 
 
 def a_switch(value: Any) -> bool:
-    """True or false."""
     if not isinstance(value, bool):
         raise TypeError("true or false was needed")
     return value
 
 
 def a_number(value: Any) -> float:
-    """Any number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError("a number was needed")
     return float(value)
 
 
 def a_word_of(words: tuple[str, ...]) -> Callable[[Any], str]:
-    """One of these words."""
-
     def read(value: Any) -> str:
         if value not in words:
             raise ValueError(f"one of {', '.join(words)} was needed")
@@ -108,7 +109,6 @@ def a_word_of(words: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def a_place(value: Any) -> str:
-    """A path inside the project."""
     path = os.path.normpath(a_text(value))
     if os.path.isabs(path) or path.split(os.sep)[0] in ("..", "."):
         raise ValueError("a place inside the project was needed")
@@ -116,7 +116,6 @@ def a_place(value: Any) -> str:
 
 
 def a_count(value: Any) -> int:
-    """A whole number, 0 included."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError("a whole number was needed")
     return value
@@ -133,7 +132,6 @@ def a_size(value: Any) -> int:
 
 
 def table_in(merged: dict[str, Any], name: str, problems: list[str]) -> dict[str, Any]:
-    """The table of this name."""
     value = merged.get(name, {})
     if not isinstance(value, dict):
         problems.append(f"{name} must be a table: [{name}].")
@@ -154,28 +152,24 @@ def a_budget(value: Any) -> str:
 
 
 def an_amount(value: Any) -> Amount:
-    """A budget as an amount."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError(f"a budget was needed; {budgets.NEEDED}")
     return budgets.parse(value) if value not in ("", 0) else budgets.amount()
 
 
 def a_part(value: Any) -> float:
-    """A fraction between 0 and 1."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
         raise ValueError("a part of 1 was needed, such as 0.25")
     return float(value)
 
 
 def a_desktop(value: Any) -> bool | str:
-    """When to show notes on a screen."""
     if value is True or value is False or value == "auto":
         return value  # type: ignore[no-any-return] # one of these three
     raise ValueError('true, false or "auto" was needed')
 
 
 def a_command(value: Any) -> tuple[str, ...]:
-    """A program and its arguments."""
     if not isinstance(value, list) or not all(isinstance(word, str) and "\0" not in word for word in value):
         raise TypeError('a list of words such as ["notify-me", "--loud"] was needed')
     if value and not value[0]:
@@ -193,7 +187,6 @@ def an_address(value: Any) -> str:
 
 
 def a_choice_of_notes(value: Any) -> tuple[str, ...]:
-    """Which events to notify of."""
     if not isinstance(value, list) or any(word not in NOTE_KINDS for word in value):
         raise ValueError(f"a list of {', '.join(NOTE_KINDS)} was needed")
     return tuple(value)

@@ -43,7 +43,7 @@ def _below(folder: str) -> list[str]:
 
 def _is_untracked(root: str, name: str) -> bool:
     """Whether this file cannot have come with the repository."""
-    from overhand.system import git
+    from overhand.system import git  # rarely needed
 
     return git.is_untracked(root, name)
 
@@ -147,8 +147,7 @@ def _key(path: str) -> bytes:
 
 def require(root: str, names: Iterable[str]) -> None:
     """Refuse if any of these files is not trusted, and name them."""
-    missing = untrusted(root, names)
-    if missing:
+    if missing := untrusted(root, names):
         raise NotTrusted(
             f"Not trusted yet: {', '.join(missing)}. Nothing was run.",
             "Read them, then: overhand trust",
