@@ -173,7 +173,8 @@ def test_a_read_only_folder_is_told_and_can_be_read(small_disk: Scene) -> None:
 HOLDER = """
 import sys, time
 from overhand.record import log
-with log.Log(sys.argv[1], "x"):
+from overhand.system.lock import Lock
+with Lock(f"{sys.argv[1]}/{log.LOG}", "x", signed=False):
     print("held", flush=True)
     sys.stdin.read()
 """

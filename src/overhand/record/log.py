@@ -1,4 +1,4 @@
-"""A task's append-only log and the lock that orders its writers."""
+"""A task's append-only log: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import time
 from overhand.errors import StorageFailed, storage_failed
 from overhand.system import machine
 from overhand.system.jsonline import dumps, loads
-from overhand.system.lock import PATIENCE, Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     from overhand.record.task import By, Line
 
@@ -70,34 +68,8 @@ def _one_by_one(lines: list[str]) -> Iterator[Line]:
                 yield event
 
 
-class Log:
-    """A task's log, open and locked: whoever holds it is its only writer."""
-
-    def __init__(self, folder: str, what: str, patience: float = PATIENCE) -> None:
-        self._lock = Lock(f"{folder}/{LOG}", what, patience, signed=False)
-        self.size = 0  # how long it is, while it is locked: nobody else makes it longer
-
-    def __enter__(self) -> Log:
-        self._lock.__enter__()
-        self.size = self._lock.size
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.__exit__(kind, error, trace)
-
-    def read(self) -> list[Line]:
-        """What is recorded so far."""
-        return parse(os.pread(self._lock.fd, self.size, 0))
-
-    def append(self, data: bytes, *, sync: bool = False) -> None:
-        """Append whole lines."""
-        self.size = write(self._lock.fd, data, self.size, sync=sync)
-
-
 def create(folder: str, data: bytes, *, sync: bool) -> None:
-    """The log of a new task, which nobody else knows yet."""
+    """Write the log of a new task, which no other process knows yet."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         fd = os.open(f"{folder}/{LOG}", flags, 0o644)
@@ -110,12 +82,12 @@ def create(folder: str, data: bytes, *, sync: bool) -> None:
 
 
 def stamp(by: By) -> Line:
-    """What every event carries: when, and by whom."""
+    """What every event carries: its time and its cause."""
     return {"t": machine.now(), "mono": round(time.monotonic(), 3), "boot": machine.boot(), "by": by}
 
 
 def lines_of(events: Sequence[Line], stamp: Line) -> bytes:
-    """Events as they stand in a log, each with the stamp if any."""
+    """The lines of a log for these events, each with the stamp if any."""
     end = f",{dumps(stamp)[1:]}" if stamp else "}"
     lines = [dumps(event)[:-1] + end for event in events]
     if max(map(len, lines), default=0) > MAX_EVENT:
@@ -125,10 +97,10 @@ def lines_of(events: Sequence[Line], stamp: Line) -> bytes:
 
 
 def write(fd: int, data: bytes, size: int, *, sync: bool) -> int:
-    """Append whole lines to a log of this size that we alone write to; returns its length.
+    """Append whole lines to a log of this size that we alone write to; returns its new size.
 
-    A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is taken
-    back, so that a full disk leaves the log as it was.
+    A torn tail is cut off first (appending behind it would destroy the next event too), and a short write is undone,
+    so that a full disk leaves the log as it was.
     """
     size = cut_torn_tail(fd, size)
     try:
@@ -143,7 +115,6 @@ def write(fd: int, data: bytes, size: int, *, sync: bool) -> int:
 
 
 def sync(folder: str) -> None:
-    """Bring the log of a task to the disk."""
     try:
         fd = os.open(f"{folder}/{LOG}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -155,7 +126,7 @@ def sync(folder: str) -> None:
 
 
 def sync_all(folder: str) -> None:
-    """Bring everything on the file system of this folder to the disk: many logs by one flush."""
+    """Flush the whole file system of this folder to the disk: many logs at once."""
     import ctypes
 
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -175,12 +146,11 @@ def sync_all(folder: str) -> None:
 
 
 def to_disk(fd: int) -> None:
-    """What was written to it survives a power cut."""
     os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
 
 
 def cut_torn_tail(fd: int, size: int) -> int:
-    """See that a log that we alone write to ends with a line's end; returns how long it is."""
+    """Truncate a log that we alone write to after its last complete line; returns its size."""
     if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
         return size
     keep = os.pread(fd, size, 0).rfind(b"\n") + 1

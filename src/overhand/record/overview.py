@@ -123,14 +123,12 @@ class Overview:
         return [self._folded[mark] for _, _, mark in rows]
 
     def handle(self, task_id: str) -> int | None:
-        """The number of a task."""
         if task_id in self.states:
             return self.states[task_id].handle
         found = (row[0] for rows in self.resting.values() for row in rows if row[1] == task_id)
         return next(found, 0) or None
 
     def counts(self) -> dict[str, int]:
-        """How many tasks there are in each group."""
         found = {group: len(self.resting.get(group, ())) for group in HEADLINES}
         for task in self.states.values():
             found[headline(task)] += 1
@@ -183,9 +181,9 @@ def _entries(place: int) -> Iterator[os.DirEntry[str]]:
 def _broken(name: str, error: Exception) -> Task:
     """A task whose log cannot be read, as something to look at."""
     task = Task(name)
-    said = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
+    reason = error.message if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
     task.title, task.agent, task.status = name, name.partition("-")[0], "failed"
-    task.summary = f"Its log cannot be read: {said}"
+    task.summary = f"Its log cannot be read: {reason}"
     return task
 
 

@@ -17,7 +17,6 @@ from overhand.words import is_run_id, is_task_id, slug
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
     from typing import Any
 
     from overhand.record.task import By, Task
@@ -93,13 +92,11 @@ class Store:
         self._ensured = True
 
     def folder(self, task_id: str) -> str:
-        """A task's folder."""
         if not is_task_id(task_id):
             raise BadInput(f"{task_id!r} cannot be the id of a task.", "See them all: overhand list")
         return f"{self.workspaces}/{task_id}"
 
     def run_folder(self, task_id: str, run_id: str) -> str:
-        """A run's folder."""
         if not is_run_id(run_id):
             raise BadInput(f"{run_id!r} cannot be the id of a run.")
         return f"{self.folder(task_id)}/runs/{run_id}"
@@ -124,7 +121,7 @@ class Store:
                     yield entry.name
 
     def log_size(self, task_id: str) -> int:
-        """How long its log is: unchanged, there is nothing new."""
+        """The size of its log, which changes with every event."""
         try:
             return os.stat(f"{self.folder(task_id)}/{log.LOG}").st_size
         except OSError:
@@ -136,14 +133,11 @@ class Store:
         events = log.read(folder)
         if not events and not os.path.exists(f"{folder}/HANDOFF.md"):
             raise TaskNotFound(f"There is no task {task_id}.", "See them all: overhand list")
-        return self._complete(fold(task_id, events))
-
-    def _complete(self, task: Task) -> Task:
-        """A hand-written folder has no `created` event: its title is in its HANDOFF.md."""
-        if task.created is None:
+        task = fold(task_id, events)
+        if task.created is None:  # a hand-written folder: its title is in its HANDOFF.md
             from overhand.documents import handoff
 
-            raw = read_file(f"{self.folder(task.id)}/HANDOFF.md") or b""
+            raw = read_file(f"{folder}/HANDOFF.md") or b""
             task.title = handoff.parse(raw.decode("utf-8", "replace")).title or task.id
             task.agent = task.agent or task.id.split("-")[0]
         return task
@@ -152,12 +146,10 @@ class Store:
         """All tasks, or these, oldest first; what is gone is left out."""
         states = []
         for task_id in self.ids() if task_ids is None else task_ids:
-            folder = f"{self.workspaces}/{task_id}"
-            events = log.read(folder)
-            if events:
-                states.append(self._complete(fold(task_id, events)))
-            elif os.path.exists(f"{folder}/HANDOFF.md"):
+            try:
                 states.append(self.task(task_id))
+            except TaskNotFound:
+                continue
         states.sort(key=lambda task: (task.handle or 0, task.id))
         return states
 
@@ -192,7 +184,7 @@ class Store:
         return self._by_title(handle)
 
     def _is_there(self, task_id: str) -> bool:
-        """Whether a number leads to a task: whoever is killed while making some leaves numbers and empty folders."""
+        """Whether a handle leads to a task: a process killed while making some leaves handles and empty folders."""
         return any(os.path.exists(f"{self.folder(task_id)}/{name}") for name in (log.LOG, "HANDOFF.md"))
 
     def _by_title(self, part: str) -> str:
@@ -223,15 +215,15 @@ class Store:
 
     def _take_handles(self, task_ids: Sequence[str]) -> list[int]:
         path = f"{self.own}/handles"
-        lost = [] if os.path.exists(path) else [s for s in self.tasks() if s.handle]
+        lost = [] if os.path.exists(path) else [task for task in self.tasks() if task.handle]
         with Lock(path, "The list of handles") as lock:
             size = os.fstat(lock.fd).st_size
             tail = os.pread(lock.fd, 300, max(0, size - 300)).decode("utf-8", "replace")
             # the first line is the lock's signature: a lone number; a crash may have left a torn last line
             pairs = [pair for line in tail.splitlines()[-3:] if len(pair := line.split()) == 2]
             last = int(pairs[-1][0]) if pairs and pairs[-1][0].isdigit() else 0
-            rebuilt = "".join(f"{s.handle} {s.id}\n" for s in lost) if last == 0 else ""
-            first = max([last, *(s.handle or 0 for s in lost)] if last == 0 else [last]) + 1
+            rebuilt = "".join(f"{task.handle} {task.id}\n" for task in lost) if last == 0 else ""
+            first = max([last, *(task.handle or 0 for task in lost)] if last == 0 else [last]) + 1
             numbers = list(range(first, first + len(task_ids)))
             given = "".join(f"{number} {task_id}\n" for number, task_id in zip(numbers, task_ids, strict=True))
             text = ("" if tail.endswith("\n") or not tail else "\n") + rebuilt + given
@@ -311,7 +303,7 @@ class Store:
                 locked.append(Created(**{"v": 1, "task": task_id, "handle": number, **created}))
 
     def sync(self, task_ids: Collection[str]) -> None:
-        """Bring what the logs of these tasks say to the disk: one flush, however many they are."""
+        """Flush the logs of these tasks to the disk, all at once."""
         if len(task_ids) == 1:
             log.sync(self.folder(next(iter(task_ids))))
         elif task_ids:
@@ -330,7 +322,7 @@ class Store:
                 os.makedirs(folder, exist_ok=True)
                 bell.hang(folder)
             except OSError:
-                continue  # a folder we cannot write to is looked at slowly
+                continue  # a folder that we cannot write to is polled
         return bell
 
     def wake_waiters(self, task_id: str) -> None:
@@ -352,40 +344,41 @@ class LockedTask:
     def __init__(self, store: Store, task_id: str, by: By, patience: float) -> None:
         self.store, self.task_id, self.by = store, task_id, by
         self.folder = store.folder(task_id)
-        self._log = log.Log(self.folder, f"Task {task_id}", patience)
+        self._lock = Lock(f"{self.folder}/{log.LOG}", f"Task {task_id}", patience, signed=False)
+        self._size = 0  # of the log, which no other process extends while it is locked
         self._wrote = False
         self.task: Task  # what the log says, once the lock is held
 
     def __enter__(self) -> LockedTask:
         try:
-            self._log.__enter__()
+            self._lock.__enter__()
         except OverhandError:
             if not os.path.isdir(self.folder):
                 raise TaskNotFound(f"There is no task {self.task_id}.", "See them all: overhand list") from None
             raise
         try:
-            self.task = fold(self.task_id, self._log.read())
+            self._size = self._lock.size
+            self.task = fold(self.task_id, log.parse(os.pread(self._lock.fd, self._size, 0)))
         except BaseException:
-            self._log.__exit__(None, None, None)
+            self._lock.__exit__()
             raise
         return self
 
     def append(self, *events: Event, sync: bool = False) -> None:
         """Record events and take them into `task`."""
         stamp = log.stamp(self.by)
-        self._log.append(log.lines_of([event.line for event in events], stamp), sync=sync)
+        data = log.lines_of([event.line for event in events], stamp)
+        self._size = log.write(self._lock.fd, data, self._size, sync=sync)
         self._wrote = True
         for event in events:
             add(self.task, event.replace(**stamp))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._log.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__()
         if self._wrote:
             self.store.wake_waiters(self.task_id)
 
 
 def open_states(states: Iterable[Task]) -> list[Task]:
     """Tasks that are queued or held by a run: what a supervisor has to look at."""
-    return [s for s in states if s.is_open]
+    return [task for task in states if task.is_open]

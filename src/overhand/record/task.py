@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from overhand.record.events import CheckpointSaved, ControlHandled, PhaseMoved, StageSet
 
     Line = dict[str, Any]  # of a log
-    By = dict[str, Any]  # who caused an event: kind, user or run, via
+    By = dict[str, Any]  # the cause of an event: kind, user or run, via
 
 _MIDDLE = 4.0  # the rank of a task that is no item: beside `implementation`
 PLAN = "plan"  # the driver of a plan's run, which has no process: it lives until it is judged
@@ -67,12 +67,11 @@ class Usage(Record, frozen=True):
     usd: float
     turns: int
     context: int  # tokens of the latest turn
-    window: int  # what the model can hold; 0 if nobody said
+    window: int  # what the model can hold; 0 if unknown
     estimated: bool
 
     @property
     def amount(self) -> Amount:
-        """The same as tokens and money."""
         return Amount(tokens=self.input + self.output, usd=self.usd)
 
 
@@ -96,7 +95,7 @@ class Run(Record):
     ended: str | None
     status: str | None
     leftovers: list[int]
-    control: bool  # whether CONTROL lines in what it prints are heard
+    control: bool  # whether CONTROL lines in its output are carried out
     waiting: float | None  # since when it is known to be blocked, on the monotonic clock of its boot
     waited: float  # seconds it was blocked before that: its deadline is later by as much
     usage: Usage | None
@@ -104,17 +103,14 @@ class Run(Record):
 
     @property
     def has_ended(self) -> bool:
-        """Whether its end is recorded."""
         return self.state == "ended"
 
     @property
     def is_judged(self) -> bool:
-        """Whether it has its verdict."""
         return self.status is not None
 
     @property
     def is_plan_run(self) -> bool:
-        """Whether it is the run of a plan, which has no process."""
         return self.driver == PLAN
 
 
@@ -137,7 +133,6 @@ class Question(Record):
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits for its answer."""
         return self.answered is None
 
 
@@ -156,7 +151,7 @@ class Item(Record, frozen=True):
 
     path: str = ""
     kind: str = ""
-    stage: str = ""  # what it was approved as: delegated or next; claimed, by somebody outside
+    stage: str = ""  # what it was approved as: delegated or next; claimed, by another program
     was: str = ""  # the stage it was approved from
     digest: str = ""  # of its line without tags
     whole: str = ""  # of an item of the Tags line: of its document without tags
@@ -167,7 +162,7 @@ class Item(Record, frozen=True):
     weights: tuple[str, ...] | list[str] = ()  # `#P1`, `#M`, as they stood on its line
     again: str = ""  # the ended task whose id stands in its span so far
     origin: str = ""  # where the inline tag stood that was promoted to a request
-    asked: str = ""  # by whom
+    asked: str = ""  # the user or run that asked for it
 
 
 class ShownTag(Record):
@@ -175,9 +170,9 @@ class ShownTag(Record):
 
     stage: str
     path: str
-    run: str  # whose end the file tells
+    run: str  # the run whose end the file tells
     claiming: bool  # a run was made: the tag may say claimed although no run began
-    repairs: list[str]  # when it was put right after somebody else had changed it
+    repairs: list[str]  # when it was put right after another process had changed it
 
 
 class Task:
@@ -235,8 +230,8 @@ class Task:
     phases: list[PhaseMoved]
     item: Item | None = None
     tag: ShownTag | None = None
-    staged: StageSet | None = None  # the stage that a person, or somebody outside, gave its item
-    requeued: int = 0  # how often it was queued again by itself since somebody last asked for it
+    staged: StageSet | None = None  # the stage that a person, or another program, gave its item
+    requeued: int = 0  # how often it was queued again by itself since it was last asked for
 
     def __init__(self, id: str) -> None:
         """A folder about which nothing is recorded yet."""
@@ -260,29 +255,25 @@ class Task:
     @property
     def current_run(self) -> Run | None:
         """The run that holds the task: the newest, until it is judged."""
-        if not self.runs:
-            return None
-        run = self.runs[-1]
-        return run if run.state != "ended" or run.status is None else None
+        run = self.last_run
+        return run if run and not (run.has_ended and run.is_judged) else None
 
     @property
     def last_run(self) -> Run | None:
-        """The newest run, whether it lives or not."""
         return self.runs[-1] if self.runs else None
 
     @property
     def run_state(self) -> str | None:
-        """`queued`, the state of the newest run, or None for a folder that nobody started."""
+        """`queued`, the state of the newest run, or None for a folder that was never started."""
         if self.queued:
             return "queued"
-        if not self.runs:
+        run = self.last_run
+        if run is None:
             return None
-        run = self.runs[-1]
         return "waiting" if run.state == "running" and self.open_questions else run.state
 
     @property
     def open_questions(self) -> list[Question]:
-        """What is asked and not answered."""
         return [question for question in self.questions if question.answered is None]
 
     @property
@@ -317,14 +308,9 @@ class Task:
         return self.priority, rank, self.queued_at or "", self.item.path if self.item else "", self.handle or 0
 
     def run(self, run_id: object) -> Run | None:
-        """The run of this id, newest first."""
-        for run in reversed(self.runs):
-            if run.id == run_id:
-                return run
-        return None
+        return next((run for run in reversed(self.runs) if run.id == run_id), None)
 
     def question(self, seq: object) -> Question | None:
-        """The question of this number."""
         return next((question for question in self.questions if question.seq == seq), None)
 
     def escalation(self, run_id: str) -> ControlHandled | None:

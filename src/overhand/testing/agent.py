@@ -59,27 +59,23 @@ class Script:
         self.files: list[str] = []
         self.stubborn = False
 
-    def do(self, action: str) -> None:
-        name, _, rest = action.partition(":")
-        getattr(self, "do_" + name.replace("-", "_"))(rest)
-
     def place(self, name: str) -> str:
         """The path in this variable; exits with a message if the agent was started without it."""
         if name not in self.given:
             sys.exit(f"overhand.testing.agent: {name} is not set; a run sets it, or set it yourself.")
         return self.given[name]
 
-    def told(self, rest: str) -> dict[str, str]:
+    def options(self, rest: str) -> dict[str, str]:
         """`KEY=TEXT,KEY=TEXT` as a dictionary; a comma that no KEY follows belongs to the text."""
-        told: dict[str, str] = {}
+        options: dict[str, str] = {}
         key = "summary"
         for part in rest.split(",") if rest else ():
             head, equals, text = part.partition("=")
             if equals and head in KEYS:
-                key, told[head] = head, text
+                key, options[head] = head, text
             else:
-                told[key] = f"{told[key]},{part}" if key in told else part
-        return told
+                options[key] = f"{options[key]},{part}" if key in options else part
+        return options
 
     # ---- results
 
@@ -90,10 +86,10 @@ class Script:
         write(self.place("OVERHAND_WORKSPACE") + "/OUTPUT.md", self.output(rest))
 
     def output(self, rest: str) -> str:
-        told = self.told(rest)
-        files = [*self.files, *([told.pop("file")] if "file" in told else [])]
-        title = told.pop("title", "") or task_title(self.given.get("OVERHAND_HANDOFF", ""))
-        return returns.output_md(title, agent_name(self.given.get("OVERHAND_TASK", "")), files=files, **told)
+        options = self.options(rest)
+        files = [*self.files, *([options.pop("file")] if "file" in options else [])]
+        title = options.pop("title", "") or task_title(self.given.get("OVERHAND_HANDOFF", ""))
+        return returns.output_md(title, agent_name(self.given.get("OVERHAND_TASK", "")), files=files, **options)
 
     def do_clumsy(self, rest: str) -> None:
         text = returns.prose(self.files) if rest == "prose" else returns.clumsy_md(self.files)
@@ -115,9 +111,9 @@ class Script:
     def return_json(self, rest: str) -> str:
         import json
 
-        told = self.told(rest)
-        files = [*self.files, *([told["file"]] if "file" in told else [])]
-        status, summary = told.get("status", "completed"), told.get("summary", returns.SUMMARY)
+        options = self.options(rest)
+        files = [*self.files, *([options["file"]] if "file" in options else [])]
+        status, summary = options.get("status", "completed"), options.get("summary", returns.SUMMARY)
         return json.dumps(returns.return_json(status, summary, files))
 
     def do_data(self, rest: str) -> None:
@@ -147,22 +143,20 @@ class Script:
         write(path, "".join(lines))
 
     def do_ask(self, rest: str) -> None:
-        from overhand.testing import returns
-
         ipc = self.place("OVERHAND_WORKSPACE") + "/ipc"
         say(returns.await_answer(ipc, returns.ask(ipc, rest)))
 
     def do_overhand_ask(self, rest: str) -> None:
         import json
 
-        code, said = self.overhand_ask(rest)
+        code, out = self.overhand_ask(rest)
         while code == 124:
-            code, said = overhand("ask", "--json", "--again", str(json.loads(said)["error"]["seq"]))
-        say(f"{json.loads(said).get('answer', said)}\nexit={code}")
+            code, out = overhand("ask", "--json", "--again", str(json.loads(out)["error"]["seq"]))
+        say(f"{json.loads(out).get('answer', out)}\nexit={code}")
 
     def do_ask_once(self, rest: str) -> None:
-        code, said = self.overhand_ask(rest)
-        say(f"{said}\nexit={code}")
+        code, out = self.overhand_ask(rest)
+        say(f"{out}\nexit={code}")
 
     def overhand_ask(self, rest: str) -> tuple[int, str]:
         question, _, options = rest.partition("=")
@@ -170,10 +164,9 @@ class Script:
         return overhand("ask", "--json", *given, "--", question)
 
     def do_delegate(self, rest: str) -> None:
-
         agent, _, title = rest.partition(":")
-        code, said = overhand("delegate", "--agent", agent, "--wait", title, "--json")
-        say(f"{said}\nexit={code}")
+        code, out = overhand("delegate", "--agent", agent, "--wait", title, "--json")
+        say(f"{out}\nexit={code}")
 
     def do_print(self, rest: str) -> None:
         say(unescape(rest))
@@ -306,13 +299,17 @@ def main(actions: list[str]) -> None:
     if "--help" in actions or "-h" in actions:
         say((__doc__ or "").rstrip())
         return
-    for action in actions:
-        if not hasattr(Script, "do_" + action.partition(":")[0].replace("-", "_")):
+    script = Script()
+    steps = []
+    for action in actions or ["output"]:
+        name, _, rest = action.partition(":")
+        do = getattr(script, "do_" + name.replace("-", "_"), None)
+        if do is None:
             print(f"overhand.testing.agent: no action {action!r}; --help lists them.", file=sys.stderr)
             sys.exit(2)
-    script = Script()
-    for action in actions or ["output"]:
-        script.do(action)
+        steps.append((do, rest))
+    for do, rest in steps:
+        do(rest)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
 from typing import TYPE_CHECKING
 
-from overhand.system import members, processes
+from overhand.system import lock, members, processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,16 +46,9 @@ def supervisors(project: Path) -> set[int]:
 
 def _lock_holder(project: Path) -> set[int]:
     """The holder of the supervisor's lock; its pid counts only while the lock is held."""
-    try:
-        with open(project / ".agent-workspaces/.supervisor/lock", "rb") as file:
-            pid = file.read(32).split()[:1]
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return {int(word) for word in pid if word.isdigit()}
-    except OSError:
-        pass  # never started
-    return set()
+    path = str(project / ".agent-workspaces/.supervisor/lock")
+    pid = lock.holder(path) if lock.is_held(path) else None
+    return {pid} if pid else set()
 
 
 def _strays(project: Path) -> set[int]:

@@ -33,7 +33,6 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """Standard output as one JSON value."""
         return json.loads(self.out)
 
 

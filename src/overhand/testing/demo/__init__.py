@@ -52,7 +52,6 @@ class Demo:
     ok: bool = True
 
     def do(self, *words: str, code: int = 0) -> Iterator[Item]:
-        """Run a command and show what it printed."""
         yield {KIND: "command", "text": " ".join(["overhand", *map(_quoted, words)])}
         ran = self.project.run(*words)
         if ran.code != code:
@@ -66,9 +65,7 @@ class Demo:
         return {KIND: "happened" if true else "wrong", "text": text, "file": file}
 
     def show(self, handle: str) -> Item:
-        """A task as JSON."""
-        shown: Item = self.project.run("show", handle, "--json").json
-        return shown
+        return dict(self.project.run("show", handle, "--json").json)
 
 
 def _quoted(word: str) -> str:
@@ -82,7 +79,8 @@ def run(*, keep: bool = False) -> Iterator[Item]:
     demo = Demo(make_project(folder, agents=AGENTS, git=True))
     try:
         yield {KIND: "title", "text": f"A project in {folder}, with agents that are small scripts: no key, no server."}
-        for step in STEPS:
+        for number, (title, step) in enumerate(STEPS.items(), 1):
+            yield {KIND: "title", "text": f"{number}. {title}"}
             yield from step(demo)
     finally:
         demo.project.cleanup()
@@ -99,115 +97,79 @@ def run(*, keep: bool = False) -> Iterator[Item]:
 
 
 def _delegation(demo: Demo) -> Iterator[Item]:
-    yield {KIND: "title", "text": "1. Hand over a task and get a checked result back"}
     check = "python3 -c 'import greet; assert greet.greet(str(1))'"
-    yield from demo.do(
-        "delegate",
-        "Write a greeting function",
-        "--agent",
-        "worker",
-        "--deliverable",
-        "greet.py",
-        "--verify",
-        check,
-        "--wait",
-    )
+    options = ("--deliverable", "greet.py", "--verify", check, "--wait")
+    yield from demo.do("delegate", "Write a greeting function", "--agent", "worker", *options)
     yield from demo.do("show", "1")
     shown = demo.show("1")
-    good = shown["status"] == "completed" and shown["verified"] == "all"
     yield demo.expect(
-        good,
+        shown["status"] == "completed" and shown["verified"] == "all",
         "The agent said «completed»; Overhand looked at the file and ran the check itself, before and after.",
         f"{shown['folder']}/OUTPUT.md",
     )
 
 
 def _parallel(demo: Demo) -> Iterator[Item]:
-    yield {KIND: "title", "text": "2. Two at the same time: each waits until it has met the other"}
     yield from demo.do("delegate", "Meet the right one", "--agent", "left")
     yield from demo.do("delegate", "Meet the left one", "--agent", "right")
     yield from demo.do("wait", "2", "3")
-    both = [demo.show("2")["status"], demo.show("3")["status"]] == ["completed", "completed"]
-    yield demo.expect(
-        both, "Both are done, and neither could have been without the other running.", ".agent-workspaces/"
-    )
+    both = all(demo.show(handle)["status"] == "completed" for handle in ("2", "3"))
+    text = "Both are done, and neither could have been without the other running."
+    yield demo.expect(both, text, ".agent-workspaces/")
 
 
 def _phantom(demo: Demo) -> Iterator[Item]:
-    yield {KIND: "title", "text": "3. «Completed» is a claim: this agent names a report that it never wrote"}
-    yield from demo.do(
-        "delegate",
-        "Write a report on the weather",
-        "--agent",
-        "boaster",
-        "--deliverable",
-        "report.md",
-        "--wait",
-        code=1,
-    )
+    options = ("--deliverable", "report.md", "--wait")
+    yield from demo.do("delegate", "Write a report on the weather", "--agent", "boaster", *options, code=1)
     shown = demo.show("4")
-    caught = shown["claimed"] == "completed" and shown["status"] == "failed"
     yield demo.expect(
-        caught,
+        shown["claimed"] == "completed" and shown["status"] == "failed",
         "Claimed completed, judged failed. The false OUTPUT.md was not accepted; it is kept here:",
         f"{shown['run_folder']}/OUTPUT.md",
     )
 
 
 def _adoption(demo: Demo) -> Iterator[Item]:
-    yield {KIND: "title", "text": "4. kill -9 the supervisor while an agent works"}
     yield from demo.do("delegate", "Keep going whatever happens", "--agent", "steady")
     root = demo.project.path
-    _wait_for(root / "steady.here")
+    _wait_until((root / "steady.here").exists)
     lock = root / ".agent-workspaces/.supervisor/lock"
     first = int(lock.read_text().split()[0])
-    yield {KIND: "command", "text": f"kill -9 {first}        # the supervisor"}
-    os.kill(first, signal.SIGKILL)
+    yield _kill(first, "the supervisor")
     yield from demo.do("list", "--live")
-    alive = demo.show("5")["run_state"] == "running"
     yield demo.expect(
-        alive,
+        demo.show("5")["run_state"] == "running",
         "The agent works on; the verb has started another supervisor, which adopted it.",
         str(lock.relative_to(root)),
     )
     (root / "go").touch()
     yield from demo.do("wait", "5")
     shown = demo.show("5")
-    run_folder = root / shown["run_folder"]
-    once = (
-        len(shown["runs"]) == 1
-        and shown["runs"][0]["exit"] == 0
-        and "still here" in (run_folder / "stdout").read_text()
-    )
+    went_on = "still here" in (root / shown["run_folder"] / "stdout").read_text()
     second = int(lock.read_text().split()[0])
     yield demo.expect(
-        once and second != first,
+        went_on and [run["exit"] for run in shown["runs"]] == [0] and second != first,
         "One run, its output and its exit code: nothing lost, nothing done twice.",
         f"{shown['folder']}/log.jsonl",
     )
 
 
 def _question(demo: Demo) -> Iterator[Item]:
-    yield {KIND: "title", "text": "5. An agent asks; it waits, and you see it in one place"}
     yield from demo.do("delegate", "Paint the door", "--agent", "asker")
     _wait_until(lambda: demo.show("6")["run_state"] == "waiting")
     yield from demo.do()
     yield from demo.do("answer", "6", "blue")
     yield from demo.do("wait", "6")
     shown = demo.show("6")
-    heard = "blue" in (demo.project.path / shown["run_folder"] / "stdout").read_text()
+    arrived = "blue" in (demo.project.path / shown["run_folder"] / "stdout").read_text()
     yield demo.expect(
-        heard and shown["status"] == "completed" and len(shown["runs"]) == 1,
+        arrived and shown["status"] == "completed" and len(shown["runs"]) == 1,
         "The answer reached the waiting agent, and the same run went on.",
         f"{shown['folder']}/ipc/001.answer",
     )
 
 
 def _parked(demo: Demo) -> Iterator[Item]:
-    yield {
-        KIND: "title",
-        "text": "6. Nobody answers: the run is parked without a process, and the answer starts the next",
-    }
     setting = ("--set", "limits.answer_wait=1s")
     yield from demo.do("delegate", "Paint the other door", "--agent", "asker", "--wait", *setting, code=1)
     shown = demo.show("7")
@@ -224,34 +186,27 @@ def _parked(demo: Demo) -> Iterator[Item]:
 
 
 def _resumed(demo: Demo) -> Iterator[Item]:
-    yield {KIND: "title", "text": "7. kill -9 an agent in the middle of its plan, then go on"}
     root = demo.project.path
     steps = ("--step", "Take the first step", "--step", "Take the second step")
     yield from demo.do("delegate", "Walk two steps", "--agent", "walker", *steps)
-    _wait_for(root / "walker.here")
+    _wait_until((root / "walker.here").exists)
     folder = Path(demo.show("8")["folder"])
     (run_folder,) = (root / folder / "runs").iterdir()
-    agent = int((run_folder / "pid").read_text())
-    yield {KIND: "command", "text": f"kill -9 {agent}        # the agent"}
-    os.kill(agent, signal.SIGKILL)
+    yield _kill(int((run_folder / "pid").read_text()), "the agent")
     yield from demo.do("wait", "8", code=1)
     yield from demo.do("list", "--resumable")
     (root / "again").touch()
     yield from demo.do("resume", "8", "--wait")
     shown = demo.show("8")
-    plan, _, told = (root / folder / "HANDOFF.md").read_text().partition("## Previous Worker Context")
+    plan, _, context = (root / folder / "HANDOFF.md").read_text().partition("## Previous Worker Context")
     yield demo.expect(
-        shown["status"] == "completed" and plan.count("- [x]") == 2 and bool(told),
+        shown["status"] == "completed" and plan.count("- [x]") == 2 and bool(context),
         "The first step stayed done; the next run was told where the last one stood.",
         f"{folder}/HANDOFF.md",
     )
 
 
 def _noted(demo: Demo) -> Iterator[Item]:
-    yield {
-        KIND: "title",
-        "text": "8. Work that is noted in Markdown: approved by you, done, and answered where it stood",
-    }
     root = demo.project.path
     own = demo.project.config_home / "overhand/config.toml"
     own.parent.mkdir(exist_ok=True)
@@ -273,10 +228,6 @@ def _noted(demo: Demo) -> Iterator[Item]:
 
 
 def _reviewed(demo: Demo) -> Iterator[Item]:
-    yield {
-        KIND: "title",
-        "text": "9. A plan: three reviewers at once, merged by the rule in the file",
-    }
     root, here = demo.project.path, Path(__file__).parent
     shutil.copytree(here / "shop", root / "shop", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("reviewer.py", "review.yaml"):
@@ -312,12 +263,22 @@ An ordinary program: it reads the files it is given and prints what it found as 
 """
 _FOUND = 8  # nine findings, two of them equal
 
-STEPS = (_delegation, _parallel, _phantom, _adoption, _question, _parked, _resumed, _noted, _reviewed)
+STEPS = {
+    "Hand over a task and get a checked result back": _delegation,
+    "Two at the same time: each waits until it has met the other": _parallel,
+    "«Completed» is a claim: this agent names a report that it never wrote": _phantom,
+    "kill -9 the supervisor while an agent works": _adoption,
+    "An agent asks; it waits, and you see it in one place": _question,
+    "Nobody answers: the run is parked without a process, and the answer starts the next": _parked,
+    "kill -9 an agent in the middle of its plan, then go on": _resumed,
+    "Work that is noted in Markdown: approved by you, done, and answered where it stood": _noted,
+    "A plan: three reviewers at once, merged by the rule in the file": _reviewed,
+}
 
 
-def _wait_for(path: Path) -> None:
-    """Wait until the agent has started."""
-    _wait_until(path.exists)
+def _kill(pid: int, what: str) -> Item:
+    os.kill(pid, signal.SIGKILL)
+    return {KIND: "command", "text": f"kill -9 {pid}        # {what}"}
 
 
 def _wait_until(true: Callable[[], bool]) -> None:
@@ -349,12 +310,11 @@ def closing(item: Item) -> str:
         lines.append(f"The project is kept in {item['folder']}")
     programs = list(item["programs"])
     name = programs[0] if programs else "worker"
-    lines += ["", f"Agent programs on your PATH: {', '.join(programs) or 'none'}."]
-    if programs:
-        lines.append(f"Make an agent of {name}, in your own project:")
-    else:
-        lines.append("Any program that reads a prompt on standard input can be an agent. In your own project:")
+    general = "Any program that reads a prompt on standard input can be an agent. In your own project:"
     lines += [
+        "",
+        f"Agent programs on your PATH: {', '.join(programs) or 'none'}.",
+        f"Make an agent of {name}, in your own project:" if programs else general,
         "  mkdir -p .overhand/agents",
         f"  overhand agents {name} --example > .overhand/agents/{name}.md",
         "  overhand trust",
