@@ -26,6 +26,7 @@ from overhand.documents import control, problems
 from overhand.plans import findings, merge, progress
 from overhand.policy import config
 from overhand.policy.routes import KINDS, NO_KIND
+from overhand.policy.settings import SETTINGS
 from overhand.runs import judge
 from overhand.testing import agent as scripted
 from overhand.verbs import doctor, plan_view
@@ -61,9 +62,7 @@ def aliases() -> str:
 
 
 def settings() -> str:
-    rows = [
-        (f"`{name}`", f"`{json.dumps(default)}`", sentence(about)) for name, (default, about) in config.SETTINGS.items()
-    ]
+    rows = [(f"`{name}`", f"`{json.dumps(default)}`", sentence(about)) for name, (default, about) in SETTINGS.items()]
     return table(("Setting", "Default", "Meaning"), rows)
 
 

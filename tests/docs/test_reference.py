@@ -10,7 +10,7 @@ import pytest
 from docs import tables
 from docs.pages import DOCS, ROOT, blocks
 from overhand.documents.lint import lint_document
-from overhand.policy import config
+from overhand.policy.settings import SETTINGS
 from overhand.verbs.table import VERBS
 from overhand.words import CAUSES, HEADLINES, LEVELS, PRIORITIES, RUN_STATES, STATUSES
 
@@ -63,7 +63,7 @@ def test_every_option_of_an_agent_file_is_explained(page: str) -> None:
 
 
 def test_every_setting_is_explained(page: str) -> None:
-    assert all(f"`{name}`" in page for name in config.SETTINGS)
+    assert all(f"`{name}`" in page for name in SETTINGS)
 
 
 def test_every_word_of_the_model_is_explained(page: str) -> None:

@@ -225,22 +225,12 @@ def _positive(value: object) -> float:
 
 def estimate(given: int, printed: int) -> Usage:
     """The estimated usage of an agent that reported none: a token is about four bytes of prompt and output."""
-    return Usage(
-        input=given // 4, output=printed // 4, usd=0.0, turns=0, context=0, window=0,
-        estimated=True,
-    )  # fmt: skip
-
-
-_NOTHING: dict[str, Any] = {  # for most functions: nothing is counted and nothing is limited
-    "input": 0, "output": 0, **vars(amount()), "turns": 0, "estimated": False, "budget": None, "used_of_budget": None,
-}  # fmt: skip
+    return Usage(input=given // 4, output=printed // 4, usd=0.0, turns=0, context=0, window=0, estimated=True)
 
 
 def usage_of(task: Task) -> dict[str, Any]:
     """What a task has used so far, as JSON shows it."""
     known = [(run.id, run.usage) for run in task.runs if run.usage]
-    if not known and not task.budget and not holds(task):
-        return {**_NOTHING, "children": {**vars(amount()), "held": []}, "limits": task.limits, "runs": []}
     spent, cap = own(task), explicit(task)
     children = add(*holds(task).values())
     return {

@@ -10,37 +10,13 @@ from typing import Any
 from overhand.errors import BadInput
 from overhand.policy import budget as budgets
 from overhand.policy.routes import KINDS, NO_KIND, Route, read_routes
-from overhand.policy.settings import (
-    NOTE_KINDS,
-    SETTINGS,
-    a_budget,
-    a_choice_of_notes,
-    a_command,
-    a_count,
-    a_desktop,
-    a_part,
-    a_place,
-    a_rule,
-    a_size,
-    a_switch,
-    a_text,
-    a_word_of,
-    an_address,
-    an_amount,
-    table_in,
-    tables_in,
-    take,
-    tell_unknown,
-)
+from overhand.policy.settings import NOTE_KINDS, READERS, a_count, table_in, tables_in, take, tell_unknown
 from overhand.record.task import Amount
 from overhand.system.files import read_file
 from overhand.words import LEVELS, duration
 
-__all__ = ["SETTINGS", "Budgets", "Config", "Kind", "Notify", "load", "of_task"]
-
 FILES = (".overhand/config.toml", ".overhand/local.toml")
 OWN = ("approve_without_terminal",)  # settings that only the user's own file may have, never a project or a task
-APPROVALS = ("typed", "record")
 AGENT_MARKS = ("exclusive", "can_delegate", "real", "session", "plan")  # recorded with a task beside its own settings
 
 
@@ -224,38 +200,23 @@ def setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
-_SINGLE = {
-    "default_agent": a_text, "default_driver": a_text, "decisions": a_place, "requests": a_place, "alerts": a_place,
-    "on_limit": a_rule, "approval": a_word_of(APPROVALS), "approve_without_terminal": a_switch,
-    "watch_in_tmux": a_switch,
-}  # fmt: skip
-_LIMITS = {
-    "max_parallel": a_count, "max_output": a_size, "stop_grace": duration, "stall": duration,
-    "check_timeout": duration, "idle": duration, "debounce": duration,
-    "answer_wait": duration, "max_block": duration,
-}  # fmt: skip
-_NOTIFY = {
-    "desktop": a_desktop, "command": a_command, "webhook": an_address, "ntfy": an_address, "slack": an_address,
-    "on": a_choice_of_notes,
-}  # fmt: skip
-_BUDGETS = {"task": a_budget, "day": an_amount, "share": a_part}
-_TIMES = {"timeout": duration, "max_timeout": duration}
-
-
 def _build(merged: dict[str, Any], problems: list[str]) -> Config:
     limits = table_in(merged, "limits", problems)
-    values = {**take(merged, _SINGLE, "", problems), **take(limits, _LIMITS, "limits.", problems)}
+    values = {**take(merged, READERS[""], "", problems), **take(limits, READERS["limits"], "limits.", problems)}
     values["per_agent"] = _counts(limits, "agents", problems)
     values["per_kind"] = _counts(limits, "kinds", problems)
     values["checks"] = _checks(table_in(merged, "checks", problems), problems)
     values["drivers"] = tables_in(merged, "drivers", problems)
     values["kinds"] = _kinds(tables_in(merged, "kinds", problems), problems)
-    values["notify"] = _notify(table_in(merged, "notify", problems), problems)
-    values["budget"] = _budgets(table_in(merged, "budget", problems), problems)
+    for name, make in (("notify", Notify), ("budget", Budgets)):
+        table = table_in(merged, name, problems)
+        # an address of a channel may hold a token
+        values[name] = make(**take(table, READERS[name], f"{name}.", problems, secret=make is Notify))
+        tell_unknown(table, tuple(READERS[name]), f"{name}.", problems)
     values["routes"] = read_routes(tables_in(merged, "routes", problems), problems)
     tables = ("limits", "kinds", "checks", "drivers", "notify", "budget", "routes")
-    tell_unknown(merged, (*_SINGLE, *tables), "", problems)
-    tell_unknown(limits, (*_LIMITS, "agents", "kinds"), "limits.", problems)
+    tell_unknown(merged, (*READERS[""], *tables), "", problems)
+    tell_unknown(limits, (*READERS["limits"], "agents", "kinds"), "limits.", problems)
     return Config(**values)
 
 
@@ -273,20 +234,8 @@ def _checks(table: dict[str, Any], problems: list[str]) -> tuple[tuple[str, str]
 
 def _kinds(tables: dict[str, dict[str, Any]], problems: list[str]) -> dict[str, dict[str, Any]]:
     for kind, table in tables.items():
-        take(table, _TIMES, f"kinds.{kind}.", problems)
+        take(table, READERS["kinds"], f"kinds.{kind}.", problems)
         if table.get("level", "work") not in LEVELS:
             problems.append(f"kinds.{kind}.level must be one of {', '.join(LEVELS)}.")
-        tell_unknown(table, (*_TIMES, "level", "contract"), f"kinds.{kind}.", problems)
+        tell_unknown(table, (*READERS["kinds"], "level", "contract"), f"kinds.{kind}.", problems)
     return tables
-
-
-def _notify(table: dict[str, Any], problems: list[str]) -> Notify:
-    values = take(table, _NOTIFY, "notify.", problems, secret=True)  # an address may hold a token
-    tell_unknown(table, tuple(_NOTIFY), "notify.", problems)
-    return Notify(**values)
-
-
-def _budgets(table: dict[str, Any], problems: list[str]) -> Budgets:
-    values = take(table, _BUDGETS, "budget.", problems)
-    tell_unknown(table, tuple(_BUDGETS), "budget.", problems)
-    return Budgets(**values)

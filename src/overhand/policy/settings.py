@@ -9,7 +9,7 @@ from typing import Any
 
 from overhand.policy import budget as budgets
 from overhand.record.task import Amount
-from overhand.words import is_limit_rule
+from overhand.words import duration, is_limit_rule
 
 Reader = Callable[[Any], Any]  # raises ValueError or TypeError
 NOTE_KINDS = ("question", "parked", "blocked", "ready", "stopped", "notice", "budget")
@@ -198,3 +198,24 @@ def tell_unknown(table: dict[str, Any], known: tuple[str, ...], prefix: str, pro
         if key not in known:
             near = get_close_matches(key, known, 1)
             problems.append(f"{prefix}{key} is unknown" + (f"; did you mean {prefix}{near[0]}?" if near else "."))
+
+
+# the values of each table
+READERS: dict[str, dict[str, Reader]] = {
+    "": {
+        "default_agent": a_text, "default_driver": a_text, "decisions": a_place, "requests": a_place,
+        "alerts": a_place, "on_limit": a_rule, "approval": a_word_of(("typed", "record")),
+        "approve_without_terminal": a_switch, "watch_in_tmux": a_switch,
+    },
+    "limits": {
+        "max_parallel": a_count, "max_output": a_size, "stop_grace": duration, "stall": duration,
+        "check_timeout": duration, "idle": duration, "debounce": duration, "answer_wait": duration,
+        "max_block": duration,
+    },
+    "notify": {
+        "desktop": a_desktop, "command": a_command, "webhook": an_address, "ntfy": an_address, "slack": an_address,
+        "on": a_choice_of_notes,
+    },
+    "budget": {"task": a_budget, "day": an_amount, "share": a_part},
+    "kinds": {"timeout": duration, "max_timeout": duration},
+}  # fmt: skip

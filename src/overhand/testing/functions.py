@@ -59,29 +59,17 @@ def completes(
 
 def reports(status: str, summary: str = returns.SUMMARY) -> FunctionAgent:
     """Returns this status: blocked, partial, needs-input, failed."""
-
-    def agent(_: Call) -> dict[str, object]:
-        return returns.return_json(status, summary)
-
-    return agent
+    return lambda _: returns.return_json(status, summary)
 
 
 def claims_falsely(path: str = "never-written.txt") -> FunctionAgent:
     """Returns completed and names a file that it did not write."""
-
-    def agent(_: Call) -> dict[str, object]:
-        return returns.return_json("completed", f"Wrote {path} and tested it.", [path])
-
-    return agent
+    return lambda _: returns.return_json("completed", f"Wrote {path} and tested it.", [path])
 
 
 def returns_rubbish() -> FunctionAgent:
     """Returns something that cannot be read as a result."""
-
-    def agent(_: Call) -> dict[str, object]:
-        return {"status": "splendid", "summary": 42, "artifacts": "many"}
-
-    return agent
+    return lambda _: {"status": "splendid", "summary": 42, "artifacts": "many"}
 
 
 def raises(error: BaseException | type[BaseException]) -> FunctionAgent:
@@ -116,8 +104,4 @@ def asks(question: str) -> FunctionAgent:
 
 def consults(question: str, options: Sequence[str] = ()) -> Callable[[Asking], dict[str, object]]:
     """Asks with `call.ask`, and returns the answer as its summary."""
-
-    def agent(call: Asking) -> dict[str, object]:
-        return returns.return_json("completed", call.ask(question, options))
-
-    return agent
+    return lambda call: returns.return_json("completed", call.ask(question, options))

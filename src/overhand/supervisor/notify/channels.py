@@ -65,7 +65,7 @@ def deliveries(
     for name, value in posts.items():
         url = env.get(value.removeprefix("env:"), "") if value.startswith("env:") else value
         if url and post.is_address(url):
-            headers, body = _FORMS[name](note)
+            headers, body = _message(name, note)
             order = {"url": url, "headers": headers, "body": body, "seconds": seconds, "pause": pause}
             stdin = jsonline.dumps(order).encode("utf-8", "replace")
             argv = (sys.executable, "-P", "-m", post.__name__)
@@ -109,17 +109,13 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _webhook(note: Note) -> tuple[dict[str, str], str]:
-    return {"Content-Type": "application/json"}, jsonline.dumps(_as_json(note))
-
-
-def _slack(note: Note) -> tuple[dict[str, str], str]:
-    # escaped: a question must not be able to ping a whole channel
-    text = f"*{_escaped(_subject(note))}*\n{_escaped(_body(note))}"
-    return {"Content-Type": "application/json"}, jsonline.dumps({"text": text})
-
-
-def _ntfy(note: Note) -> tuple[dict[str, str], str]:
+def _message(channel: str, note: Note) -> tuple[dict[str, str], str]:
+    """Headers and body of a POST."""
+    if channel == "webhook":
+        return {"Content-Type": "application/json"}, jsonline.dumps(_as_json(note))
+    if channel == "slack":  # escaped: a question must not be able to ping a whole channel
+        text = f"*{_escaped(_subject(note))}*\n{_escaped(_body(note))}"
+        return {"Content-Type": "application/json"}, jsonline.dumps({"text": text})
     title = _subject(note)
     if not title.isascii():  # a header is ASCII; ntfy reads encoded words
         import base64
@@ -128,9 +124,6 @@ def _ntfy(note: Note) -> tuple[dict[str, str], str]:
     priority = "high" if note.kind in NEEDS else "default"
     headers = {"Title": title, "Priority": priority, "Tags": _TAGS[note.kind]}
     return {"Content-Type": "text/plain; charset=utf-8", **headers}, _body(note)
-
-
-_FORMS = {"webhook": _webhook, "ntfy": _ntfy, "slack": _slack}
 
 
 def _desktop(note: Note, wanted: bool | str, env: Mapping[str, str]) -> tuple[str, ...]:
