@@ -42,7 +42,7 @@ class Watched:
             self.jobs,
             self.mail,
             lambda _: actor,
-            config=actor.config,
+            config=lambda: actor.config,
             config_for=lambda _: actor.config,
             is_working_for=lambda _: False,
             meter=self.meter,

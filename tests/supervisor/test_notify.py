@@ -103,7 +103,7 @@ class Desk:
         env: dict[str, str] | None = None,
         *,
         seconds: float = LONG,
-        memory: str | None = None,
+        memory: str = os.devnull,
         **settings: Any,
     ) -> Notifications:
         made = Notifications("/planets", self.lines.append, seconds=seconds, pause=0.01, memory=memory)

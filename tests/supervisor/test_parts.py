@@ -245,7 +245,9 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     said: list[str] = []
     watched = Watched(scene.store)
     config = Config(debounce=0.0)
-    daemon = TagDaemon(scene.store, watched.poll, jobs, mail, config=config, reload=lambda: None, say=said.append)
+    daemon = TagDaemon(
+        scene.store, watched.poll, jobs, mail, config=lambda: config, reload=lambda: None, say=said.append
+    )
     daemon.turn()
     assert not daemon.on
     switch.turn_on(scene.store)
@@ -255,7 +257,7 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     (scene.path / "todo.md").write_text("# To do\n\n#needs-fix the roof\n")
     ((fd, _),) = watched.poll.poll(10_000)
     assert fd == daemon.fd
-    daemon.heard()
+    daemon.ready()
     assert daemon.status(["q"], ["r"])["pending"] == ["todo.md"]
     assert daemon.due <= time.monotonic()
     daemon.tick(is_queued=False)

@@ -37,7 +37,12 @@ def known() -> list[str]:
     there = [root for root in listed if os.path.isdir(root)]
     gone = {root for root in listed if root not in there and os.path.isdir(os.path.dirname(root))}
     if gone:
-        _forget(gone)
+        try:
+            with _locked():
+                kept = "".join(f"{root}\n" for root in _listed() if root not in gone)
+                write_file(place(), kept.encode("utf-8", "surrogateescape"), mode=0o600)
+        except OverhandError:
+            pass  # the next call tries again
     return there
 
 
@@ -49,15 +54,6 @@ def _listed() -> list[str]:
         return []
     lines = raw.decode("utf-8", "surrogateescape").split("\n")
     return list(dict.fromkeys(line for line in lines if line.startswith("/") and "\0" not in line))
-
-
-def _forget(gone: set[str]) -> None:
-    try:
-        with _locked():
-            kept = "".join(f"{root}\n" for root in _listed() if root not in gone)
-            write_file(place(), kept.encode("utf-8", "surrogateescape"), mode=0o600)
-    except OverhandError:
-        return
 
 
 def _locked() -> Lock:

@@ -40,12 +40,9 @@ class Route:
     """Where items of one kind go."""
 
     kind: str
-    priority: float = LAST
-    """Among items of equal weight the smaller one goes first."""
-    mode: str = "agent"
-    """`agent` runs by itself, `interactive` waits for a person to open it, `external` is a job elsewhere."""
-    agent: str = ""
-    """Empty: the agent named like the kind, else the default agent."""
+    priority: float = LAST  # among items of equal weight the smaller one goes first
+    mode: str = "agent"  # it runs by itself; `interactive`: a person opens it; `external`: it is a job elsewhere
+    agent: str = ""  # empty: the agent named like the kind, else the default agent
     auto_approve: bool = False
 
 

@@ -256,8 +256,11 @@ class Store:
                 self.sync(task_ids)
             return made
         except BaseException:
+            import shutil
+
             for task_id in task_ids:
-                _withdraw(self.folder(task_id))
+                if self.log_size(task_id) <= 0:  # its first event is not on disk
+                    shutil.rmtree(self.folder(task_id), ignore_errors=True)
             raise
 
     def _new_task(self, task_id: str, number: int, new: NewTask, by: By, *, start: bool, sync: bool) -> Task:
@@ -328,14 +331,6 @@ class Store:
     def wake_waiters(self, task_id: str) -> None:
         """Ring for every process that waits for this task."""
         ring(f"{self.folder(task_id)}/{_WAITERS}")
-
-
-def _withdraw(folder: str) -> None:
-    """Take a half-made task away, unless its first event is on disk."""
-    import shutil
-
-    if not os.path.exists(f"{folder}/{log.LOG}") or os.path.getsize(f"{folder}/{log.LOG}") == 0:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class LockedTask:

@@ -155,18 +155,18 @@ def _end_older(store: Store) -> None:
     import select
     import signal
 
-    pid = running(store)
+    if (pid := running(store)) is None:
+        return
     try:
-        process = os.pidfd_open(pid) if pid else -1
+        process = os.pidfd_open(pid)
     except OSError:
         return  # it has ended
     try:
-        if process >= 0 and running(store) == pid:  # the descriptor is the lock holder's, not a successor's
+        if running(store) == pid:  # the descriptor is the lock holder's, not a successor's
             signal.pidfd_send_signal(process, signal.SIGTERM)
             select.select([process], [], [], _PATIENCE)
     finally:
-        if process >= 0:
-            os.close(process)
+        os.close(process)
 
 
 def _exchange(store: Store, message: Mapping[str, object]) -> tuple[str, int, bytes] | None:

@@ -108,7 +108,7 @@ class LiveRuns:
         mail: Mailbox,
         actor: Callable[[str], Actor],
         *,
-        config: Config,
+        config: Callable[[], Config],
         config_for: Callable[[Task], Config],
         is_working_for: Callable[[str], bool],
         meter: Meter,
@@ -116,7 +116,7 @@ class LiveRuns:
     ) -> None:
         """`is_working_for` says whether a task that a run delegated is at work, so that the run waits for it."""
         self._store, self._poll, self._jobs, self._mail, self._actor = store, poll, jobs, mail, actor
-        self._config = config  # of tasks that have no settings of their own
+        self._config = config  # for tasks that have no settings of their own
         self._config_for, self._is_working_for, self._meter, self._say = config_for, is_working_for, meter, say
         self._live: dict[str, Watch] = {}
         self._by_pidfd: dict[int, str] = {}
@@ -168,7 +168,7 @@ class LiveRuns:
             began = current.mono if same else now
             deadline = began + current.timeout if same and current.timeout else None
             watch = Watch(current.id, place, began, deadline, now + _NOTE_AT[0], now, run.same_pid_world(current))
-            watch.own = config if config is not self._config else None
+            watch.own = config if config is not self._config() else None
             self._live[task.id] = watch
         watch.limited = bool(task.budget or task.parent or config.budget.day.is_cap)
         watch.waiting = current.waiting
@@ -196,12 +196,9 @@ class LiveRuns:
         self._jobs.run(task_id, partial(run.stop, self._actor(task_id), task_id, cause, grace))
 
     def _config_of(self, watch: Watch) -> Config:
-        return watch.own or self._config
+        return watch.own or self._config()
 
     # what others ask
-
-    def settings(self, config: Config) -> None:
-        self._config = config
 
     @property
     def is_idle(self) -> bool:

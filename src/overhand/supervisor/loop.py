@@ -74,14 +74,14 @@ class Loop:
             self._jobs,
             self._mail,
             self._actor,
-            config=self._config,
+            config=lambda: self._config,
             config_for=self._config_for,
             is_working_for=self._is_working_for,
             meter=self._meter,
             say=say,
         )
         self._tags = TagDaemon(
-            store, self._poll, self._jobs, self._mail, config=self._config, reload=self._load_config, say=say
+            store, self._poll, self._jobs, self._mail, config=lambda: self._config, reload=self._load_config, say=say
         )
 
     def serve(self) -> None:
@@ -116,7 +116,7 @@ class Loop:
             elif fd == self._server.woken:
                 self._server.drain()
             elif fd == self._tags.fd:
-                self._tags.heard()
+                self._tags.ready()
             elif self._runs.owns(fd):
                 self._runs.ready(fd)
                 self._deliver()
@@ -152,7 +152,6 @@ class Loop:
         return dumps(found).encode("utf-8", "surrogateescape")
 
     def _failed(self, task_id: str, error: BaseException) -> None:
-        """Log a failed job and retry later."""
         say(f"{task_id}: {error}" if task_id else str(error))
         if not isinstance(error, OverhandError):
             say("".join(traceback.format_exception(error)))
@@ -251,7 +250,6 @@ class Loop:
     # what starts
 
     def _carry_out(self, decision: Decision) -> None:
-        """Start what the queue has decided."""
         task = decision.task
         actor = self._actor(task.id)
         match decision:
@@ -300,8 +298,6 @@ class Loop:
         except OverhandError as error:
             say(str(error))
         self._notifications.use(self._config.notify, self._env)
-        self._runs.settings(self._config)
-        self._tags.settings(self._config)
 
     # time
 

@@ -45,7 +45,7 @@ class Meter:
     def __init__(self, store: Store, jobs: Jobs, mail: Mailbox, actor: Callable[[str], Actor]) -> None:
         self._store, self._jobs, self._mail, self._actor = store, jobs, mail, actor
         self._runs: dict[str, _Reports] = {}
-        self._held = False
+        self.held = False  # whether the day's budget held something back at the last check
         self._day = (float("-inf"), Amount())  # when it was counted, and how much it was
 
     # one run
@@ -97,28 +97,23 @@ class Meter:
 
     # the day
 
-    @property
-    def held(self) -> bool:
-        """Whether the day's budget held something back at the last check."""
-        return self._held
-
     def is_held(self, config: Config) -> bool:
         """Whether the day's budget is used up, so that nothing starts; `list` shows the reason."""
         cap = config.budget.day
         held = cap.is_cap and budget.level(self._today(), cap) >= budget.STOP
-        if held != self._held:
+        if held != self.held:
             path = f"{self._store.own}/{HELD}"
             if held:
                 why = f"the budget of {budget.say(cap)} a day is used up; it goes on after midnight UTC"
                 write_file(path, f"{machine.now()[:10]} {why}\n")
             else:
                 remove(path)
-            self._held = held
+            self.held = held
         return held
 
     def _today(self) -> Amount:
         """Today's usage: counted before every start, and about once a second while nothing may start."""
         now = time.monotonic()
-        if not self._held or now - self._day[0] >= _DAY_EVERY:
+        if not self.held or now - self._day[0] >= _DAY_EVERY:
             self._day = now, spending.spent_today(self._store)
         return self._day[1]

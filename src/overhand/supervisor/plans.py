@@ -37,7 +37,6 @@ class _Queued(NodeStarter):
         self._plan_id, self._mail = plan_id, mail
 
     def changed(self, task_id: str) -> None:
-        """In a job."""
         self._mail.post(Changed(task_id, env_of=self._plan_id))
 
 
@@ -53,7 +52,6 @@ class Plans:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no plan is executed here."""
         return not self._open
 
     # one plan
@@ -77,7 +75,6 @@ class Plans:
         self._execute(plan.id, current.id)
 
     def _execute(self, task_id: str, run_id: str) -> None:
-        """The plan's own job."""
         executor = self._open.get(task_id)
         if executor is not None and executor.run_id != run_id:
             self.drop(task_id)
@@ -114,7 +111,7 @@ class Plans:
         self._tries.pop(task_id, None)
         if task_id not in self._open:
             self._open[task_id] = executor
-            self._changed[task_id].extend(executor.live_tasks)  # they may have changed before they could be told apart
+            self._changed[task_id].extend(executor.live_tasks)  # they may have changed before
         if executor.is_over:
             self.drop(task_id)
 
@@ -131,8 +128,8 @@ class Plans:
         self._tries[task_id] = self._tries.get(task_id, 0) + 1
         if self._tries[task_id] >= _TRIES or task.stop:
             self._tries.pop(task_id)
-            told = str(error) if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
-            self._give_up(task_id, current.id, f"The plan cannot go on: {told}")
+            reason = str(error) if isinstance(error, OverhandError) else f"{type(error).__name__}: {error}"
+            self._give_up(task_id, current.id, f"The plan cannot go on: {reason}")
 
     def _give_up(self, task_id: str, run_id: str, why: str) -> None:
         for changed in plan_task.give_up(self._actor(task_id), task_id, run_id, why):
@@ -185,7 +182,6 @@ class Plans:
     # time
 
     def tick(self) -> None:
-        """Handle the timers that are due."""
         now = time.time()
         for task_id, executor in list(self._open.items()):
             if executor.next_timer <= now and not self._jobs.is_busy(task_id):
@@ -199,6 +195,5 @@ class Plans:
 
     @property
     def due(self) -> float:
-        """Seconds until the first timer."""
         first = min((executor.next_timer for executor in self._open.values()), default=float("inf"))
         return max(0.0, first - time.time())

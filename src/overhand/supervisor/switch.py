@@ -18,7 +18,6 @@ _LOG_SIZE = 1_000_000  # bytes; one older file of this size is kept
 
 
 def place(store: Store) -> str:
-    """The path of the switch file."""
     return f"{store.own}/{NAME}"
 
 

@@ -67,11 +67,11 @@ class TagDaemon:
         jobs: Jobs,
         mail: Mailbox,
         *,
-        config: Config,
+        config: Callable[[], Config],
         reload: Callable[[], None],
         say: Callable[[str], None],
     ) -> None:
-        """`reload` has the settings read again, and they arrive through `settings`."""
+        """`reload` has the settings read again, and `config` returns the current ones."""
         self._store, self._poll, self._jobs, self._mail = store, poll, jobs, mail
         self._config, self._reload, self._say = config, reload, say
         self._since = ""  # empty: tags are not watched
@@ -81,12 +81,9 @@ class TagDaemon:
         self._scanning = self._looking = False
         self._before: dict[str, tuple[Hit, ...]] = {}  # hits before a scan of a tree that can't be watched
         self._known = 0.0  # all changes before this time are recorded or pending
-        self._marks: list[object] = []  # of the settings files as they were last read
+        self._marks: list[tuple[int, int, int] | None] = []  # of the settings files as they were last read
         self._checked = 0.0
         self._deaf_until = 0.0
-
-    def settings(self, config: Config) -> None:
-        self._config = config
 
     @property
     def on(self) -> bool:
@@ -151,7 +148,7 @@ class TagDaemon:
             return
         self._scanning = True
         if why:
-            self._marks = _marks(self._store)
+            self._marks = configs.marks(self._store.root, trust.place())
             self._reload()
         self._before = self._index.hits if self._index is not None and not why else {}
         self._drop_index()
@@ -182,7 +179,7 @@ class TagDaemon:
 
     def _noted(self, index: Index) -> list[str]:
         """Files with items that the settings approve automatically."""
-        wanted = self._config.auto_approved
+        wanted = self._config().auto_approved
         return [path for path, hits in index.hits.items() if wanted and any(hit.name in wanted for hit in hits)]
 
     def stirred(self) -> None:
@@ -201,7 +198,7 @@ class TagDaemon:
 
     def _reread(self, index: Index) -> None:
         """Reload the settings if they have changed."""
-        if (marks := _marks(self._store)) == self._marks:
+        if (marks := configs.marks(self._store.root, trust.place())) == self._marks:
             return
         self._marks = marks
         self._reload()
@@ -209,7 +206,7 @@ class TagDaemon:
         for path in self._noted(index):  # waiting items may be approved now
             self._touch(path, self._known, _quiet_for(f"{index.root}/{path}", time.time()))
 
-    def heard(self) -> None:
+    def ready(self) -> None:
         """Read the kernel's events, then pause for a moment: a build that writes a lot must not keep us busy."""
         self._poll.unregister(self.fd)
         self._deaf_until = time.monotonic() + _DEAF
@@ -222,7 +219,7 @@ class TagDaemon:
 
     def _touch(self, path: str, at: float, quiet: float, had: Iterable[str] = ()) -> None:
         """Record that this file changed at that time and has been unchanged for `quiet` seconds."""
-        due = time.monotonic() + max(0.0, self._config.debounce - quiet)
+        due = time.monotonic() + max(0.0, self._config().debounce - quiet)
         known = self._touched.get(path)
         if known is None:
             self._touched[path] = Touched(at, time.time(), due, set(had))
@@ -269,7 +266,7 @@ class TagDaemon:
         self._looking = True
         if not self._touched and not self._scanning:
             self._known = time.time()
-        self._in_thread(partial(_look_at, self._store, self._config, ripe), self._looked)
+        self._in_thread(partial(_look_at, self._store, self._config(), ripe), self._looked)
 
     def _looked(self, found: Looked) -> None:
         for what, facts in found.notes:
@@ -277,7 +274,7 @@ class TagDaemon:
         self._looking = False
         for path, one in found.again.items():
             has_changed = path in self._touched
-            self._touch(path, one.first, self._config.debounce - _AGAIN, one.tasks)
+            self._touch(path, one.first, self._config().debounce - _AGAIN, one.tasks)
             if not has_changed:
                 self._touched[path].last = one.last
         if not self._touched and not self._scanning and self.on:
@@ -307,7 +304,6 @@ class TagDaemon:
     # being asked
 
     def status(self, queued: list[str], running: list[str]) -> dict[str, Any]:
-        """The daemon's current state, with the supervisor's queued and running tasks."""
         index = self._index
         return {
             "pid": os.getpid(),
@@ -332,10 +328,6 @@ def _read_all(store: Store, *, whole: bool) -> tuple[Index, list[str]]:
     index.begin()
     past = item.Past(store)
     return index, [path for path in index.unrecorded() if past.names(path)] if whole else []
-
-
-def _marks(store: Store) -> list[object]:
-    return [*configs.marks(store.root, trust.place())]
 
 
 def _look_at(store: Store, config: Config, ripe: dict[str, Touched]) -> Looked:

@@ -63,7 +63,7 @@ def _strays(project: Path) -> set[int]:
 
 KINDS = ("child", "grandchild", "double-fork", "setsid", "clean-env", "daemon")
 
-# A sleep nobody else would ask for: it marks a stray, so that cleaning up never ends somebody else's process.
+# A sleep that no other program asks for: it marks a stray, so that clean-up never ends a foreign process.
 SLEEP = ("sleep", "2147480917")
 
 

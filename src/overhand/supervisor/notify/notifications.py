@@ -1,4 +1,4 @@
-"""Notifications for a person who isn't looking: desktop, any command, webhook, ntfy, Slack.
+"""Notifications for a person elsewhere: desktop, any command, webhook, ntfy, Slack.
 
 Every channel is a program that gets one note and is ended after ten seconds; a POST is one too (post.py). So nothing
 that a channel does can hold or hurt the supervisor. Notes wait in one queue. Its sender, a thread that lives while
@@ -39,7 +39,7 @@ class Notifications:
         root: str,
         say: Callable[[str], None],
         *,
-        memory: str | None = None,
+        memory: str,
         seconds: float = 10.0,
         pause: float = 2.0,
     ) -> None:
@@ -60,7 +60,6 @@ class Notifications:
         self._sent = _read_memory(memory)
 
     def use(self, wanted: Notify, env: Mapping[str, str]) -> None:
-        """Settings and environment for the notes that come."""
         self._wanted, self._env = wanted, dict(env)
 
     def task_changed(self, task: Task) -> None:
@@ -71,7 +70,6 @@ class Notifications:
             self.send(note)
 
     def forget(self, task_id: str) -> None:
-        """No more changes of this task are expected."""
         self._seen.pop(task_id, None)
 
     def send(self, note: Note) -> None:
@@ -179,36 +177,34 @@ class Notifications:
             problem = f"no end within {self._seconds:g}s; it was ended"
         with self._lock:
             self._running.remove(process)
-        said = b""
+        printed = b""
         if process.stdout:  # only our own program has one, and may be quoted
             with process.stdout as pipe:
-                said = pipe.read()
+                printed = pipe.read()
         if problem or process.returncode == 0:
             return problem
         if self._given_up.is_set():
             return "not finished when the supervisor ended; it was ended"
-        return said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
+        return printed.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
 
     # what was sent, and what went wrong
 
     def _remember(self, mark: str) -> None:
         self._sent.add(mark)
-        if self._memory:
-            try:
-                with open(self._memory, "a", encoding="ascii") as file:
-                    file.write(mark + "\n")
-            except OSError as error:
-                self._report(f"what was told cannot be kept: {error.strerror}")
+        try:
+            with open(self._memory, "a", encoding="ascii") as file:
+                file.write(mark + "\n")
+        except OSError as error:
+            self._report(f"what was told cannot be kept: {error.strerror}")
 
     def _report(self, text: str) -> None:
         with self._lock:
             self._say("notify " + " ".join(text.split()))
 
 
-def _read_memory(path: str | None) -> set[str]:
+def _read_memory(path: str) -> set[str]:
     """The marks of what was sent before; a file that has grown too long is cut to its newer half."""
-    if path is None or not (raw := read_file(path)):
-        return set()
+    raw = read_file(path) or b""
     marks = raw.decode("ascii", "replace").split()
     if len(raw) > _MEMORY:
         marks = marks[len(marks) // 2 :]
