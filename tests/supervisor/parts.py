@@ -33,7 +33,7 @@ class Watched:
     def __init__(self, store: Store) -> None:
         self.poll, self.mail = select.poll(), Mailbox(lambda: None)
         actor = Actor(store, Config(), {"kind": "overhand", "via": "test"})
-        self.jobs = Jobs(Inline(), lambda: None)
+        self.jobs = Jobs(Inline().submit, lambda: None)
         self.meter = Meter(store, self.jobs, self.mail, lambda _: actor)
         self.config = actor.config
         self.runs = LiveRuns(

@@ -85,7 +85,7 @@ class Later:
 def test_what_follows_from_a_job_happens_where_it_is_taken() -> None:
     pool, woken = Later(), [0]
     seen: list[int] = []
-    jobs = Jobs(pool, lambda: woken.__setitem__(0, woken[0] + 1))
+    jobs = Jobs(pool.submit, lambda: woken.__setitem__(0, woken[0] + 1))
     assert jobs.run("a", lambda: 7, seen.append)
     assert not jobs.run("a", lambda: 8, seen.append), "one job per task"
     assert jobs.run("b", lambda: 1 // 0, seen.append)
@@ -99,7 +99,7 @@ def test_what_follows_from_a_job_happens_where_it_is_taken() -> None:
 
 
 def test_what_is_tried_again_is_named_once_and_in_time() -> None:
-    jobs = Jobs(Inline(), lambda: None)
+    jobs = Jobs(Inline().submit, lambda: None)
     jobs.retry("a", 5.0)
     jobs.retry("b", 7.0)
     jobs.retry("c", 5.0)
@@ -186,7 +186,7 @@ def test_the_meter_counts_reports_once_and_again_when_asked(scene: Scene) -> Non
     scene.kill_supervisor()
     place = scene.store.run_folder(task, current.id)
     mail = Mailbox(lambda: None)
-    jobs = Jobs(Inline(), lambda: None)
+    jobs = Jobs(Inline().submit, lambda: None)
     meter = Meter(scene.store, jobs, mail, lambda _: Actor(scene.store, Config(), BY))
     assert not meter.is_due(task, place, limited=False)
     with open(f"{place}/{spending.REPORTS}", "w", encoding="utf-8") as file:
@@ -218,7 +218,7 @@ def test_a_plan_is_opened_executed_and_let_go(scene: Scene) -> None:
     actor = Actor(scene.store, trust.settings(session.root), person.by("test"))
     task = plan_task.make(actor, person, plan, text, {"trusted": True}).id
     plan_task.begin(actor, task)
-    mail, jobs = Mailbox(lambda: None), Jobs(Inline(), lambda: None)
+    mail, jobs = Mailbox(lambda: None), Jobs(Inline().submit, lambda: None)
     plans = Plans(scene.store, jobs, mail, lambda _: actor)
     plans.look(scene.state(task))
     assert plans.is_idle, "its executor is known when the job is done"
@@ -241,7 +241,7 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     scene.shell("worker", QUICK)
     scene.project.config("[daemon]\ndebounce = '0s'\n[routes.fix]\nagent = 'worker'\n")
     scene.json("list")
-    mail, jobs = Mailbox(lambda: None), Jobs(Inline(), lambda: None)
+    mail, jobs = Mailbox(lambda: None), Jobs(Inline().submit, lambda: None)
     said: list[str] = []
     watched = Watched(scene.store)
     config = Config(debounce=0.0)

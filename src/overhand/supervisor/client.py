@@ -10,7 +10,7 @@ from overhand.errors import OverhandError, Refused, storage_failed
 from overhand.system import lock, machine
 from overhand.system.files import names_in
 from overhand.system.jsonline import dumps
-from overhand.system.processes import outside_runs
+from overhand.system.processes import outside_runs, pidfd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,11 +155,9 @@ def _end_older(store: Store) -> None:
     import select
     import signal
 
-    if (pid := running(store)) is None:
-        return
-    try:
-        process = os.pidfd_open(pid)
-    except OSError:
+    pid = running(store)
+    process = pidfd(pid) if pid else None
+    if process is None:
         return  # it has ended
     try:
         if running(store) == pid:  # the descriptor is the lock holder's, not a successor's

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     T = TypeVar("T")
 
-    class Pool(Protocol):
-        """Something that calls functions, such as a ThreadPoolExecutor."""
-
-        def submit(self, fn: Callable[[], None], /) -> object:
-            """Call it at some later time."""
-
 
 class Jobs:
     """Jobs under way and those that are done; what follows from a job happens on the loop's thread."""
 
-    def __init__(self, pool: Pool, wake: Callable[[], None]) -> None:
-        self._pool, self._wake = pool, wake
+    def __init__(self, submit: Callable[[Callable[[], None]], object], wake: Callable[[], None]) -> None:
+        """`submit` has a function called in another thread, and `wake` ends the loop's wait."""
+        self._submit, self._wake = submit, wake
         self._busy: set[str] = set()
         self._done: deque[tuple[str, BaseException | None, Callable[[], None] | None]] = deque()
         self._retries: dict[str, float] = {}
@@ -55,7 +50,7 @@ class Jobs:
             self._done.append((task_id, error, follow))
             self._wake()
 
-        self._pool.submit(whole)
+        self._submit(whole)
         return True
 
     def finished(self) -> list[tuple[str, BaseException | None]]:

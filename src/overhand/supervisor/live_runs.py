@@ -230,8 +230,11 @@ class LiveRuns:
 
     def ready(self, fd: int) -> None:
         """One of our descriptors can be read: a shim has ended, or something appeared in the folders of some runs."""
-        if fd in self._by_pidfd:
-            self._shim_ended(fd)
+        if task_id := self._by_pidfd.get(fd):
+            watch = self._live[task_id]
+            self._close(watch)
+            self._orphaned(watch)
+            self._mail.post(Changed(task_id))
             return
         now = time.monotonic()
         for task_id in self._stirred():
@@ -271,31 +274,20 @@ class LiveRuns:
 
     def _watch_shim(self, task_id: str, watch: Watch, recorded: int | None = None) -> None:
         """Wake up when the shim ends; a shim that stays for leftovers is noticed by the regular check."""
-        if watch.pidfd is not None or watch.orphan or not watch.ours or not hasattr(os, "pidfd_open"):
+        if watch.pidfd is not None or watch.orphan or not watch.ours:
             return
         # a process has no command line for a moment during exec
         shim = recorded if detached.is_child(recorded) else detached.shim_pid(watch.place, recorded)
         if recorded is not None and processes.start_time(shim or recorded) is None:
             self._orphaned(watch)  # it was killed before we watched it: record what it left behind at once
             return
-        if shim is None:
-            return
-        try:
-            watch.pidfd = os.pidfd_open(shim)
-        except OSError:
-            return
-        self._poll.register(watch.pidfd, select.POLLIN)
-        self._by_pidfd[watch.pidfd] = task_id
-
-    def _shim_ended(self, pidfd: int) -> None:
-        """Usually the run has ended; what outlives the shim becomes our child and is recorded as the run's."""
-        task_id = self._by_pidfd[pidfd]
-        watch = self._live[task_id]
-        self._close(watch)
-        self._orphaned(watch)
-        self._mail.post(Changed(task_id))
+        watch.pidfd = processes.pidfd(shim) if shim is not None else None
+        if watch.pidfd is not None:
+            self._poll.register(watch.pidfd, select.POLLIN)
+            self._by_pidfd[watch.pidfd] = task_id
 
     def _orphaned(self, watch: Watch) -> None:
+        """Usually the run has ended; what outlives the shim becomes our child and is recorded as the run's."""
         watch.orphan = True
         if processes.LINUX and detached.exit_code(watch.place) is None:
             others = [other.place for other in self._live.values() if other is not watch]

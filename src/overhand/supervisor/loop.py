@@ -63,7 +63,7 @@ class Loop:
         self._idle_since = time.monotonic()
         self._examined = 0.0
         self._mail = Mailbox(server.wake)
-        self._jobs = Jobs(pool, server.wake)
+        self._jobs = Jobs(pool.submit, server.wake)
         self._notifications = Notifications(store.root, say, memory=f"{store.own}/told")
         self._queue = Queue(store, self._config_for)
         self._plans = Plans(store, self._jobs, self._mail, self._actor)

@@ -210,7 +210,7 @@ def wait(place: str, shim: int | None, seconds: float) -> bool:
     """Wait until `exit` is written or the run is dead; False on timeout."""
     deadline = time.monotonic() + seconds
     pause = 0.001
-    watched = _watch(shim)
+    watched = processes.pidfd(shim) if shim is not None else None
     try:
         while exit_code(place) is None and lives(place):
             left = deadline - time.monotonic()
@@ -224,16 +224,6 @@ def wait(place: str, shim: int | None, seconds: float) -> bool:
     finally:
         if watched is not None:
             os.close(watched)
-
-
-def _watch(pid: int | None) -> int | None:
-    """A pidfd, which becomes readable when the process ends; None where the system has none."""
-    if pid is None or not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
 
 
 def stop(place: str, marker: str, *, grace: float, spare: frozenset[int] = frozenset()) -> list[int]:

@@ -13,33 +13,26 @@ MAX_PLAN = 4 * MAX_DOCUMENT  # a hundred thousand nodes
 
 def write_file(path: str, data: bytes | str, *, mode: int = 0o644) -> None:
     """Write a whole file: readers see the old bytes or the new ones, never a part."""
-    raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     temporary = f"{path}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
     try:
-        _make(temporary, raw, mode)
+        _make(temporary, data, mode)
         os.rename(temporary, path)
     except OSError as error:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass  # never created, or the folder is gone: the first error is the one to report
+        remove(temporary)
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
 
 
 def write_new(path: str, data: bytes | str) -> None:
     """Write a file into a folder that no process reads before an event names it, so no rename is needed."""
-    raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
-        _make(path, raw, 0o644)
+        _make(path, data, 0o644)
     except OSError as error:
         raise storage_failed(error, f"Cannot write {os.path.basename(path)}") from error
 
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-
-
-def _make(path: str, raw: bytes, mode: int) -> None:
-    fd = os.open(path, _NEW, mode)
+def _make(path: str, data: bytes | str, mode: int) -> None:
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         written = os.write(fd, raw)
         while written < len(raw):  # a very long file may take several writes
@@ -63,9 +56,9 @@ def second_name(path: str, name: str) -> bool:
     """Give a file of ours a second name; False if the name is taken."""
     try:
         os.link(path, name)
+        return True
     except FileExistsError:
         return False
-    return True
 
 
 def remove(path: str) -> None:
@@ -73,7 +66,7 @@ def remove(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
-        return  # its reader removed it
+        return
 
 
 def is_there(path: str) -> bool:

@@ -140,17 +140,13 @@ def _held(pid: int) -> list[str]:
     for name in names_in(f"/proc/{pid}/fd"):
         try:
             path = os.readlink(f"/proc/{pid}/fd/{name}")
-            if path.endswith("/life") and _has_lock(pid, name):
-                found.append(path)
+            if path.endswith("/life"):
+                with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:  # one that only tests the lock has it open too
+                    if any(b"FLOCK" in line and b"WRITE" in line for line in file):
+                        found.append(path)
         except OSError:
             continue
     return found
-
-
-def _has_lock(pid: int, fd: str) -> bool:
-    """Whether this descriptor holds the run's lock: a process that only tests the lock has the file open too."""
-    with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
-        return any(b"FLOCK" in line and b"WRITE" in line for line in file)
 
 
 def send(pid: int, started: float | None, number: signal.Signals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from overhand.errors import EXHAUSTED, storage_failed
@@ -97,6 +98,14 @@ def environment_of(pid: int, name: str) -> str | None:
 def outside_runs(env: Mapping[str, str]) -> dict[str, str]:
     """An environment without the variables that mark a process as part of a run."""
     return {name: value for name, value in env.items() if not name.startswith("OVERHAND_")}
+
+
+def pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None if it has ended, or the system has none."""
+    try:
+        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except OSError:
+        return None
 
 
 def ancestors(pid: int) -> list[int]:
