@@ -287,7 +287,6 @@ class Loop:
             return self._config
 
     def _is_working_for(self, run_id: str) -> bool:
-        """Whether a task or plan that this run delegated is doing something."""
         delegated = self._queue.delegated_by(run_id)
         return any(not self._runs.is_blocked(task.id) for task in delegated) or self._plans.works_for(run_id)
 
@@ -332,7 +331,6 @@ class Loop:
         self._runs.examine(now)
 
     def _is_idle(self) -> bool:
-        """Whether nothing has run and nothing could start for a while."""
         held = self._meter.held and not self._queue.is_empty
         objects = (self._runs, self._jobs, self._queue, self._plans)
         if held or self._tags.on or not self._mail.is_empty or not all(one.is_idle for one in objects):

@@ -236,25 +236,20 @@ def _replace(path: str, raw: bytes, new: bytes, limit: int) -> bytes | None:
         if _is_at(spare, fd) and _whole(fd) == raw and (not leased or _lease_kept(fd)):
             os.unlink(spare)
             return new
-        _put_back(spare, path, ours, new, exchange)
-        return None
+        exchange(spare, path)  # the other process's file gets its name back
+        if _is_at(spare, ours) and _whole(ours) == new:
+            os.unlink(spare)
+            return None
+        exchange(spare, path)  # ours was written to as well: the newest file stays at the path
+        name = os.path.basename(path)
+        raise Busy(
+            f"{name} was written twice while it was changed; the earlier version is kept as {spare}.",
+            "Compare the two, then try again.",
+        )
     finally:
         os.close(fd)
         if ours >= 0:
             os.close(ours)
-
-
-def _put_back(spare: str, path: str, ours: int, new: bytes, exchange: Callable[[str, str], None]) -> None:
-    """Give the other process's file its name back; remove ours, unless that was written to as well."""
-    exchange(spare, path)
-    if _is_at(spare, ours) and _whole(ours) == new:
-        os.unlink(spare)
-        return
-    exchange(spare, path)  # the newest file stays at the path
-    raise Busy(
-        f"{os.path.basename(path)} was written twice while it was changed; the earlier version is kept as {spare}.",
-        "Compare the two, then try again.",
-    )
 
 
 def _write_beside(spare: str, data: bytes, like: os.stat_result) -> int:

@@ -92,18 +92,17 @@ def until(
     waiting = select.poll()
     if watched:
         waiting.register(bell.fd, select.POLLIN)
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = float("inf") if timeout is None else time.monotonic() + timeout
     last: object = ()
     try:
         while True:
-            now = _stamp(path)
-            if now != last:
+            if (now := _stamp(path)) != last:
                 last = now
                 raw = read_file(path, limit)
                 seen = look(raw) if raw else None
                 if raw and seen is not None:
                     return raw, seen
-            left = _SLOWLY if deadline is None else min(_SLOWLY, deadline - time.monotonic())
+            left = min(_SLOWLY, deadline - time.monotonic())
             if left <= 0:
                 return None
             if waiting.poll(left * 1000):

@@ -43,7 +43,9 @@ Bad manners
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import time
 
 from overhand.testing import returns
 
@@ -182,10 +184,9 @@ class Script:
 
     def do_flood(self, rest: str) -> None:
         line = b"All work and no play makes a scripted agent dull.\n" * 1024
-        left = size(rest) if rest else None
-        while left is None or left > 0:
-            written = os.write(1, line if left is None else line[:left])
-            left = None if left is None else left - written
+        left = size(rest) if rest else float("inf")
+        while left > 0:
+            left -= os.write(1, line[: int(min(left, len(line)))])
 
     # ---- waiting and ending
 
@@ -196,14 +197,9 @@ class Script:
             signal.pause()
 
     def do_sleep(self, rest: str) -> None:
-        import time
-
         time.sleep(float(rest))
 
     def do_until(self, rest: str) -> None:
-        import stat
-        import time
-
         path = os.path.expandvars(rest)
         while not os.path.exists(path):
             time.sleep(0.01)
@@ -226,7 +222,7 @@ class Script:
         import signal
 
         path = os.path.expandvars(rest) or self.place("OVERHAND_WORKSPACE") + "/term"
-        signal.signal(signal.SIGTERM, lambda *_: append(path, "TERM\n"))
+        signal.signal(signal.SIGTERM, lambda *_: write(path, "TERM\n", how="a"))
         self.stubborn = True
 
     def do_unset_env(self, _: str) -> None:
@@ -278,14 +274,9 @@ def unescape(text: str) -> str:
     return text.replace("\\n", "\n")
 
 
-def write(path: str, text: str) -> None:
+def write(path: str, text: str, how: str = "w") -> None:
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-
-
-def append(path: str, text: str) -> None:
-    with open(path, "a", encoding="utf-8") as file:
+    with open(path, how, encoding="utf-8", newline="") as file:
         file.write(text)
 
 

@@ -110,9 +110,8 @@ def _text(questions: list[Question]) -> str:
 def _noticed(before: Task | None, after: Task) -> Found:
     if before is None or after.status is not None or not after.notices or after.notices == before.notices:
         return None
-    run = after.runs[-1].id if after.runs else ""
     text = after.notices[-1]
-    return "notice", f"{run} {text}", text
+    return "notice", f"{after.last_run.id if after.last_run else ''} {text}", text
 
 
 def _spent(before: Task | None, after: Task) -> Found:
