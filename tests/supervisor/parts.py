@@ -9,7 +9,7 @@ from overhand.policy.actor import Actor
 from overhand.policy.config import Config
 from overhand.supervisor.jobs import Jobs
 from overhand.supervisor.live_runs import LiveRuns
-from overhand.supervisor.messages import Mailbox
+from overhand.supervisor.messages import Context, Mailbox
 from overhand.supervisor.meter import Meter
 
 if TYPE_CHECKING:
@@ -27,27 +27,21 @@ class Inline:
         fn()
 
 
+def context_of(actor: Actor) -> Context:
+    """What the loop would give to its objects, for this actor."""
+    jobs, mail = Jobs(Inline().submit, lambda: None), Mailbox(lambda: None)
+    return Context(actor.store, select.poll(), jobs, mail, lambda _: actor, lambda: actor.config, print)
+
+
 class Watched:
     """Live runs of a store, their poll and their mailbox."""
 
     def __init__(self, store: Store) -> None:
-        self.poll, self.mail = select.poll(), Mailbox(lambda: None)
         actor = Actor(store, Config(), {"kind": "overhand", "via": "test"})
-        self.jobs = Jobs(Inline().submit, lambda: None)
-        self.meter = Meter(store, self.jobs, self.mail, lambda _: actor)
-        self.config = actor.config
-        self.runs = LiveRuns(
-            store,
-            self.poll,
-            self.jobs,
-            self.mail,
-            lambda _: actor,
-            config=lambda: actor.config,
-            config_for=lambda _: actor.config,
-            is_working_for=lambda _: False,
-            meter=self.meter,
-            say=print,
-        )
+        context = context_of(actor)
+        self.poll, self.mail, self.jobs, self.config = context.poll, context.mail, context.jobs, actor.config
+        self.meter = Meter(context)
+        self.runs = LiveRuns(context, self.meter, lambda _: actor.config, lambda _: False)
 
     def keep(self, task: Task, current: Run, place: str) -> Watch:
         """Keep an eye on a run, whatever the log says about it."""

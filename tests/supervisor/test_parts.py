@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from overhand.record.task import Run, Task
 from overhand.runs import spending
 from overhand.supervisor import client, switch
 from overhand.supervisor.jobs import Jobs
-from overhand.supervisor.messages import Changed, Mailbox, RunOver
+from overhand.supervisor.messages import Changed, RunOver
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.plans import Plans
 from overhand.supervisor.queue import Begin, Block, Queue, Start
@@ -24,7 +25,7 @@ from overhand.supervisor.steps import next_step
 from overhand.supervisor.tag_daemon import TagDaemon
 from overhand.verbs import Session
 from overhand.verbs import plan as plan_verb
-from supervisor.parts import Inline, Watched
+from supervisor.parts import Inline, Watched, context_of
 from support.scene import QUICK
 
 if TYPE_CHECKING:
@@ -185,9 +186,8 @@ def test_the_meter_counts_reports_once_and_again_when_asked(scene: Scene) -> Non
     current = scene.running(task).runs[-1]
     scene.kill_supervisor()
     place = scene.store.run_folder(task, current.id)
-    mail = Mailbox(lambda: None)
-    jobs = Jobs(Inline().submit, lambda: None)
-    meter = Meter(scene.store, jobs, mail, lambda _: Actor(scene.store, Config(), BY))
+    context = context_of(Actor(scene.store, Config(), BY))
+    meter, jobs, mail = Meter(context), context.jobs, context.mail
     assert not meter.is_due(task, place, limited=False)
     with open(f"{place}/{spending.REPORTS}", "w", encoding="utf-8") as file:
         file.write('{"input": 10, "output": 5}\n')
@@ -218,8 +218,8 @@ def test_a_plan_is_opened_executed_and_let_go(scene: Scene) -> None:
     actor = Actor(scene.store, trust.settings(session.root), person.by("test"))
     task = plan_task.make(actor, person, plan, text, {"trusted": True}).id
     plan_task.begin(actor, task)
-    mail, jobs = Mailbox(lambda: None), Jobs(Inline().submit, lambda: None)
-    plans = Plans(scene.store, jobs, mail, lambda _: actor)
+    context = context_of(actor)
+    plans, jobs, mail = Plans(context), context.jobs, context.mail
     plans.look(scene.state(task))
     assert plans.is_idle, "its executor is known when the job is done"
     assert jobs.finished() == [(task, None)]
@@ -241,13 +241,9 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     scene.shell("worker", QUICK)
     scene.project.config("[daemon]\ndebounce = '0s'\n[routes.fix]\nagent = 'worker'\n")
     scene.json("list")
-    mail, jobs = Mailbox(lambda: None), Jobs(Inline().submit, lambda: None)
     said: list[str] = []
-    watched = Watched(scene.store)
-    config = Config(debounce=0.0)
-    daemon = TagDaemon(
-        scene.store, watched.poll, jobs, mail, config=lambda: config, reload=lambda: None, say=said.append
-    )
+    context = replace(context_of(Actor(scene.store, Config(debounce=0.0), BY)), say=said.append)
+    daemon, jobs = TagDaemon(context, lambda: None), context.jobs
     daemon.turn()
     assert not daemon.on
     switch.turn_on(scene.store)
@@ -255,7 +251,7 @@ def test_the_daemon_hands_over_what_was_typed(scene: Scene) -> None:
     jobs.finished()  # the first scan
     assert (daemon.on, daemon.status([], [])["complete"]) == (True, True)
     (scene.path / "todo.md").write_text("# To do\n\n#needs-fix the roof\n")
-    ((fd, _),) = watched.poll.poll(10_000)
+    ((fd, _),) = context.poll.poll(10_000)
     assert fd == daemon.fd
     daemon.ready()
     assert daemon.status(["q"], ["r"])["pending"] == ["todo.md"]

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
     from overhand.policy.actor import Actor
     from overhand.policy.config import Config
-    from overhand.record.store import Store
     from overhand.record.task import Run, Task
-    from overhand.supervisor.jobs import Jobs
-    from overhand.supervisor.messages import Mailbox
+    from overhand.supervisor.messages import Context
     from overhand.supervisor.meter import Meter
     from overhand.words import Cause
 
@@ -102,28 +100,21 @@ class LiveRuns:
 
     def __init__(
         self,
-        store: Store,
-        poll: select.poll,
-        jobs: Jobs,
-        mail: Mailbox,
-        actor: Callable[[str], Actor],
-        *,
-        config: Callable[[], Config],
+        context: Context,
+        meter: Meter,
         config_for: Callable[[Task], Config],
         is_working_for: Callable[[str], bool],
-        meter: Meter,
-        say: Callable[[str], None],
     ) -> None:
         """`is_working_for` says whether a task that a run delegated is at work, so that the run waits for it."""
-        self._store, self._poll, self._jobs, self._mail, self._actor = store, poll, jobs, mail, actor
-        self._config = config  # for tasks that have no settings of their own
-        self._config_for, self._is_working_for, self._meter, self._say = config_for, is_working_for, meter, say
+        self._store, self._poll, self._jobs, self._mail = context.store, context.poll, context.jobs, context.mail
+        self._actor, self._config, self._say = context.actor, context.config, context.say
+        self._meter, self._config_for, self._is_working_for = meter, config_for, is_working_for
         self._live: dict[str, Watch] = {}
         self._by_pidfd: dict[int, str] = {}
         self._by_folder: dict[int, str] = {}
         self._news = Inotify()
         if self._news.fd >= 0:
-            poll.register(self._news.fd, select.POLLIN)
+            self._poll.register(self._news.fd, select.POLLIN)
 
     # adopting a run, and letting it go
 

@@ -27,7 +27,7 @@ from overhand.runs import control, finish, run, spending
 from overhand.supervisor import client
 from overhand.supervisor.jobs import Jobs
 from overhand.supervisor.live_runs import LiveRuns
-from overhand.supervisor.messages import Changed, Mailbox, RunOver
+from overhand.supervisor.messages import Changed, Context, Mailbox, RunOver
 from overhand.supervisor.meter import Meter
 from overhand.supervisor.notify.notifications import Notifications
 from overhand.supervisor.plans import Plans
@@ -66,23 +66,11 @@ class Loop:
         self._jobs = Jobs(pool.submit, server.wake)
         self._notifications = Notifications(store.root, say, memory=f"{store.own}/told")
         self._queue = Queue(store, self._config_for)
-        self._plans = Plans(store, self._jobs, self._mail, self._actor)
-        self._meter = Meter(store, self._jobs, self._mail, self._actor)
-        self._runs = LiveRuns(
-            store,
-            self._poll,
-            self._jobs,
-            self._mail,
-            self._actor,
-            config=lambda: self._config,
-            config_for=self._config_for,
-            is_working_for=self._is_working_for,
-            meter=self._meter,
-            say=say,
-        )
-        self._tags = TagDaemon(
-            store, self._poll, self._jobs, self._mail, config=lambda: self._config, reload=self._load_config, say=say
-        )
+        context = Context(store, self._poll, self._jobs, self._mail, self._actor, lambda: self._config, say)
+        self._plans = Plans(context)
+        self._meter = Meter(context)
+        self._runs = LiveRuns(context, self._meter, self._config_for, self._is_working_for)
+        self._tags = TagDaemon(context, self._load_config)
 
     def serve(self) -> None:
         """Work until there has been nothing to do for a while."""

@@ -1,4 +1,4 @@
-"""Messages between the supervisor's objects: small frozen values in a mailbox, delivered by the loop."""
+"""What the supervisor's objects share, and their messages: small frozen values in a mailbox, delivered by the loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import select
     from collections.abc import Callable, Iterator
+
+    from overhand.policy.actor import Actor
+    from overhand.policy.config import Config
+    from overhand.record.store import Store
+    from overhand.supervisor.jobs import Jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +53,16 @@ class Mailbox:
     @property
     def is_empty(self) -> bool:
         return not self._messages
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the loop gives to each of the supervisor's objects."""
+
+    store: Store
+    poll: select.poll
+    jobs: Jobs
+    mail: Mailbox
+    actor: Callable[[str], Actor]  # for a job of this task
+    config: Callable[[], Config]  # the current settings
+    say: Callable[[str], None]  # writes a line to the supervisor's log

@@ -14,15 +14,12 @@ from overhand.system import machine
 from overhand.system.files import remove, size_of, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from overhand.policy.actor import Actor
     from overhand.policy.config import Config
-    from overhand.record.store import Store
     from overhand.record.task import Task
     from overhand.runs.limits import Counted
-    from overhand.supervisor.jobs import Jobs
-    from overhand.supervisor.messages import Mailbox
+    from overhand.supervisor.messages import Context
 
 HELD = "held"  # in the supervisor's folder: why nothing starts, and on which day
 _DAY_EVERY = 1.0  # seconds between counts of the day's usage while it holds the queue back
@@ -42,8 +39,8 @@ class _Reports:
 class Meter:
     """Counts the usage of live runs, and says whether the day's budget is used up."""
 
-    def __init__(self, store: Store, jobs: Jobs, mail: Mailbox, actor: Callable[[str], Actor]) -> None:
-        self._store, self._jobs, self._mail, self._actor = store, jobs, mail, actor
+    def __init__(self, context: Context) -> None:
+        self._store, self._jobs, self._mail, self._actor = context.store, context.jobs, context.mail, context.actor
         self._runs: dict[str, _Reports] = {}
         self.held = False  # whether the day's budget held something back at the last check
         self._day = (float("-inf"), Amount())  # when it was counted, and how much it was

@@ -18,13 +18,8 @@ from overhand.supervisor.messages import Changed
 from overhand.system import lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from overhand.policy.actor import Actor
-    from overhand.record.store import Store
     from overhand.record.task import Task
-    from overhand.supervisor.jobs import Jobs
-    from overhand.supervisor.messages import Mailbox
+    from overhand.supervisor.messages import Context, Mailbox
 
 _TRIES = 5  # of opening a plan, before it is given up
 _AGAIN = 5.0  # seconds until a plan that another process executes is checked again
@@ -43,8 +38,8 @@ class _Queued(NodeStarter):
 class Plans:
     """The plans that this supervisor executes, by task."""
 
-    def __init__(self, store: Store, jobs: Jobs, mail: Mailbox, actor: Callable[[str], Actor]) -> None:
-        self._store, self._jobs, self._mail, self._actor = store, jobs, mail, actor
+    def __init__(self, context: Context) -> None:
+        self._store, self._jobs, self._mail, self._actor = context.store, context.jobs, context.mail, context.actor
         self._open: dict[str, Executor] = {}
         self._tries: dict[str, int] = {}  # of plans that could not be opened, how often
         self._seen: dict[str, int] = {}  # by plan: how long its own log was when it was last read

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from overhand.policy.config import Config
     from overhand.record.store import Store
     from overhand.record.task import Task
-    from overhand.supervisor.jobs import Jobs
-    from overhand.supervisor.messages import Mailbox
+    from overhand.supervisor.messages import Context
 
 T = TypeVar("T")
 
@@ -60,20 +59,10 @@ class Looked(NamedTuple):
 class TagDaemon:
     """The daemon's state; all of it can be rebuilt from files."""
 
-    def __init__(
-        self,
-        store: Store,
-        poll: select.poll,
-        jobs: Jobs,
-        mail: Mailbox,
-        *,
-        config: Callable[[], Config],
-        reload: Callable[[], None],
-        say: Callable[[str], None],
-    ) -> None:
-        """`reload` has the settings read again, and `config` returns the current ones."""
-        self._store, self._poll, self._jobs, self._mail = store, poll, jobs, mail
-        self._config, self._reload, self._say = config, reload, say
+    def __init__(self, context: Context, reload: Callable[[], None]) -> None:
+        """`reload` has the settings read again."""
+        self._store, self._poll, self._jobs, self._mail = context.store, context.poll, context.jobs, context.mail
+        self._config, self._reload, self._say = context.config, reload, context.say
         self._since = ""  # empty: tags are not watched
         self._index: Index | None = None
         self._touched: dict[str, Touched] = {}
