@@ -117,10 +117,8 @@ def add(*amounts: Amount) -> Amount:
 
 def tighter(one: Amount, other: Amount) -> Amount:
     """Both caps combined: the smaller one in each measure, where there is one."""
-    return amount(
-        min(filter(None, (one.tokens, other.tokens)), default=0),
-        min(filter(None, (one.usd, other.usd)), default=0.0),
-    )
+    tokens = min(filter(None, (one.tokens, other.tokens)), default=0)
+    return amount(tokens, min(filter(None, (one.usd, other.usd)), default=0.0))
 
 
 def within(wanted: Amount, cap: Amount) -> Amount:

@@ -148,11 +148,8 @@ def _key(path: str) -> bytes:
 def require(root: str, names: Iterable[str]) -> None:
     """Refuse if any of these files is not trusted, and name them."""
     if missing := untrusted(root, names):
-        raise NotTrusted(
-            f"Not trusted yet: {', '.join(missing)}. Nothing was run.",
-            "Read them, then: overhand trust",
-            files=missing,
-        )
+        text = f"Not trusted yet: {', '.join(missing)}. Nothing was run."
+        raise NotTrusted(text, "Read them, then: overhand trust", files=missing)
 
 
 def settings(root: str) -> config.Config:

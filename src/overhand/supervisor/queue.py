@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from overhand.agents import quota
 from overhand.errors import OverhandError
@@ -50,11 +50,6 @@ class Pause:
     stand_in: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The task waits for another one, or for a time; there is nothing to do."""
-
-
 Decision = Start | Begin | Block | Pause
 
 
@@ -70,7 +65,6 @@ class Queue:
     # what is queued and what runs
 
     def offer(self, task: Task) -> None:
-        """The task waits for a slot."""
         self._holding.pop(task.id, None)
         self._queued[task.id] = task
 
@@ -94,7 +88,6 @@ class Queue:
 
     @property
     def running(self) -> list[str]:
-        """The tasks that hold a slot."""
         return sorted(self._holding)
 
     @property
@@ -133,7 +126,7 @@ class Queue:
             if decision is None and fits(task, holding, config) and not is_held():
                 holding[task.id] = self._holding[task.id] = task
                 decision = Start(task)
-            if decision is None or isinstance(decision, Wait):
+            if decision is None or decision == "wait":
                 continue
             if isinstance(decision, Start | Begin):
                 del self._queued[task.id]
@@ -142,15 +135,15 @@ class Queue:
 
     def _decide(
         self, task: Task, paused: Mapping[str, quota.Pause], drivers: dict[str, tuple[str, str | None]]
-    ) -> Decision | Wait | None:
+    ) -> Decision | Literal["wait"] | None:
         """What keeps the task from starting, or lets it start without a slot; None if the caps decide."""
         if (why := waits_for(self._store, task)) is not None:
-            return Block(task, why) if why else Wait()
+            return Block(task, why) if why else "wait"
         if task.is_plan:
             return Begin(task)
         if (at := recovery.not_before(task)) > time.time():
             self.resumes = min(self.resumes, at)
-            return Wait()
+            return "wait"
         if not paused:
             return None
         if task.agent not in drivers:  # agent files are read once, however many tasks wait

@@ -108,11 +108,11 @@ def read_named(path: str, what: str, otherwise: str) -> bytes:
     if os.path.isdir(path):
         raise BadInput(f"{path} is a folder.", f"Name a {what} in it.")
     raw = read_file(os.path.realpath(path), limit=MAX_PLAN)
-    if raw is None and os.path.exists(path):
+    if raw is not None:
+        return raw
+    if os.path.exists(path):
         raise BadInput(f"{path} is no regular file, or may not be read.", f"Name a {what}, or use --stdin.")
-    if raw is None:
-        raise NotFound(f"There is no file {path}.", otherwise)
-    return raw
+    raise NotFound(f"There is no file {path}.", otherwise)
 
 
 def _open_to_read(path: str) -> int:

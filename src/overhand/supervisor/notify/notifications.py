@@ -35,13 +35,7 @@ class Notifications:
     """Sends each note once, through every channel that the settings name; it never raises and never blocks."""
 
     def __init__(
-        self,
-        root: str,
-        say: Callable[[str], None],
-        *,
-        memory: str,
-        seconds: float = 10.0,
-        pause: float = 2.0,
+        self, root: str, say: Callable[[str], None], *, memory: str, seconds: float = 10.0, pause: float = 2.0
     ) -> None:
         """`say` writes one line of the supervisor's log; `memory` is a file that remembers what was sent.
 
