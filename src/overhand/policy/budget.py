@@ -169,9 +169,9 @@ def own(task: Task) -> Amount:
     return add(*(used(run.usage) for run in task.runs))
 
 
-def total(states: Iterable[Task]) -> Amount:
+def total(tasks: Iterable[Task]) -> Amount:
     """What the runs of all these tasks have used."""
-    return add(*map(own, states))
+    return add(*map(own, tasks))
 
 
 def holds(task: Task) -> dict[str, Amount]:

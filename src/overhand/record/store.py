@@ -144,14 +144,13 @@ class Store:
 
     def tasks(self, task_ids: Iterable[str] | None = None) -> list[Task]:
         """All tasks, or these, oldest first; what is gone is left out."""
-        states = []
+        found = []
         for task_id in self.ids() if task_ids is None else task_ids:
             try:
-                states.append(self.task(task_id))
+                found.append(self.task(task_id))
             except TaskNotFound:
                 continue
-        states.sort(key=lambda task: (task.handle or 0, task.id))
-        return states
+        return sorted(found, key=lambda task: (task.handle or 0, task.id))
 
     def children(self, run_id: str) -> list[Task]:
         """What this run delegated; the first line of a log says so and never changes, so it is read once."""
@@ -374,6 +373,6 @@ class LockedTask:
             self.store.wake_waiters(self.task_id)
 
 
-def open_states(states: Iterable[Task]) -> list[Task]:
+def open_states(tasks: Iterable[Task]) -> list[Task]:
     """Tasks that are queued or held by a run: what a supervisor has to look at."""
-    return [task for task in states if task.is_open]
+    return [task for task in tasks if task.is_open]

@@ -128,10 +128,10 @@ def _message(channel: str, note: Note) -> tuple[dict[str, str], str]:
 
 def _desktop(note: Note, wanted: bool | str, env: Mapping[str, str]) -> tuple[str, ...]:
     """The desktop's own program; with "auto" only where there is one, a screen, and no CI."""
-    mac = sys.platform == "darwin"
-    program = "osascript" if mac else "notify-send"
     if not wanted:
         return ()
+    mac = sys.platform == "darwin"
+    program = "osascript" if mac else "notify-send"
     if wanted == "auto":
         far = env.get("CI") or (mac and env.get("SSH_CONNECTION"))
         if far or not any(map(env.get, SCREEN)) or not shutil.which(program, path=env.get("PATH")):
