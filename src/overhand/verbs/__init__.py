@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from overhand.record.task import Task
+
 PATIENCE = 1.0  # seconds
 
 
 class Session:
-    """Who calls a verb and where."""
+    """The project and the terminal of one call of a verb."""
 
     def __init__(
         self,
@@ -39,25 +41,40 @@ class Session:
         self.interactive = interactive  # a person at a terminal: may be asked, and has seen what is shown
         self.tell = tell or (lambda _text: None)  # a line that stays
         self.progress = progress or (lambda _text: None)  # a line that the next one replaces
-        self.confirm = confirm  # asks a person yes or no; None where nobody can be asked
+        self.confirm = confirm  # asks a person yes or no; None without a terminal
         self.read = read  # asks a person for a line; it returns None at the end of input
-        self.plain = False  # the answer is only read: text will do, where an object for each line takes long
-        self.draw: Callable[[dict[str, Any]], None] | None = None  # shows a plan in place; None where nothing can be
+        self.plain = False  # the output is only read: text is enough where an object for each line would be slow
+        self.draw: Callable[[dict[str, Any]], None] | None = None  # redraws a plan in place; None where that can't be
         self.patience = PATIENCE  # left for a supervisor that is behind, until it is not
-        self.gone = -1  # a descriptor that can be read once whoever called no longer waits
+        self.gone = -1  # a descriptor that becomes readable once the client is gone
 
     def is_gone(self) -> bool:
-        """Whether nobody waits for the answer of this call any more."""
+        """Whether the client no longer waits for the reply."""
         import select
 
         return self.gone >= 0 and bool(select.select([self.gone], [], [], 0)[0])
 
+    def hand_over(self, task_ids: list[str]) -> None:
+        """Let a supervisor run these tasks; say so if none can be started from here."""
+        from overhand.supervisor import client
+
+        if not client.hand_over(self.store, task_ids):
+            self.tell(
+                "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
+            )
+
 
 class Reply:
-    """What a verb says: one object, or a stream of objects, and the exit status."""
+    """What a verb returns: one object, or a stream of objects, and the exit status."""
 
     def __init__(self, payload: dict[str, Any], code: int = 0, stream: Iterator[dict[str, Any]] | None = None) -> None:
         self.payload, self.code, self.stream = payload, code, stream
+
+
+def about_task(verb: str, task: Task, *fields: str) -> dict[str, Any]:
+    """The first keys of a reply about a task."""
+    head = {"schema": f"overhand.{verb}/1", "task_id": task.id, "handle": task.handle}
+    return {**head, **{name: getattr(task, name) for name in fields}}
 
 
 class Arg:
@@ -83,7 +100,7 @@ class Arg:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values it may have, if only some; a text names the function that knows them."""
+        """The values it may have, if only some; a string names the function that returns them."""
         return _imported(self._choices)() if isinstance(self._choices, str) else self._choices
 
     @property
@@ -94,7 +111,7 @@ class Arg:
 
 
 class Verb:
-    """A row of the table; a verb is the function of its name in the module of its name, if nothing else is said."""
+    """A row of the table; without `call`, the verb is the function of its name in the module of its name."""
 
     def __init__(
         self,
@@ -115,15 +132,14 @@ class Verb:
         self.project, self.person = project, person
 
     def function(self) -> Callable[..., Reply]:
-        """Import what the verb does, now that it is needed."""
+        """Import the verb's function, now that it is needed."""
         found: Callable[..., Reply] = _imported(self.call)
         return found
 
 
-def _imported(words: str) -> Any:
-    """What `module:name` names."""
-    module, _, name = words.partition(":")
-    return getattr(__import__(module, fromlist=[name]), name)  # importlib takes a while
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(__import__(module, fromlist=[name]), name)  # importlib is slow to import
 
 
 def is_file(text: str) -> bool:
@@ -141,7 +157,7 @@ def open_session(
     confirm: Callable[[str], bool] | None,
     read: Callable[[str], str | None] | None = None,
 ) -> Session:
-    """The project this call is about: the one named, the one of the run we are in, or the one around us."""
+    """The project of this call: the one named, the one of the run we are in, or the one around us."""
     inside = os.environ.get("OVERHAND_PROJECT")
     if given is None and inside and os.path.isdir(inside):
         given = inside

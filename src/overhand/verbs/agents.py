@@ -1,4 +1,4 @@
-"""`agents`: what can be named with --agent, the agent programs of this machine, and trying one out."""
+"""`agents`: the agents of the project, the agent programs of this machine, and a trial of one."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     if example:
         return Reply({"schema": "overhand.agents/1", "text": example_file(only), "raw": True})
     from overhand.agents import files, installable
+    from overhand.agents.programs import versions
     from overhand.policy import config as configs
 
     config = configs.load(session.root)
@@ -58,7 +59,9 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
     driver = next((row["driver"] for row in rows if row["driver"] in known_programs), only) if only else None
     shown = [driver] if driver in known_programs else [] if only else list(known_programs)
     programs = [_program(one) for one in shown]
-    _add_versions(session, programs)
+    found = versions([row["name"] for row in programs if row["path"]], session.progress)
+    for row in programs:
+        row["version"] = found.get(row["name"])
     payload: dict[str, Any] = {"schema": "overhand.agents/1", "agents": rows, "programs": programs}
     if not only:
         payload["default"] = _default(session, config)
@@ -66,7 +69,6 @@ def agents(session: Session, name: list[str] | str | None = None, example: bool 
 
 
 def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, Any]]:
-    """The agents that have a file."""
     from overhand.agents import files
     from overhand.policy import trust
 
@@ -91,42 +93,30 @@ def _files(session: Session, config: Any, names: list[str]) -> list[dict[str, An
 
 
 def _program(name: str) -> dict[str, Any]:
-    """One agent program: whether it is there and logged in, and what to do next."""
+    """One agent program: whether it is installed and logged in, and what to do next."""
     from overhand.agents import find_driver, programs
 
     driver = find_driver(name)
     path = programs.find(driver.program)
-    if path is None:
-        install = f"install it: {driver.install}"
-        return {"name": name, "path": None, "version": None, "logged_in": None, "rests_on": "", "next": install}
-    logged_in, rests_on = driver.login.state() if driver.login else (None, "")
-    hint = driver.login.hint() if driver.login else ""
-    todo = f"log in: {hint}" if logged_in is False else f"try it: overhand agents test {name}"
-    return {
-        "name": name, "path": path, "version": None, "logged_in": logged_in, "rests_on": rests_on, "next": todo,
-    }  # fmt: skip
+    logged_in, rests_on, todo = None, "", f"install it: {driver.install}"
+    if path is not None:
+        logged_in, rests_on = driver.login.state() if driver.login else (None, "")
+        hint = driver.login.hint() if driver.login else ""
+        todo = f"log in: {hint}" if logged_in is False else f"try it: overhand agents test {name}"
+    head = {"name": name, "path": path, "version": None}
+    return {**head, "logged_in": logged_in, "rests_on": rests_on, "next": todo}
 
 
 def _default(session: Session, config: Any) -> dict[str, str] | None:
-    """Who takes a task for which nobody is named, and why."""
+    """The agent of a task that names none, and why."""
     from overhand.agents import files
 
     try:
         name, why = files.choose(session.root, config)
     except OverhandError:
         return None
-    return {
-        "agent": name,
-        "why": why or ("the settings say so" if config.default_agent else "its file is the only one"),
-    }
-
-
-def _add_versions(session: Session, rows: list[dict[str, Any]]) -> None:
-    from overhand.agents.programs import versions
-
-    found = versions([row["name"] for row in rows if row["path"]], session.progress)
-    for row in rows:
-        row["version"] = found.get(row["name"])
+    why = why or ("the settings say so" if config.default_agent else "its file is the only one")
+    return {"agent": name, "why": why}
 
 
 def found_programs() -> dict[str, str]:
@@ -158,7 +148,7 @@ def example_file(name: str | None) -> str:
 
 
 def trial(session: Session, name: str) -> Reply:
-    """Hand the agent one tiny task that only reads, and say in words what came of it."""
+    """Give the agent one tiny task that only reads, and report the outcome."""
     from overhand.agents import files
     from overhand.drafts.build import Brief
     from overhand.policy import config as configs
@@ -169,16 +159,16 @@ def trial(session: Session, name: str) -> Reply:
     try:
         task = _try(session, Brief(title=TASK, agent=name, level="read", timeout=f"{_PATIENCE:.0f}s"))
     except ToolMissing as error:
-        told = {"outcome": "not installed", "message": error.message, "next": error.hint}
-        return Reply({**shown, **told, "seconds": 0.0, "handle": None}, error.exit_status)
-    outcome, message, todo = _words(session, agent, task)
+        shown.update(outcome="not installed", message=error.message, next=error.hint, seconds=0.0, handle=None)
+        return Reply(shown, error.exit_status)
+    outcome, message, todo = _outcome(session, agent, task)
     shown.update(task_id=task.id, handle=task.handle, outcome=outcome, message=message, next=todo)
     shown["seconds"] = round(time.monotonic() - began, 1)
     return Reply(shown, 0 if outcome == "works" else 1)
 
 
 def _try(session: Session, brief: Brief) -> Task:
-    """The task when it is judged, or as it is when its provider is paused or the time is over: it is stopped then."""
+    """The judged task; it is stopped when its provider is paused or the time is over."""
     from overhand.agents import quota
     from overhand.policy.caller import caller
     from overhand.supervisor import client
@@ -205,18 +195,15 @@ def _try(session: Session, brief: Brief) -> Task:
     return task
 
 
-def _words(session: Session, agent: Agent, task: Task) -> tuple[str, str, str]:
-    """What happened, in words, and what to do next."""
+def _outcome(session: Session, agent: Agent, task: Task) -> tuple[str, str, str]:
+    """A word for what happened, a sentence, and what to do next."""
     from overhand.agents import find_driver, quota, sessions
     from overhand.verbs.tasks import read_result
 
     look = f"overhand show {task.handle}"
     if task.status == "completed":
-        return (
-            "works",
-            "It answered and returned as it was told.",
-            f'overhand delegate "what to do" --agent {agent.name}',
-        )
+        follow = f'overhand delegate "what to do" --agent {agent.name}'
+        return "works", "It answered and returned as it was told.", follow
     if pause := quota.pause_of(session.store, agent.driver):
         return "limit reached", f"{quota.say(agent.driver, pause)}.", "It goes on by itself then."
     run = task.last_run

@@ -1,4 +1,4 @@
-"""`alert raise|resolve|list`: what everybody who begins to work must know."""
+"""`alert raise|resolve|list`: facts that every new task must know."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def alert(
     note: str | None = None,
     all: bool = False,
 ) -> Reply:
-    """One of the three."""
     config = configs.load(session.root)
     words = " ".join(" ".join(title or []).split())
     if do == "list":
@@ -35,19 +34,15 @@ def alert(
         return Reply({"schema": "overhand.alert/1", "alerts": [_shown(one) for one in found], "all": all})
     if not words:
         raise BadInput("Which alert?", f"Say it: overhand alert {do} TITLE")
-    stamp = f"{now()} by {_who(session)}"
+    who = caller(session.store)
+    stamp = f"{now()} by {f'run {who.run} of {who.path[-1]}' if who.run else user()}"
     if do == "resolve":
-        said = f"{stamp}: {note}" if note else stamp
-        return Reply({"schema": "overhand.alert/1", **_shown(alerts.resolve(session.root, config, words, said))})
+        stamp = f"{stamp}: {note}" if note else stamp
+        return Reply({"schema": "overhand.alert/1", **_shown(alerts.resolve(session.root, config, words, stamp))})
     made = Alert(words, what or "", impact or "", duration or "", workaround or "", stamp)
     path = alerts.raise_alert(session.root, config, made)
     payload = _shown(alerts.Found(path, made))
     return Reply({"schema": "overhand.alert/1", **payload, "next": [f"overhand alert resolve {path}"]})
-
-
-def _who(session: Session) -> str:
-    who = caller(session.store)
-    return f"run {who.run} of {who.path[-1]}" if who.run else user()
 
 
 def _shown(found: Found) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.documents.lint import lint_document
+from overhand.documents.lint import kind_of, lint_document
 from overhand.documents.problems import by_line
 from overhand.documents.problems import strict as as_strict
 from overhand.documents.text import decode
@@ -18,7 +18,7 @@ from overhand.policy import config as configs
 from overhand.policy.actor import Actor
 from overhand.record.events import Rechecked
 from overhand.system.files import MAX_PLAN, random_text, read_file, read_named, write_file
-from overhand.verbs import Reply, Session, is_file
+from overhand.verbs import Reply, Session, about_task, is_file
 
 if TYPE_CHECKING:
     from overhand.documents.problems import Problem
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def check(session: Session, file_or_id: str | None = None, stdin: bool = False, strict: bool = False) -> Reply:
-    """A file (it has a `/` or a suffix), standard input, or a task."""
     if stdin:
         return _lint(session, file_or_id or "-", sys.stdin.buffer.read(MAX_PLAN + 1), strict)
     if file_or_id is None:
@@ -35,7 +34,7 @@ def check(session: Session, file_or_id: str | None = None, stdin: bool = False, 
     if is_file(file_or_id):
         raw = read_named(file_or_id, "document", "Name an existing file, a task, or use --stdin.")
         return _lint(session, file_or_id, raw, strict)
-    return check_task(session, session.store.resolve(file_or_id))
+    return _check_task(session, session.store.resolve(file_or_id))
 
 
 def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:
@@ -61,7 +60,11 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:
         kind, problems = "control", found
     among_agents = os.path.basename(folder) == "agents" and called.endswith(".md")
     if kind == "agent" or (kind == "unknown" and among_agents):
-        kind, problems = "agent", _agent(session, called.removesuffix(".md") if among_agents else "", raw, strict)
+        from overhand.agents import files
+
+        agent = called.removesuffix(".md") if among_agents else ""  # there, the file's name is the agent's
+        _, problems = files.read(session.root, agent, raw, configs.load(session.root), agent)
+        kind, problems = "agent", as_strict(problems) if strict else problems
     errors = sum(p.level == "error" for p in problems)
     payload = {
         "schema": "overhand.check/1",
@@ -75,13 +78,15 @@ def _lint(session: Session, name: str, raw: bytes, strict: bool) -> Reply:
 
 
 def is_plan(name: str, raw: bytes) -> bool:
-    """Whether a document is a plan: YAML is always taken for one, JSON and text without a name by their keys."""
+    """Whether a document is a plan: YAML always is, JSON and text without a name by their keys."""
     if name.endswith((".yaml", ".yml")):
         return True
     if name and not name.endswith(".json"):
         return False
     begin = raw[: 1 << 16].decode("utf-8", "replace")
-    return any(line.strip(' {"').startswith(_PLAN_KEYS) for line in begin.splitlines()) and not _is_known(name, begin)
+    if not any(line.strip(' {"').startswith(_PLAN_KEYS) for line in begin.splitlines()):
+        return False
+    return kind_of(name, begin) == "unknown"  # a handoff or a return may mention a plan
 
 
 _PLAN_KEYS = tuple(
@@ -89,13 +94,6 @@ _PLAN_KEYS = tuple(
     for key in ("plan", "nodes", "subtasks", "delegation", "parallel_delegation", "sequential_delegation", "merge_plan")
     for end in (":", '":')
 )
-
-
-def _is_known(name: str, text: str) -> bool:
-    """A handoff may speak of a plan, and so may an agent's return."""
-    from overhand.documents.lint import kind_of
-
-    return kind_of(name, text) != "unknown"
 
 
 def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None:
@@ -110,16 +108,10 @@ def _control(session: Session, raw: bytes, strict: bool) -> list[Problem] | None
     return by_line(as_strict(found) if strict else found)
 
 
-def _agent(session: Session, name: str, raw: bytes, strict: bool) -> list[Problem]:
-    """What `delegate` would find; where agents are found, the file's name is the agent's."""
-    from overhand.agents import files
+def _check_task(session: Session, task_id: str) -> Reply:
+    """Run its checks again in the tree as it is now; the receipt keeps the newest result."""
+    from overhand.runs import promises
 
-    _, problems = files.read(session.root, name, raw, configs.load(session.root), name)
-    return as_strict(problems) if strict else problems
-
-
-def check_task(session: Session, task_id: str) -> Reply:
-    """Run its checks again in the tree as it is now; the receipt keeps the newest answer."""
     task = session.store.task(task_id)
     caller.require_person(caller.caller(session.store), "Running checks")
     if task.status is None or task.judged_run is None:
@@ -130,61 +122,41 @@ def check_task(session: Session, task_id: str) -> Reply:
     if any(check.command in known for check in task.checks):
         trust.require(session.root, configs.present(session.root))
     trust.require_seal(task)
-    if not task.checks and not _has_promises(session, task):
+    contract = promises.contract_in(session.store.folder(task.id)) if task.node else None
+    if not task.checks and contract is None:
         raise Refused(f"Task {task.handle} has no checks.", 'Give some when you delegate: --verify "pytest -q"')
     session.progress(f"Running its checks ({len(task.checks)}) …")
-    return _recheck(session, task, config)
+    return _recheck(session, task, config, contract)
 
 
-def _has_promises(session: Session, task: Task) -> bool:
-    """Whether the contract of a plan's node says something that can be looked at again."""
-    from overhand.runs import promises as assertions
-
-    return bool(task.node) and assertions.contract_in(session.store.folder(task.id)) is not None
-
-
-def _promises(session: Session, task: Task) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
-    """What the contract says of the result of record, looked at again; nothing for what was never completed."""
-    from overhand.runs import promises as assertions
-    from overhand.verbs.tasks import read_result
-
-    folder = session.store.folder(task.id)
-    contract = assertions.contract_in(folder) if task.node else None
-    result = read_result(session, task) if contract is not None else {}
-    if contract is None or result.get("claimed") != "completed":
-        return (), ()
-    facts = assertions.look(contract, result.get("data"), assertions.inputs_in(folder), session.root)
-    return facts, assertions.unverified(contract)
-
-
-def _recheck(session: Session, task: Task, config: configs.Config) -> Reply:
+def _recheck(session: Session, task: Task, config: configs.Config, contract: dict[str, Any] | None) -> Reply:
+    from overhand.runs import promises
     from overhand.runs.finish import checks_after
     from overhand.runs.judge import verified as verified_by
     from overhand.runs.result import checks_as_json
+    from overhand.verbs.tasks import read_result
 
-    who = caller.caller(session.store)
-    work = Actor(session.store, config, who.by(session.via))
+    actor = Actor(session.store, config, caller.caller(session.store).by(session.via))
     place = session.store.run_folder(task.id, task.judged_run or "")
-    facts = checks_after(work, task, f"{place}/checks-{random_text(6)}")
-    promises, unverified = _promises(session, task)
-    checks = checks_as_json(facts, promises, session.root)
-    verified = verified_by(facts, promises, unverified)
-    payload: dict[str, Any] = {
-        "schema": "overhand.check/1",
-        "task_id": task.id,
-        "handle": task.handle,
-        "status": task.status,
-        "verified": verified,
-        "checks": checks,
-    }
-    _note(session, task, who, verified, checks)
+    facts = checks_after(actor, task, f"{place}/checks-{random_text(6)}")
+    kept: tuple[Fact, ...] = ()
+    unverified: tuple[str, ...] = ()
+    result = read_result(session, task) if contract is not None else {}
+    if contract is not None and result.get("claimed") == "completed":
+        inputs = promises.inputs_in(session.store.folder(task.id))
+        kept = promises.look(contract, result.get("data"), inputs, session.root)
+        unverified = promises.unverified(contract)
+    checks = checks_as_json(facts, kept, session.root)
+    verified = verified_by(facts, kept, unverified)
+    _note(actor, task, verified, checks)
+    payload = {**about_task("check", task, "status"), "verified": verified, "checks": checks}
     return Reply(payload, 0 if all(check["passed"] for check in checks) else 1)
 
 
-def _note(session: Session, task: Task, who: caller.Caller, verified: str, checks: list[dict[str, Any]]) -> None:
-    """The receipt tells the newest run of the checks; the verdict of record stays as it was."""
-    folder = session.store.folder(task.id)
-    with session.store.lock(task.id, who.by(session.via)) as locked:
+def _note(actor: Actor, task: Task, verified: str, checks: list[dict[str, Any]]) -> None:
+    """The receipt has the newest run of the checks; the verdict of record stays as it was."""
+    folder = actor.store.folder(task.id)
+    with actor.store.lock(task.id, actor.by) as locked:
         raw = read_file(f"{folder}/result.json")
         if raw is None or locked.task.judged_run != task.judged_run or locked.task.current_run:
             return

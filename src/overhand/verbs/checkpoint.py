@@ -1,4 +1,4 @@
-"""`checkpoint create|list|show`: points of a task that it can be resumed from."""
+"""`checkpoint create|list|show`: points from which a task can be resumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from overhand.errors import BadInput, NotAllowed, NotFound, Refused, StaleRun
 from overhand.policy.caller import caller
 from overhand.runs import checkpoints
 from overhand.system import git
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
@@ -25,32 +25,33 @@ def checkpoint(
     name: str | None = None,
     git_tag: bool = False,
 ) -> Reply:
-    """One of the three."""
     who = caller(session.store)
     if do == "show":
         return Reply(_show(session, who, id))
-    task_id = _task(session, who, id, do)
+    task = _task(session, who, id, do)
     if do == "list":
-        return Reply(_list(session.store.task(task_id)))
-    return Reply(_create(session, who, task_id, reason or "", handoff or "quick", name or "", git_tag=git_tag))
+        rows = [
+            {"checkpoint_id": e.id, "created": e.t or None, "run": e.run, "why": e.why or None, "reason": e.reason}
+            for e in task.checkpoints
+        ]
+        return Reply({**about_task("checkpoint", task, "title"), "checkpoints": rows})
+    return Reply(_create(session, who, task, reason or "", handoff or "quick", name or "", git_tag=git_tag))
 
 
-def _task(session: Session, who: Caller, id: str | None, do: str) -> str:
+def _task(session: Session, who: Caller, id: str | None, do: str) -> Task:
     """Inside a run its own task, else the one that is named."""
-    if id is not None:
-        task_id = session.store.resolve(id)
-        if not who.is_person and task_id != who.task:
-            raise NotAllowed(f"Task {id} is not the one of this run.", f"Leave the ID out: overhand checkpoint {do}")
-        return task_id
-    if who.task is None:
+    task_id = who.task if id is None else session.store.resolve(id)
+    if task_id is None:
         raise BadInput("Which task?", f"Name it: overhand checkpoint {do} 3")
-    return who.task
+    if not who.is_person and task_id != who.task:
+        raise NotAllowed(f"Task {id} is not the one of this run.", f"Leave the ID out: overhand checkpoint {do}")
+    return session.store.task(task_id)
 
 
 def _create(
-    session: Session, who: Caller, task_id: str, reason: str, handoff: str, name: str, *, git_tag: bool
+    session: Session, who: Caller, task: Task, reason: str, handoff: str, name: str, *, git_tag: bool
 ) -> dict[str, Any]:
-    task = session.store.task(task_id)
+    task_id = task.id
     if task.created is None:
         raise Refused(f"Task {task_id} has not begun.", f"Start it: overhand run {task_id}")
     current = task.current_run
@@ -74,38 +75,15 @@ def _create(
     if git_tag and tag is None:
         session.tell(f"No git tag was made: here is no commit, or there is a tag {made} already.")
     words, tokens = count(text)
-    handle = task.handle
+    resume = [f"overhand resume {task.handle} --from {made}"] if task.runs and task.status != "completed" else []
     return {
-        "schema": "overhand.checkpoint/1",
-        "task_id": task_id,
-        "handle": handle,
+        **about_task("checkpoint", task),
         "checkpoint_id": made,
         "path": session.store.relative(f"{session.store.folder(task_id)}/checkpoints/{made}.md"),
         "words": words,
         "tokens": tokens,
         "git_tag": tag,
-        "next": [f"overhand checkpoint show {made}"]
-        + ([f"overhand resume {handle} --from {made}"] if task.runs and task.status != "completed" else []),
-    }
-
-
-def _list(task: Task) -> dict[str, Any]:
-    rows = [
-        {
-            "checkpoint_id": event.id,
-            "created": event.t or None,
-            "run": event.run,
-            "why": event.why or None,
-            "reason": event.reason,
-        }
-        for event in task.checkpoints
-    ]
-    return {
-        "schema": "overhand.checkpoint/1",
-        "task_id": task.id,
-        "handle": task.handle,
-        "title": task.title,
-        "checkpoints": rows,
+        "next": [f"overhand checkpoint show {made}", *resume],
     }
 
 
@@ -118,17 +96,14 @@ def _show(session: Session, who: Caller, name: str | None) -> dict[str, Any]:
         task = session.store.task(task_id)
         found = checkpoints.find(task, name)
     else:
-        task = session.store.task(_task(session, who, None if name == "latest" else name, "show"))
+        task = _task(session, who, None if name == "latest" else name, "show")
         found = checkpoints.find(task, "latest")
     text = checkpoints.text_of(session.store, task.id, found)
-    folder = f"{session.store.folder(task.id)}/checkpoints"
     return {
-        "schema": "overhand.checkpoint/1",
-        "task_id": task.id,
-        "handle": task.handle,
+        **about_task("checkpoint", task),
         "checkpoint_id": found,
         "document": checkpoints.json_of(session.store, task.id, found),
-        "path": session.store.relative(f"{folder}/{found}.md"),
+        "path": session.store.relative(f"{session.store.folder(task.id)}/checkpoints/{found}.md"),
         "text": text,
         "raw": True,
     }

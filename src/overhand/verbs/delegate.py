@@ -14,9 +14,8 @@ from overhand.errors import BadInput, OverhandError, Refused
 from overhand.policy import caller, trust
 from overhand.policy import config as configs
 from overhand.record.events import ChildRefused
-from overhand.supervisor import client
 from overhand.system import lock
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 from overhand.verbs.setup import ask_for_trust
 
 if TYPE_CHECKING:
@@ -28,18 +27,16 @@ if TYPE_CHECKING:
 
 
 def delegate(session: Session, /, **given: Any) -> Reply:
-    """Accept a task; a supervisor carries on."""
+    """Accept a task; a supervisor runs it."""
     brief = from_words(given)
     task, agent, draft = accept(session, brief)
-    if not brief.no_start and not client.hand_over(session.store, [task.id]):
-        session.tell(
-            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
-        )
+    if not brief.no_start:
+        session.hand_over([task.id])
     if brief.wait and not brief.no_start:
         from overhand.verbs.wait import wait_for
 
         return wait_for(session, [task.id], None, verb="delegate")
-    receipt = receipt_of_start(session, task, agent, draft, prepared=brief.no_start)
+    receipt = _receipt(session, task, agent, draft, prepared=brief.no_start)
     if agent.real and not brief.no_start:
         from overhand.verbs.tasks import waits
 
@@ -62,7 +59,7 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
         agent = _agent(session, brief, config)
         draft = draft_of(session, brief, agent, who, config)
         if who.is_person or not agent.real:  # an agent's shell may have a PATH of its own; the supervisor's counts
-            programs.check(agent, session.root)  # now, not after the task was accepted
+            programs.check(agent, session.root)
         (task,) = make(session, [draft], who.by(session.via), start=not brief.no_start)
     except Refused as error:
         note_refusal(session, who, brief.title, brief.agent, error)
@@ -71,7 +68,7 @@ def accept(session: Session, brief: Brief) -> tuple[Task, Agent, Draft]:
 
 
 def _agent(session: Session, brief: Brief, config: Config) -> Agent:
-    """The agent that was named, the one whose session is to be continued, or the one that offers itself."""
+    """The agent that was named, the one whose session is to be continued, or the default."""
     owner = session_owner(brief.session)
     named = brief.agent or owner
     name, why = (named, "") if named else files.choose(session.root, config)
@@ -96,14 +93,14 @@ def draft_of(session: Session, brief: Brief, agent: Agent, who: Caller, config: 
     cause = _control_line(session, who)
     who.live = who.live or cause is not None  # it asked while it lived
     brief = brief.replace(cause=cause) if cause else brief
-    draft = build(brief, agent, who, session.store, config, (lambda text: edit(text, session)) if brief.edit else None)
+    draft = build(brief, agent, who, session.store, config, (lambda text: _edit(text, session)) if brief.edit else None)
     for note in draft.notes:
         session.tell(note)
     return draft
 
 
 def make(session: Session, drafts: Sequence[Draft], by: By, *, start: bool, sync: bool = True) -> list[Task]:
-    """The folders and first events of tasks that were drafted."""
+    """Make the folders and first events of drafted tasks."""
     new = [draft.task for draft in drafts]
     with _only_once(session, drafts) as known:
         return [known for _ in new] if known else session.store.new_tasks(new, by, start=start, sync=sync)
@@ -111,7 +108,7 @@ def make(session: Session, drafts: Sequence[Draft], by: By, *, start: bool, sync
 
 @contextmanager
 def _only_once(session: Session, drafts: Sequence[Draft]) -> Iterator[Task | None]:
-    """The task that a CONTROL line has made already, if so; who delegates for the same line meanwhile waits."""
+    """The task that a CONTROL line has made already, if so; other processes that delegate for that line wait."""
     cause = next((draft.task.created["cause"] for draft in drafts if "cause" in draft.task.created), None)
     if cause is None:
         yield None
@@ -133,7 +130,7 @@ def _control_line(session: Session, who: Caller) -> str | None:
     return cause if len(place) < 16 and has_printed(session.store, who.task, who.run, int(place)) else None
 
 
-def edit(text: str, session: Session) -> str:
+def _edit(text: str, session: Session) -> str:
     """Let the person change the HANDOFF in their editor."""
     import shlex
     import subprocess
@@ -158,7 +155,7 @@ def edit(text: str, session: Session) -> str:
 
 
 def note_refusal(session: Session, who: Caller, title: str, agent: str | None, error: Refused) -> None:
-    """A refused delegation makes no task; the run that wanted it keeps a note."""
+    """A refused delegation makes no task, but an event in the log of the calling run's task."""
     if who.task is None:
         return
     event = ChildRefused(code=error.code, agent=agent, title=title[:200], why=error.message[:1000])
@@ -169,14 +166,9 @@ def note_refusal(session: Session, who: Caller, title: str, agent: str | None, e
         session.tell(f"The refusal could not be noted in the parent's log: {second}")
 
 
-def receipt_of_start(session: Session, task: Task, agent: Agent, draft: Draft, *, prepared: bool) -> dict[str, Any]:
-    """What `delegate` prints: handle, agent, tree, limits, checks, what to type next."""
-    handle = task.handle
-    return {
-        "schema": "overhand.delegate/1",
-        "task_id": task.id,
-        "handle": handle,
-        "title": task.title,
+def _receipt(session: Session, task: Task, agent: Agent, draft: Draft, *, prepared: bool) -> dict[str, Any]:
+    receipt = {
+        **about_task("delegate", task, "title"),
         "agent": agent.name,
         "driver": agent.driver,
         "kind": task.kind,
@@ -185,20 +177,17 @@ def receipt_of_start(session: Session, task: Task, agent: Agent, draft: Draft, *
         "path": task.path,
         "tree": "your checkout",
         "level": task.level,
-        **({"may": _may(task, agent)} if agent.real else {}),
+    }
+    if agent.real:
+        may, unheld = permissions.said(task.level, asks=programs.asks(agent)), find_driver(agent.driver).unheld
+        receipt["may"] = f"{may}. {unheld}" if task.level == "read" and unheld else may
+    return {
+        **receipt,
         "timeout": task.timeout,
         "budget": task.budget,
         "checks": [vars(check) for check in task.checks],
         "contract": task.contract,
-        "warnings": [p.as_json() for p in draft.problems],
+        "warnings": [problem.as_json() for problem in draft.problems],
         "folder": session.store.relative(session.store.folder(task.id)),
-        "next": [f"overhand run {handle}"]
-        if prepared
-        else [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
+        "next": [f"overhand {verb} {task.handle}" for verb in (("run",) if prepared else ("wait", "show", "stop"))],
     }
-
-
-def _may(task: Task, agent: Agent) -> str:
-    """What it may do, and whether its program can be held to that."""
-    told, unheld = permissions.said(task.level, asks=programs.asks(agent)), find_driver(agent.driver).unheld
-    return f"{told}. {unheld}" if task.level == "read" and unheld else told

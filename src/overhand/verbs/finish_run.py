@@ -1,4 +1,4 @@
-"""`finish`: a run writes its return, after everything that would be held against it was said at once."""
+"""`finish`: a run writes its return, once nothing is wrong with it; `handoff`: what a run was given."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from overhand.policy.caller import caller
 from overhand.runs import evidence, worktree
 from overhand.runs.judge import Evidence, judge
 from overhand.system.files import read_file, write_file
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 from overhand.words import CLAIMS
 
 if TYPE_CHECKING:
-    from overhand.policy.caller import Caller
     from overhand.record.store import Store
     from overhand.record.task import Task
     from overhand.runs.evidence import Returned
@@ -44,7 +43,12 @@ def finish(
             "`overhand finish` is for an agent inside its run; this is a shell.", "See its result: overhand show ID"
         )
     task = session.store.task(who.task)
-    _check_run(task, who)
+    run = task.current_run
+    if run is None or run.id != who.run or run.has_ended:
+        raise StaleRun(
+            f"Run {who.run} no longer holds task {task.id}; its return is not taken.",
+            "Nothing more is to be done here: end.",
+        )
     value, odd = jsontext.load(data) if data else (None, "")
     if odd:
         raise BadInput(f"--data is not JSON: {odd}.", "Give one JSON value.")
@@ -60,37 +64,24 @@ def finish(
         data=value,
     )
     text = outputs.render(output) + (f"\n{block.strip()}\n" if block else "")
-    problems = _problems(session, task, who.run, text, output.status)
-    errors = [one for one in problems if one.level == "error"]
-    if errors:
+    problems = _problems(session.store, task, run.id, text, output.status)
+    shown = [problem.as_json() for problem in problems]
+    if errors := [problem for problem in problems if problem.level == "error"]:
         raise BadInput(
-            f"This return would not hold: {' '.join(one.message for one in errors)}",
-            f"{' '.join(one.fix for one in errors if one.fix)} Mend all of it, then finish again; "
+            f"This return would not hold: {' '.join(problem.message for problem in errors)}",
+            f"{' '.join(problem.fix for problem in errors if problem.fix)} Mend all of it, then finish again; "
             "or finish with status partial or blocked and say in for_primary what is missing.".strip(),
-            problems=[one.as_json() for one in problems],
+            problems=shown,
         )
-    path = f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md"
+    path = f"{session.store.run_folder(task.id, run.id)}/OUTPUT.md"
     write_file(path, text)
-    return Reply(
-        {
-            "schema": "overhand.finish/1",
-            "task_id": who.task,
-            "handle": task.handle,
-            "status": output.status,
-            "output": session.store.relative(path),
-            "problems": [one.as_json() for one in problems],
-            "checks": [check.command for check in task.checks],
-        }
-    )
-
-
-def _check_run(task: Task, who: Caller) -> None:
-    run = task.current_run
-    if run is None or run.id != who.run or run.has_ended:
-        raise StaleRun(
-            f"Run {who.run} no longer holds task {task.id}; its return is not taken.",
-            "Nothing more is to be done here: end.",
-        )
+    more = {
+        "status": output.status,
+        "output": session.store.relative(path),
+        "problems": shown,
+        "checks": [check.command for check in task.checks],
+    }
+    return Reply({**about_task("finish", task), **more})
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -103,12 +94,11 @@ def _notes(given: list[str] | None) -> tuple[outputs.FileNote, ...]:
     return tuple(outputs.FileNote(*_pair(one)) for one in given or ())
 
 
-def _problems(session: Session, task: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
-    """What the judge will find, except for the checks, which run afterwards and elsewhere."""
+def _problems(store: Store, task: Task, run_id: str, text: str, status: str | None) -> list[Problem]:
+    """What the judge will find, except for the checks, which run later."""
     if status not in CLAIMS:
-        told = f"{status!r} is no status of a return."
-        return [Problem("status-unknown", told, fix=f"One of: {', '.join(CLAIMS)}.")]
-    store = session.store
+        fix = f"One of: {', '.join(CLAIMS)}."
+        return [Problem("status-unknown", f"{status!r} is no status of a return.", fix=fix)]
     place = store.run_folder(task.id, run_id)
     spec = json.loads(read_file(f"{place}/spec.json") or b"{}")
     returned = evidence.preview(text.encode(), spec, place)
@@ -122,6 +112,9 @@ def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned)
     folder = store.folder(task.id)
     handoff = handoffs.parse(str(spec.get("handoff", "")))
     baseline = json.loads(read_file(f"{folder}/baseline.json") or b"{}")
+    output = returned.output
+    notes = (*output.files_modified, *output.deliverables) if output else ()
+    named = [(note.path, note.note) for note in notes if note.path and "://" not in note.path]
     return judge(
         Evidence(
             returned=returned.value,
@@ -129,7 +122,7 @@ def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned)
             problems=returned.problems,
             complete_form=returned.complete_form,
             deliverables=tuple(worktree.deliverable_facts(store.root, handoff.deliverables, baseline)),
-            named=tuple(worktree.named_facts(store.root, _named(returned))),
+            named=tuple(worktree.named_facts(store.root, named)),
             steps=evidence.live_steps(folder) if handoff.plan else (),
             open_questions=len(task.open_questions),
             strict=task.strict,
@@ -137,48 +130,33 @@ def foreseen(store: Store, task: Task, spec: dict[str, Any], returned: Returned)
     )
 
 
-def _named(returned: Returned) -> list[tuple[str, str]]:
-    output = returned.output
-    notes = (*output.files_modified, *output.deliverables) if output else ()
-    return [(note.path, note.note) for note in notes if note.path and "://" not in note.path]
-
-
 def handoff(session: Session) -> Reply:
-    """What this run was given: its HANDOFF.md, the plan as it stands, the answers it got, and where to return."""
+    """What this run was given: its HANDOFF.md, the plan as it stands, its answers, and where to return."""
     who = caller(session.store)
     if who.task is None or who.run is None:
         raise BadInput("A handoff belongs to a run; this is a shell.", "See a task: overhand show ID")
     task = session.store.task(who.task)
     if not who.live:
         raise StaleRun(f"Run {who.run} has ended; its task is no longer its own.", "Nothing more is to be done: end.")
-    folder = session.store.folder(who.task)
-    raw = read_file(f"{folder}/HANDOFF.md") or b""
+    raw = read_file(f"{session.store.folder(who.task)}/HANDOFF.md") or b""
     from overhand.questions import record
     from overhand.runs import steps
 
-    return Reply(
-        {
-            "schema": "overhand.handoff/1",
-            "task_id": who.task,
-            "handle": task.handle,
-            "run": who.run,
-            "title": task.title,
-            "text": raw.decode("utf-8", "replace"),
-            "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in steps.read(raw)],
-            "answers": [
-                {
-                    "seq": one.seq,
-                    "question": one.text,
-                    "answer": record.full_answer(session.store, who.task, one),
-                }
-                for one in task.questions
-                if not one.is_open
-            ],
-            "open_questions": [one.seq for one in task.open_questions],
-            "level": task.level,
-            "seconds_left": None if who.left is None else round(who.left),
-            "checks": [check.command for check in task.checks],
-            "can_delegate": who.can_delegate,
-            "output": f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md",
-        }
-    )
+    more = {
+        "run": who.run,
+        "title": task.title,
+        "text": raw.decode("utf-8", "replace"),
+        "steps": [{"n": one.number, "text": one.text, "state": one.state} for one in steps.read(raw)],
+        "answers": [
+            {"seq": q.seq, "question": q.text, "answer": record.full_answer(session.store, who.task, q)}
+            for q in task.questions
+            if not q.is_open
+        ],
+        "open_questions": [question.seq for question in task.open_questions],
+        "level": task.level,
+        "seconds_left": None if who.left is None else round(who.left),
+        "checks": [check.command for check in task.checks],
+        "can_delegate": who.can_delegate,
+        "output": f"{session.store.run_folder(who.task, who.run)}/OUTPUT.md",
+    }
+    return Reply({**about_task("handoff", task), **more})

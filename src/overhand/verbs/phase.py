@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overhand.errors import NotAllowed, Refused, StaleRun
 from overhand.record.events import ABSENT, ControlHandled, Notice, PhaseMoved
 from overhand.runs import checkpoints, phases
 from overhand.supervisor import client
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
     """Move a task to another phase, and do what that phase means."""
     with session.store.lock(task_id, who.by(session.via)) as locked:
-        _may_move(locked.task, who)
+        _require_holder(locked.task, who)
         history = [event.phase for event in locked.task.phases]
         moved = phases.move(history, to, why)
         if isinstance(moved, phases.Illegal):
@@ -26,27 +26,25 @@ def go(session: Session, who: Caller, task_id: str, to: str, why: str) -> Reply:
         why = moved.why[:500] or ABSENT
         locked.append(PhaseMoved(phase=moved.to, came_from=moved.frm, iteration=moved.iteration, why=why))
         task = locked.task
-    saved = _carry_out(session, who, task, moved)
-    payload: dict[str, Any] = {
-        "schema": "overhand.step/1",
-        "task_id": task_id,
-        "handle": task.handle,
+    more = {
         "phase": moved.to,
         "from": moved.frm or None,
         "iteration": moved.iteration,
         "warnings": list(moved.warnings),
         "escalated": moved.escalate,
-        "checkpoint": saved,
+        "checkpoint": _carry_out(session, who, task, moved),
         "next": list(phases.next_phases([*history, moved.to])),
     }
-    return Reply(payload)
+    return Reply({**about_task("step", task), **more})
 
 
-def _may_move(task: Task, who: Caller) -> None:
+def _require_holder(task: Task, who: Caller) -> None:
+    if who.is_person:
+        return
     current = task.current_run
-    if who.run is not None and (current is None or current.id != who.run):
+    if current is None or current.id != who.run:
         raise StaleRun(f"Run {who.run} no longer holds task {task.id}.")
-    if who.run is not None and task.phase == phases.ESCALATED:
+    if task.phase == phases.ESCALATED:
         raise NotAllowed(
             "The task was escalated: a person decides how it goes on.",
             f"overhand step {task.handle} --phase {phases.ORDER[1]}",

@@ -1,4 +1,4 @@
-"""A verb finds the truth about the task it touches, and makes sure that somebody carries on."""
+"""A verb brings the record of the task it touches up to date, and makes sure that a supervisor does the rest."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def looks_dead(session: Session, task: Task) -> bool:
-    """Whether a run that is not recorded as judged is over: its exit is written, or nobody holds its lock."""
+    """Whether a run that is not recorded as judged is over: its exit is written, or its lock is free."""
     run = task.current_run
     if run is None or run.machine not in ("", machine.machine()):
         return False
     if run.has_ended:
         return True
     if run.is_plan_run:
-        return False  # it lives until it is judged: whichever supervisor runs carries it
+        return False  # it lives until it is judged: any supervisor can carry it on
     from overhand.system import detached
 
     place = session.store.run_folder(task.id, run.id)
@@ -31,27 +31,26 @@ def looks_dead(session: Session, task: Task) -> bool:
 
 
 def refresh(session: Session, task: Task) -> Task:
-    """Settle and, where that is quick, judge a run that is over; take up what a live one asked; see that a supervisor
+    """Settle and, where that is quick, judge a run that is over; record what a live one asked; see that a supervisor
     does the rest."""
-    if looks_dead(session, task):
-        task = _settle(session, task)
-    elif _may_ask(task) and files.has_unread(session.store, task):
-        task = _take_questions(session, task)
+    task = _settle(session, task) if looks_dead(session, task) else _take_questions(session, task)
     if task.item:
         task = _show_tag(session, task)
-    if needs_supervisor(task) and not _is_carried(session, task):
+    # another process than the supervisor may execute a plan
+    executed = task.is_plan and not task.queued and lock.is_held(f"{session.store.folder(task.id)}/plan.lock")
+    if needs_supervisor(task) and not executed:
         from overhand.supervisor import client
 
         if client.running(session.store) is None:
             client.hand_over(session.store, [task.id])
         elif task.resume if task.queued else task.is_plan:
-            # whoever answered may have died before it said so; and so may the program that carried a plan of its own
+            # the process that answered may have died before it woke the supervisor, or the one that executed a plan
             client.wake(session.store, [task.id])
     return task
 
 
 def _show_tag(session: Session, task: Task) -> Task:
-    """The tag of its item follows the record, should whoever wrote that have been killed; unless the file is busy."""
+    """Write the tag of its item, in case the process that recorded the change was killed; not if the file is busy."""
     from overhand.items import sync
     from overhand.policy.caller import caller
 
@@ -62,13 +61,12 @@ def _show_tag(session: Session, task: Task) -> Task:
         return task
 
 
-def _may_ask(task: Task) -> bool:
-    """Whether a question of this task would still matter to anybody."""
-    return bool(task.runs) and task.status not in ("completed", "cancelled", "rejected")
-
-
 def _take_questions(session: Session, task: Task) -> Task:
-    """What an agent asked by a file that nobody has recorded yet; who only looks is not held up by a busy task."""
+    """Record questions that an agent wrote as files; a busy task is left as it is."""
+    if not task.runs or task.status in ("completed", "cancelled", "rejected"):
+        return task
+    if not files.has_unread(session.store, task):
+        return task
     from overhand.policy.caller import caller
 
     try:
@@ -85,15 +83,8 @@ def needs_supervisor(task: Task) -> bool:
     return run is not None and not (run.attached and not run.has_ended)
 
 
-def _is_carried(session: Session, task: Task) -> bool:
-    """Whether a process carries this plan already: it need not be the supervisor."""
-    if task.queued or not task.is_plan:
-        return False
-    return lock.is_held(f"{session.store.folder(task.id)}/plan.lock")
-
-
 def _settle(session: Session, task: Task) -> Task:
-    """A supervisor that is at work does it, and we wait for that; without one, we do it ourselves."""
+    """Wait for the running supervisor to do it; without one, do it here."""
     from overhand.supervisor import client
 
     if client.running(session.store) is not None:
@@ -103,21 +94,21 @@ def _settle(session: Session, task: Task) -> Task:
     from overhand.policy.caller import caller
     from overhand.runs import control, finish, run
 
-    work = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
-    task = run.settle(work, task.id)
-    if children := run.stop_children(work, task):
+    actor = Actor(session.store, config.load(session.root), caller(session.store).by(session.via), dict(os.environ))
+    task = run.settle(actor, task.id)
+    if children := run.stop_children(actor, task):
         client.hand_over(session.store, children)
     if finish.unjudged(task) and not task.checks:
-        task = finish.finish(work, task.id)
-        if children := run.stop_children(work, task):  # its last words may have called for a person
+        task = finish.finish(actor, task.id)
+        if children := run.stop_children(actor, task):  # its last line may have called for a person
             client.hand_over(session.store, children)
-        if parent := control.report_to_parent(work, task):
+        if parent := control.report_to_parent(actor, task):
             client.hand_over(session.store, [parent])
     return task
 
 
 def _settled_by_supervisor(session: Session, task: Task) -> Task:
-    """It is only a moment behind, in which a dead run would look alive; one that has more to do is not waited for."""
+    """Wait while a dead run still looks alive, which is only a moment; not for checks, which may take long."""
     import time
 
     from overhand.supervisor import client

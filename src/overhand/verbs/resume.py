@@ -1,4 +1,4 @@
-"""`resume`: the same task, a new run that goes on from where the last one stood, or its session opened for a person."""
+"""`resume`: a new run of the same task that continues from the last one, or its session opened for a person."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.policy.caller import Caller
     from overhand.record.task import Task
-    from overhand.verbs import Reply, Session
 
 
 def resume(
@@ -57,7 +56,12 @@ def resume(
     may_resume(session, who, task)
     ask_for_trust(session, who)
     if task.is_plan:
-        return _resume_plan(session, who, task, answer, from_, agent, budget, wait=wait)
+        if answer is not None:
+            raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
+        text = budget_of(budget)
+        spending.require_some_left(session.store, task.but(budget=text or task.budget))
+        how = going_on(session, who, task, None, from_)
+        return run_plan(session, who, task, how, agent, "resume", wait=wait, budget=text)
     config = configs.of_task(session.root, configs.load(session.root), task.settings)
     if agent is None and task.runs[-1].attached and task.agent not in files.names(session.root):
         raise Refused(
@@ -74,28 +78,8 @@ def resume(
     return queue_again(session, who, task_id, accepted, "resume", wait=wait)
 
 
-def _resume_plan(
-    session: Session,
-    who: Caller,
-    task: Task,
-    answer: str | None,
-    from_: str | None,
-    agent: str | None,
-    budget: str | None,
-    *,
-    wait: bool,
-) -> Reply:
-    """Nothing is rolled back: verified nodes stay, from whichever checkpoint."""
-    if answer is not None:
-        raise BadInput("A plan takes no answer.", "Answer the node that asks: overhand answer")
-    text = budget_of(budget)
-    spending.require_some_left(session.store, task.but(budget=text or task.budget))
-    how = going_on(session, who, task, None, from_)
-    return run_plan(session, who, task, how, agent, "resume", wait=wait, budget=text)
-
-
 def going_on(session: Session, who: Caller, task: Task, answer: str | None, from_: str | None) -> dict[str, Any]:
-    """From what the next run goes on; the answer is recorded, and without it nothing may be open."""
+    """Where the next run continues from; the answer is recorded, and without one no question may be open."""
     how: dict[str, Any] = {"run": task.runs[-1].id, "why": "resumed"}
     if from_ is not None:
         how["from"] = checkpoints.find(task, from_)
@@ -118,7 +102,7 @@ def may_resume(session: Session, who: Caller, task: Task) -> None:
 
 
 def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict[str, Any]) -> None:
-    """`--answer`: the answer to the one open question, or a word to go on with."""
+    """`--answer`: the answer to the one open question, or a note for the next run."""
     if not text.strip():
         raise BadInput("--answer is empty.", "Write what the agent is to know.")
     if task.open_questions:
@@ -131,17 +115,16 @@ def _take_answer(session: Session, who: Caller, task: Task, text: str, how: dict
 
 
 def unanswered(task: Task) -> Refused:
-    """What it waits for, and how to answer."""
-    still_open = task.open_questions
-    handle = task.name
-    told = "; ".join(f"{q.seq}: {record.shorten(q.text, 100)}" for q in still_open)
+    """The refusal to run a task with open questions."""
+    still_open, handle = task.open_questions, task.name
+    asked = "; ".join(f"{q.seq}: {record.shorten(q.text, 100)}" for q in still_open)
     word = f"overhand answer {handle}" + (f" {still_open[0].seq}" if len(still_open) > 1 else "")
-    return Refused(f"Task {handle} waits for an answer ({told}).", f"Answer it, and it goes on by itself: {word} TEXT")
+    return Refused(f"Task {handle} waits for an answer ({asked}).", f"Answer it, and it goes on by itself: {word} TEXT")
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A run that a person has on a terminal."""
+    """A run in the foreground, on a person's terminal."""
 
     run_id: str
     place: str
@@ -160,16 +143,16 @@ def open_session(session: Session, id: str) -> Reply:
     agent, native = _session(session, task, config)
     trust.require(session.root, agent.trusted_with)
     trust.require_seal(task)
-    work = Actor(session.store, config, who.by(session.via), dict(os.environ))
+    actor = Actor(session.store, config, who.by(session.via), dict(os.environ))
     argv = programs.opened(agent, native)
-    opened = _begin(session, work, task.id, agent)
+    opened = _begin(session, actor, task.id, agent)
     try:
         session.tell(f"{agent.driver} opens session {native}. When you leave it, the task is judged again.")
-        code = _foreground(argv, work, session.store.task(task.id), opened)
+        code = _foreground(argv, actor, session.store.task(task.id), opened)
     finally:
         os.close(opened.life)
-    _end(work, task.id, opened, code)
-    task = finish.finish(work, task.id, patient=True)
+    _end(actor, task.id, opened, code)
+    task = finish.finish(actor, task.id, patient=True)
     return Reply(describe(session, task, "resume"), 0 if task.status == "completed" else 1)
 
 
@@ -178,40 +161,39 @@ def _session(session: Session, task: Task, config: configs.Config) -> tuple[Agen
     for one in reversed(task.runs):
         if native := sessions.native(session.store, task, one):
             return files.find(session.root, one.agent, config), native
-    handle = task.name
-    raise Refused(f"Task {handle} has no session that could be opened.", f"Go on with it: {_instead(task)}")
+    raise Refused(f"Task {task.name} has no session that could be opened.", f"Go on with it: {_instead(task)}")
 
 
 def _instead(task: Task) -> str:
-    """What goes on without a terminal: a completed task only with something to do."""
-    handle = task.name
-    return f"overhand send {handle} TEXT" if task.status == "completed" else f"overhand resume {handle}"
+    """What to type without a terminal: a completed task continues only with something to do."""
+    return f"overhand send {task.name} TEXT" if task.status == "completed" else f"overhand resume {task.name}"
 
 
-def _begin(session: Session, work: Actor, task_id: str, agent: Agent) -> Opened:
+def _begin(session: Session, actor: Actor, task_id: str, agent: Agent) -> Opened:
     """Claim the task: the run's folder first, then, under the same lock, the events that make it one."""
     text, handoff = prepare.read_handoff(session.store, task_id)
     prepared = prepare.Prepared(agent, handoff, text, worktree.snapshot(session.root))
-    with session.store.lock(task_id, work.by) as locked:
+    with session.store.lock(task_id, actor.by) as locked:
         may_run(session, locked.task, again=True)
         before = locked.task.runs[-1].id
         prepare.archive(locked, locked.task.runs)
         run_id = new_run_id()
         place = session.store.run_folder(task_id, run_id)
-        prepare.lay_out(work, locked, run_id, prepared)
-        life = detached.take_life(f"{place}/life")  # nobody knows the folder yet
+        prepare.lay_out(actor, locked, run_id, prepared)
+        life = detached.take_life(f"{place}/life")  # free: no other process knows the folder yet
         made = run.created(run_id, agent.name, agent.driver, 0.0).replace(attached=True)
         accepted = Accepted(agent=agent.name, resume={"run": before, "why": "opened"})
         locked.append(accepted, made, RunStarted(run=run_id, shim=os.getpid()))
         return Opened(run_id, place, life, before)
 
 
-def _foreground(argv: list[str], work: Actor, task: Task, opened: Opened) -> int:
+def _foreground(argv: list[str], actor: Actor, task: Task, opened: Opened) -> int:
     """The program on our terminal, until it ends; Ctrl-C is for it. It holds `life` too: it may outlive us."""
-    env = {**checks.clean_environment(work.env), **prompt.environment(work.store, task, opened.run_id)}
-    kept = {number: signal.signal(number, _not_ours) for number in (signal.SIGINT, signal.SIGQUIT)}
+    env = {**checks.clean_environment(actor.env), **prompt.environment(actor.store, task, opened.run_id)}
+    # a handler, not «ignore»: an ignored signal would be ignored in the program too
+    kept = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
-        code = subprocess.Popen(argv, cwd=work.store.root, env=env, pass_fds=(opened.life,)).wait()
+        code = subprocess.Popen(argv, cwd=actor.store.root, env=env, pass_fds=(opened.life,)).wait()
     except OSError as error:
         raise storage_failed(error, f"Cannot start {argv[0]}") from error
     finally:
@@ -220,17 +202,13 @@ def _foreground(argv: list[str], work: Actor, task: Task, opened: Opened) -> int
     return code if code >= 0 else 128 - code
 
 
-def _not_ours(_number: int, _frame: object) -> None:
-    """A handler, not «ignore»: what is ignored here would be ignored in the program too."""
-
-
-def _end(work: Actor, task_id: str, opened: Opened, code: int) -> None:
+def _end(actor: Actor, task_id: str, opened: Opened, code: int) -> None:
     """Record its end; a session that returned nothing leaves the earlier return to be judged again."""
     output = f"{opened.place}/OUTPUT.md"
-    earlier = read_file(f"{work.store.run_folder(task_id, opened.before)}/OUTPUT.md")
+    earlier = read_file(f"{actor.store.run_folder(task_id, opened.before)}/OUTPUT.md")
     if earlier is not None and not any(os.path.lexists(p) for p in (output, f"{opened.place}/result.json")):
         write_file(output, earlier)
-    with work.store.lock(task_id, work.by) as locked:
+    with actor.store.lock(task_id, actor.by) as locked:
         current = locked.task.run(opened.run_id)
         if current is not None and not current.has_ended:
             locked.append(RunEnded(run=opened.run_id, cause="exit", exit=code))

@@ -1,4 +1,4 @@
-"""`send`: a message to an agent, into its run where it can take one, else with its next turn in the same session."""
+"""`send`: a message to an agent, into its run where it reads messages, else with its next turn in the same session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from overhand.questions import record
 from overhand.record.events import Accepted
 from overhand.runs import messages, spending
 from overhand.supervisor import client
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 from overhand.verbs.control import may_run
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.resume import unanswered
@@ -23,91 +23,77 @@ from overhand.verbs.tasks import waits
 if TYPE_CHECKING:
     from overhand.policy.caller import Caller
     from overhand.record.store import LockedTask
-    from overhand.record.task import Run, Task
+    from overhand.record.task import Task
 
 _MOST = 100_000  # characters
 
 
 def send(session: Session, id: str, text: list[str] | str | None = None, file: str | None = None) -> Reply:
-    """Record a message, once; whoever runs the task hands it over."""
-    said = _text(text, file)
+    """Record a message, once; the process that runs the task delivers it."""
+    message = _text(text, file)
     who = caller(session.store)
     task_id = session.store.resolve(id)
     task = refresh(session, session.store.task(task_id))
     _may_send(session, who, task)
     if task.is_plan:
-        return _to_nodes(session, who, task, said)
-    return Reply(_to_one(session, who, task_id, said) or {})
+        return Reply(_to_nodes(session, who, task, message))
+    return Reply(_to_one(session, who, task_id, message) or {})
 
 
-def _to_one(session: Session, who: Caller, task_id: str, said: str, *, again: bool = True) -> dict[str, Any] | None:
-    """Record it, and see that it gets there; without `again`, a task that has ended is left alone."""
+def _to_one(session: Session, who: Caller, task_id: str, text: str, *, again: bool = True) -> dict[str, Any] | None:
+    """Record it, and see that it is delivered; without `again`, a task that has ended is left alone."""
     with session.store.lock(task_id, who.by(session.via)) as locked:
         if not again and not _is_open(locked.task):
             return None
-        how = _record(locked, said)
+        how = _record(locked, text)
         task = locked.task
-    message = task.messages[-1]
     if how == "into its run":
-        record.deliver(session.store, task_id, task.questions[-1], said)
+        record.deliver(session.store, task_id, task.questions[-1], text)
     if task.queued or task.current_run:
         client.hand_over(session.store, [task_id])
-    handle = task.handle or task_id
     reason = waits(session, task_id) if how == "in a new run" else None
-    return {
-        "schema": "overhand.send/1",
-        "task_id": task_id,
-        "handle": task.handle,
-        "title": task.title,
-        "agent": task.agent,
-        "n": message.n,
-        "state": "queued" if message.run is None else "delivered",
-        "how": how,
-        "message": _TOLD["in a later run" if reason else how].format(agent=task.agent),
-        "reason": reason,
-        "next": [f"overhand wait {handle}", f"overhand show {handle}"],
-    }
+    return _receipt(
+        task,
+        state="queued" if task.messages[-1].run is None else "delivered",
+        how=how,
+        message=_TOLD["in a later run" if reason else how].format(agent=task.agent),
+        reason=reason,
+    )
+
+
+def _receipt(task: Task, **more: Any) -> dict[str, Any]:
+    head = about_task("send", task, "title", "agent")
+    follow = [f"overhand wait {task.name}", f"overhand show {task.name}"]
+    return {**head, "n": task.messages[-1].n, **more, "next": follow}
 
 
 def _is_open(task: Task) -> bool:
     return bool(task.status is None or task.queued or task.current_run)
 
 
-def _to_nodes(session: Session, who: Caller, task: Task, said: str) -> Reply:
-    """What is sent to a plan goes to every node that has not ended; those that begin later find it in their context."""
+def _to_nodes(session: Session, who: Caller, task: Task, text: str) -> dict[str, Any]:
+    """A message to a plan goes to every node that has not ended; nodes that begin later find it in their context."""
     task_id, current = task.id, task.current_run
     with session.store.lock(task_id, who.by(session.via)) as locked:
-        locked.append(messages.event(locked.folder, said).replace(run=current.id if current else None), sync=True)
+        locked.append(messages.event(locked.folder, text).replace(run=current.id if current else None), sync=True)
         task = locked.task
     client.hand_over(session.store, [task_id])
-    nodes = [s for s in session.store.tasks() if s.node and s.parent and s.parent.task == task_id]
-    told = [one for s in nodes if s.status is None and (one := _to_node(session, who, s.id, said))]
-    handle = task.handle or task_id
-    return Reply(
-        {
-            "schema": "overhand.send/1",
-            "task_id": task_id,
-            "handle": task.handle,
-            "title": task.title,
-            "agent": task.agent,
-            "n": task.messages[-1].n,
-            "state": "delivered" if current else "queued",
-            "how": "to its nodes",
-            "message": f"Nodes at work that get it now: {len(told)}; every node that begins later gets it too.",
-            "reason": None,
-            "nodes": [{"task_id": one["task_id"], "handle": one["handle"], "how": one["how"]} for one in told],
-            "next": [f"overhand wait {handle}", f"overhand show {handle}"],
-        }
+    reached = []
+    for child in session.store.tasks():
+        if child.status is None and child.node and child.parent and child.parent.task == task_id:
+            node = refresh(session, session.store.task(child.id))
+            if _is_open(node):  # one that has ended is not started again: its plan has its result
+                _may_send(session, who, node)
+                if sent := _to_one(session, who, node.id, text, again=False):
+                    reached.append({key: sent[key] for key in ("task_id", "handle", "how")})
+    return _receipt(
+        task,
+        state="delivered" if current else "queued",
+        how="to its nodes",
+        message=f"Nodes at work that get it now: {len(reached)}; every node that begins later gets it too.",
+        reason=None,
+        nodes=reached,
     )
-
-
-def _to_node(session: Session, who: Caller, task_id: str, said: str) -> dict[str, Any] | None:
-    """A node that has ended meanwhile is not begun again: its plan has its result."""
-    task = refresh(session, session.store.task(task_id))
-    if not _is_open(task):
-        return None
-    _may_send(session, who, task)
-    return _to_one(session, who, task_id, said, again=False)
 
 
 _TOLD = {
@@ -137,7 +123,7 @@ def _text(text: list[str] | str | None, file: str | None) -> str:
 
 
 def _may_send(session: Session, who: Caller, task: Task) -> None:
-    """A person, or the run that delegated the task; and somebody must be there who can be told."""
+    """A person may, or the run that delegated the task; and its agent must be able to take a message."""
     handle = task.name
     if not who.is_person and not (task.parent and task.parent.run == who.run):
         raise NotAllowed(
@@ -166,7 +152,7 @@ def _may_send(session: Session, who: Caller, task: Task) -> None:
 
 
 def _record(locked: LockedTask, text: str) -> str:
-    """One write: the message, and what it starts; who dies before it has sent nothing, who dies after it has."""
+    """The message and what it starts, in one write: a crash leaves both or none."""
     task, made = locked.task, messages.event(locked.folder, text)
     current = task.current_run
     if task.queued or (task.status is None and current is None):
@@ -176,16 +162,11 @@ def _record(locked: LockedTask, text: str) -> str:
         going_on = Accepted(resume={"run": task.runs[-1].id, "why": "a message"})
         locked.append(made, going_on, sync=True)
         return "in a new run"
-    if not _takes_messages(current):
-        locked.append(made, sync=True)
+    driver = lookup(current.driver)
+    if not (driver and driver.reads_ipc and current.control and current.state == "running"):
+        locked.append(made, sync=True)  # no coding agent looks at its ipc folder within a turn
         return "when its run ends"
     n = len(task.messages) + 1
     handed = record.Asking(text=f"Message {n}", via="control", cause=f"message:{n}")
     locked.append(made.replace(run=current.id), *record.handed_over(locked, current.id, handed, text), sync=True)
     return "into its run"
-
-
-def _takes_messages(current: Run) -> bool:
-    """A command that hears us by CONTROL lines also looks at its ipc folder; no coding agent does within a turn."""
-    driver = lookup(current.driver)
-    return bool(driver and driver.reads_ipc) and current.control and current.state == "running"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overhand.errors import NotFound, OverhandError
 from overhand.record.events import Seen
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 from overhand.verbs.reconcile import refresh
 from overhand.verbs.tasks import queue, read_result, row, why_held
 
@@ -12,20 +12,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from overhand.record.task import Run, Task
+    from overhand.record.task import Task
 
 
 def show(session: Session, id: str, output: bool = False, report: bool = False) -> Reply:
-    """Everything about one task."""
-    task_id = session.store.resolve(id)
-    task = refresh(session, session.store.task(task_id))
+    task = refresh(session, session.store.task(session.store.resolve(id)))
     if output:
-        return _show_output(session, task)
+        from overhand.system.files import read_file
+
+        raw = read_file(f"{session.store.folder(task.id)}/OUTPUT.md")
+        if raw is None:
+            raise NotFound(f"Task {task.name} has no accepted OUTPUT.md.", f"See why: overhand show {task.name}")
+        return Reply({**about_task("show", task), "text": raw.decode("utf-8", "replace"), "raw": True})
     payload = describe(session, task, "show")
     if report:
         return _report(session, task, payload)
     if session.interactive and task.status == "completed" and not task.seen:
-        _mark_seen(session, task_id)
+        _mark_seen(session, task.id)
         payload["headline"] = "done"
     return Reply(payload)
 
@@ -54,25 +57,13 @@ def _mark_seen(session: Session, task_id: str) -> None:
             session.tell(f"It could not be noted as seen: {error.message}")
 
 
-def _show_output(session: Session, task: Task) -> Reply:
-    from overhand.system.files import read_file
-
-    raw = read_file(f"{session.store.folder(task.id)}/OUTPUT.md")
-    if raw is None:
-        raise NotFound(
-            f"Task {task.name} has no accepted OUTPUT.md.",
-            f"See why: overhand show {task.name}",
-        )
-    text = raw.decode("utf-8", "replace")
-    return Reply({"schema": "overhand.show/1", "task_id": task.id, "handle": task.handle, "text": text, "raw": True})
-
-
 _RESULT_KEYS = (
     "summary", "data", "deliverables", "decisions", "for_primary", "files_modified", "errors", "next_steps",
     "problems", "checks", "unverified", "usage", "output", "claimed", "source", "context", "look_at", "repairs",
     "run_folder", "nodes", "conflicts", "provenance", "variants", "unfilled", "missing", "winner", "tokens",
     "seconds",
 )  # fmt: skip
+_RUN_KEYS = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
 _EMPTY: dict[str, Any] = {
     "data": None, "deliverables": [], "decisions": [], "for_primary": "", "files_modified": [], "errors": [],
     "next_steps": "", "problems": [], "checks": [], "unverified": [], "usage": None, "output": None,
@@ -82,10 +73,11 @@ _EMPTY: dict[str, Any] = {
 
 def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | None = None) -> dict[str, Any]:
     """The object that `show`, `wait` and `delegate --wait` print; the result is read, unless it was just recorded."""
-    folder = session.store.folder(task.id)
-    known = result
-    result = read_result(session, task) if result is None else result
-    usage = known["usage"] if known else _usage(session, task, result)
+    if result:
+        usage = result["usage"]
+    else:
+        result = read_result(session, task) if result is None else result
+        usage = _usage(session, task, result)
     places = queue(session.store.tasks()) if task.queued else {}
     why_held(session, places, [task])
     shown = row(task, places)
@@ -94,9 +86,9 @@ def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | N
     shown.update(
         schema=f"overhand.{verb}/1",
         summary=result.get("summary") or task.summary,
-        runs=[_run(run) for run in task.runs],
+        runs=[{key: vars(run)[key] for key in _RUN_KEYS} for run in task.runs],
         questions=_questions(session, task),
-        folder=session.store.relative(folder),
+        folder=session.store.relative(session.store.folder(task.id)),
         level=task.level,
         timeout=task.timeout,
         path=task.path,
@@ -107,7 +99,8 @@ def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | N
         wanted_checks=[vars(check) for check in task.checks],
         usage=usage,
         lately=lately(session, task),
-        **_item(task),
+        item=f"{task.tag.path}#{task.kind}" if task.item and task.tag else None,
+        stage=task.tag.stage if task.item and task.tag else None,
     )
     if task.is_plan:
         from overhand.verbs import plan_view
@@ -118,16 +111,7 @@ def describe(session: Session, task: Task, verb: str, result: dict[str, Any] | N
     return shown
 
 
-def _item(task: Task) -> dict[str, Any]:
-    """Where the item stands whose approval made the task, and at which stage its tag was last written."""
-    shown = task.tag
-    if task.item is None or shown is None:
-        return {"item": None, "stage": None}
-    return {"item": f"{shown.path}#{task.kind}", "stage": shown.stage}
-
-
 def _usage(session: Session, task: Task, result: dict[str, Any]) -> dict[str, Any] | None:
-    """What it has used by now."""
     if not task.runs and not task.budget:
         return None
     if task.is_plan:
@@ -141,24 +125,19 @@ def _usage(session: Session, task: Task, result: dict[str, Any]) -> dict[str, An
 
 
 def _questions(session: Session, task: Task) -> list[dict[str, Any]]:
-    """Everything it asked, with the answers."""
     if not task.questions:
         return []
     from overhand.questions import record
 
     keys = ("seq", "options", "closed", "step", "via", "run", "asked", "answered", "answer")
-    return [
-        {
-            "question": record.full_text(session.store, task.id, one),
-            **{key: vars(one)[key] for key in keys},
-            "path": task.path,
-        }
-        for one in task.questions
-    ]
+    rows = []
+    for question in task.questions:
+        text = record.full_text(session.store, task.id, question)
+        rows.append({"question": text, **{key: vars(question)[key] for key in keys}, "path": task.path})
+    return rows
 
 
 def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
-    """What was sent to it, and how far that came."""
     if not task.messages:
         return []
     from overhand.runs import messages
@@ -166,13 +145,8 @@ def _messages(session: Session, task: Task) -> list[dict[str, Any]]:
     return messages.shown(session.store, task)
 
 
-def _run(run: Run) -> dict[str, Any]:
-    keys = ("id", "agent", "state", "cause", "exit", "created", "ended", "status", "leftovers")
-    return {key: vars(run)[key] for key in keys}
-
-
 def lately(session: Session, task: Task) -> str:
-    """What a coding agent that is at work said or did last."""
+    """What a running coding agent said or did last."""
     run = task.current_run
     if run is None or run.has_ended or not task.settings.get("real"):
         return ""

@@ -1,4 +1,4 @@
-"""The plan's progress: `step` marks one of its steps, or shows them all."""
+"""`step`: mark a step of the plan in HANDOFF.md, or show them all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from overhand.policy.caller import caller
 from overhand.record.events import ABSENT, StepMarked
 from overhand.runs import steps
 from overhand.system.files import read_file
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,45 +43,25 @@ def step(
         from overhand.verbs.phase import go
 
         return go(session, who, task_id, phase, reason or " ".join(words))
+    path = f"{session.store.folder(task_id)}/HANDOFF.md"
     if not words:
-        return _show(session, task_id)
-    select, wanted, rest = _meant(words, who)
-    suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
-    with session.store.lock(task_id, who.by(session.via)) as locked:
-        _check_run(locked.task, who)
-        path = f"{locked.folder}/HANDOFF.md"
-        handle = locked.task.handle
-        see = f"overhand step {handle or task_id}" if who.is_person else "overhand step"
-        marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
-        _record(locked, path, marked, who)
-    done, total, _ = steps.progress(read_file(path) or b"")
-    return Reply(
-        {
-            "schema": "overhand.step/1",
-            "task_id": task_id,
-            "handle": handle,
-            "step": _row(marked),
-            "progress": {"done": done, "total": total},
-        }
-    )
-
-
-def _show(session: Session, task_id: str) -> Reply:
-    task = session.store.task(task_id)
-    raw = read_file(f"{session.store.folder(task_id)}/HANDOFF.md")
-    if raw is None:
-        raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
-    items = steps.read(raw)
-    done, total, _ = steps.progress_of(items)
-    return Reply(
-        {
-            "schema": "overhand.step/1",
-            "task_id": task_id,
-            "handle": task.handle,
-            "steps": [_row(item) for item in items],
-            "progress": {"done": done, "total": total},
-        }
-    )
+        task, raw = session.store.task(task_id), read_file(path)
+        if raw is None:
+            raise NotFound(f"Task {task_id} has no HANDOFF.md that can be read.", "Write one into its folder.")
+        shown: dict[str, Any] = {"steps": [_row(item) for item in steps.read(raw)]}
+    else:
+        select, wanted, rest = _parsed(words, who)
+        suffix = _suffix(wanted, " ".join(rest) if rest else reason, question)
+        with session.store.lock(task_id, who.by(session.via)) as locked:
+            task = locked.task
+            _require_holder(task, who)
+            see = f"overhand step {task.name}" if who.is_person else "overhand step"
+            marked = steps.mark(path, select, steps.STATES[wanted], suffix, see)
+            _record(locked, path, marked, who)
+        raw = read_file(path) or b""
+        shown = {"step": _row(marked)}
+    done, total, _ = steps.progress(raw)
+    return Reply({**about_task("step", task), **shown, "progress": {"done": done, "total": total}})
 
 
 def _row(item: Item) -> dict[str, Any]:
@@ -90,7 +70,7 @@ def _row(item: Item) -> dict[str, Any]:
     return {**shown, **{name: value for name, value in more.items() if value}}
 
 
-def _meant(words: list[str], who: Caller) -> tuple[str, str, list[str]]:
+def _parsed(words: list[str], who: Caller) -> tuple[str, str, list[str]]:
     """Which step, which state, and the words behind `error`: they are the reason."""
     at = len(words) - 1
     if len(words) > 1 and words[0].isascii() and words[0].isdigit() and words[1] in steps.STATES:
@@ -128,12 +108,10 @@ def _suffix(wanted: str, reason: str | None, question: str | None) -> str | None
     return steps.because(reason if len(reason) <= _LONG else reason[: _LONG - 1] + "…") or None
 
 
-def _check_run(task: Task, who: Caller) -> None:
+def _require_holder(task: Task, who: Caller) -> None:
     """A run marks the steps of its own task, and only while it holds it."""
-    if who.is_person:
-        return
     run = task.current_run
-    if run is None or run.id != who.run or run.has_ended:
+    if not who.is_person and (run is None or run.id != who.run or run.has_ended):
         raise StaleRun(
             f"Run {who.run} no longer holds task {task.id}; it cannot mark its steps.",
             f"A person can: overhand step {task.name} N done",
@@ -141,22 +119,17 @@ def _check_run(task: Task, who: Caller) -> None:
 
 
 def _record(locked: LockedTask, path: str, marked: Item, who: Caller) -> None:
-    """One event per change; a mark that cannot be recorded is taken back."""
+    """One event per change; a mark that cannot be recorded is undone."""
     before = marked.before
-    if before is None or (before.marker, before.question, before.error) == (
-        marked.marker,
-        marked.question,
-        marked.error,
-    ):
+    if before is None:
+        return
+    if (before.marker, before.question, before.error) == (marked.marker, marked.question, marked.error):
         return
     event = StepMarked(n=marked.number, text=marked.text[:_LONG], marker=marked.marker, run=who.run or ABSENT)
     try:
         locked.append(event)
     except OverhandError:
-        steps.mark(path, str(marked.number), before.marker, _same_suffix(before))
+        question = f" (IPC: {before.question})" if before.question else ""
+        suffix = question + (steps.because(before.error) if before.error else "")
+        steps.mark(path, str(marked.number), before.marker, suffix)
         raise
-
-
-def _same_suffix(item: Item) -> str:
-    asked = f" (IPC: {item.question})" if item.question else ""
-    return asked + (steps.because(item.error) if item.error else "")

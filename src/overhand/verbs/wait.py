@@ -15,7 +15,7 @@ from overhand.supervisor import client
 from overhand.system import lock, machine
 from overhand.system.bell import deadline
 from overhand.system.files import read_file
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 from overhand.verbs.ask import question_row
 from overhand.verbs.reconcile import looks_dead, refresh
 from overhand.verbs.show import describe, lately
@@ -36,7 +36,7 @@ def wait(session: Session, id: list[str], timeout: str | None = None) -> Reply:
 
 
 def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb: str = "wait") -> Reply:
-    """Wait, telling what happens; Ctrl-C ends the waiting, not the work."""
+    """Wait, showing progress; Ctrl-C ends the waiting, not the work."""
     until = deadline(seconds)
     who = caller(session.store)
     left = list(task_ids)
@@ -69,12 +69,11 @@ def wait_for(session: Session, task_ids: list[str], seconds: float | None, verb:
 
 def goes_on(task: Task) -> bool:
     """Parked, and an answer starts its next run: an agent waits on, as it would for an answer to its own question."""
-    asked = [q for q in task.open_questions if q.via != "return"]  # a return is for whoever delegated
-    return task.status == "needs-input" and bool(asked)
+    # a question of a return is for the run that delegated
+    return task.status == "needs-input" and any(question.via != "return" for question in task.open_questions)
 
 
 def progress(session: Session, states: list[Task]) -> str:
-    """One line about tasks that are not done yet."""
     parts = []
     for task in states[:4]:
         run = task.current_run
@@ -87,25 +86,21 @@ def progress(session: Session, states: list[Task]) -> str:
             parts.append(f"{name}: being checked")
         else:
             age = say_duration(max(0.0, time.time() - machine.epoch(run.created)) // 1)
-            parts.append(f"{name}: {run.state} {age}{_last_words(session, task, run.id)}")
+            latest = lately(session, task) if task.settings.get("real") else _last_line(session, task, run.id)
+            parts.append(f"{name}: {run.state} {age}{f' · {latest}' if latest else ''}")
     return " · ".join(parts)
 
 
-def _last_words(session: Session, task: Task, run_id: str) -> str:
-    """What it said or did last; of a program without a stream the last line it printed."""
-    place = session.store.run_folder(task.id, run_id)
-    if task.settings.get("real"):
-        words = lately(session, task)
-        return f" · {words}" if words else ""
+def _last_line(session: Session, task: Task, run_id: str) -> str:
+    """The last line that a program without a stream of events has printed."""
     try:
-        with open(f"{place}/stdout", "rb") as file:
+        with open(f"{session.store.run_folder(task.id, run_id)}/stdout", "rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 300))
             lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return ""
-    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f" · {words[:60]}" if words else ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:60]
 
 
 # what ended the waiting, as the exit status
@@ -119,8 +114,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
     until = deadline(option_duration("--timeout", timeout or LIFETIME))
     task_id = session.store.resolve(id)
     if (task := session.store.task(task_id)).run_state is None and task.status is None:
-        handle = task.handle or task_id
-        raise Refused(f"Task {handle} is only prepared: nothing will happen.", f"Start it: overhand run {handle}")
+        raise Refused(f"Task {task.name} is only prepared: nothing will happen.", f"Start it: overhand run {task.name}")
     who = caller(session.store)
     with (
         _ended_by_signal(),
@@ -136,7 +130,7 @@ def monitor(session: Session, id: str, timeout: str | None = None) -> Reply:
             left = until - time.monotonic()
             what = _what(session, task) or ("timeout" if left <= 0 else "")
             if what:
-                return Reply(_told(session, task, what), CODES[what])
+                return Reply(_report(session, task, what), CODES[what])
             session.progress(progress(session, [task]))
             bell.wait(left)
 
@@ -147,19 +141,12 @@ def _what(session: Session, task: Task) -> str:
         done = os.path.lexists(f"{session.store.folder(task.id)}/ipc/.done")
         return "done" if done else "output"
     if task.queued or looks_dead(session, task):
-        return ""  # what it asked is no longer asked by anybody who waits: the end will be told
+        return ""  # the run that asked is over: its end will be reported
     return "question" if task.open_questions else ""
 
 
-def _told(session: Session, task: Task, what: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "schema": "overhand.monitor/1",
-        "task_id": task.id,
-        "handle": task.handle,
-        "title": task.title,
-        "what": what,
-        "status": task.status,
-    }
+def _report(session: Session, task: Task, what: str) -> dict[str, Any]:
+    shown = {**about_task("monitor", task, "title"), "what": what, "status": task.status}
     asked = [question_row(session, task, question) for question in task.open_questions]
     if what == "question":
         shown.update(question=asked[0], questions=asked)
@@ -174,17 +161,14 @@ def _told(session: Session, task: Task, what: str) -> dict[str, Any]:
 
 
 class _Sign:
-    """`.monitor.pid`: names one living monitor; of several the next takes it over when the first has gone.
-
-    It is locked while its process lives, so that the file of a killed one is not taken for a monitor.
-    """
+    """`.monitor.pid`: names one living monitor, and is locked while that lives; the next takes it over."""
 
     def __init__(self, ipc: str) -> None:
         self._ipc = ipc
         self._lock = lock.Lock(f"{ipc}/.monitor.pid", "The monitor's file", patience=0.0)
 
     def put_up(self) -> None:
-        """Sign, if nobody else has."""
+        """Write the file, unless another monitor holds it."""
         if self._lock.fd >= 0:
             return
         with _undisturbed():
@@ -193,7 +177,7 @@ class _Sign:
                 self._lock.__enter__()
                 os.ftruncate(self._lock.fd, _SIGNED)
             except (OSError, Refused):
-                return  # another monitor is there, or the disk takes nothing: the waiting itself needs no file
+                return  # another monitor holds it, or the disk is full: the waiting itself needs no file
 
     def __enter__(self) -> _Sign:
         return self
@@ -205,13 +189,13 @@ class _Sign:
             try:
                 os.unlink(self._lock.path)
             except OSError:
-                pass  # somebody cleaned up before us
+                pass  # already removed
             self._lock.__exit__(None, None, None)
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A signal in between would leave a file behind that nobody takes down; it waits for a moment."""
+    """Block signals for a moment: one in between would leave the file behind."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -221,7 +205,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """SIGTERM ends it like Ctrl-C does: what it put up is taken down."""
+    """SIGTERM ends it like Ctrl-C does: with clean-up."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
