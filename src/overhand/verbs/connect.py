@@ -1,4 +1,4 @@
-"""`connect`: a coding client's own configuration, with our MCP server in it or taken back out."""
+"""`connect`: add our MCP server to a coding client's own configuration, or remove it."""
 
 from __future__ import annotations
 
@@ -35,76 +35,53 @@ def connect(
     here: bool = False,
     plugin: str | None = None,
 ) -> Reply:
-    """Print what belongs where; write it or take it back on request."""
+    """Print what belongs where; write or remove it on request."""
     require_person(caller(session.store), "Changing a client's configuration")
-    known = _client(client)
+    driver = lookup(client)
+    if driver is None or driver.client is None:
+        raise BadInput(f"CLIENT cannot be {client!r}.", f"One of: {', '.join(clients())}")
+    known = driver.client
     if plugin is not None:
         return _write_plugin(client, known, plugin, remove=remove)
     if write and remove:
         raise BadInput("--write and --remove at once make no sense.", "Say one of them.")
     path = os.path.realpath(known.path(session.root if here else None))
-    what = "remove" if remove else "write"
-    changed = False
+    did = "print"
     if write or remove:
-        before = _read(path)
-        try:
-            after = _edit(before, client, known) if write else _taken_back(before, client, known, path)
-        except ValueError as error:
-            raise _unfit(path, known, error, write=write) from None
-        changed = after != before
-        if changed:
-            _put(path, before, after, keep=write)
-    return Reply(
-        {
-            "schema": "overhand.connect/1",
-            "client": client,
-            "path": path,
-            "entry": snippet(known),
-            "did": what if changed else "nothing" if write or remove else "print",
-            "next": _next(client, known, here=here, write=write, remove=remove),
-        }
-    )
+        changed = _change(path, client, known, write=write)
+        did = "nothing" if not changed else "remove" if remove else "write"
+    follow = [f"overhand connect {client}{' --here' if here else ''} {'--remove' if write else '--write'}"]
+    if known.plugin and not remove:
+        follow.append(f"overhand connect {client} --plugin DIR")
+    head = {"schema": "overhand.connect/1", "client": client, "path": path}
+    return Reply({**head, "entry": snippet(known), "did": did, "next": follow})
 
 
 def clients() -> tuple[str, ...]:
-    """The clients that are known here: each is the program of a driver."""
+    """The names of known clients: each is the program of a driver."""
     return tuple(name for name, driver in all_drivers().items() if driver.client)
 
 
-def _client(name: str) -> McpClient:
-    driver = lookup(name)
-    if driver is None or driver.client is None:
-        raise BadInput(f"CLIENT cannot be {name!r}.", f"One of: {', '.join(clients())}")
-    return driver.client
-
-
-def _read(path: str) -> bytes | None:
-    """What is there; what is there and cannot be read must not be taken for nothing."""
-    found = read_file(path, limit=_MOST)
-    if found is None and os.path.lexists(path):
+def _change(path: str, name: str, client: McpClient, *, write: bool) -> bool:
+    """Add or remove our entry; a file that can't be read or parsed is refused, never overwritten."""
+    before = read_file(path, limit=_MOST)
+    if before is None and os.path.lexists(path):
         raise Refused(f"{path} cannot be read, or is no file; nothing was changed.", "Look at that path.")
-    if found is not None and len(found) > _MOST:
+    if before is not None and len(before) > _MOST:
         raise Refused(f"{path} is larger than {_MOST >> 20} MB; nothing was changed.", "Look at that file.")
-    return found
-
-
-def _unfit(path: str, client: McpClient, error: ValueError, *, write: bool) -> Refused:
-    """A file that we cannot change without guessing."""
-    why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-    todo = f"Mend it first, or add this by hand:\n{snippet(client)}" if write else "Mend it first."
-    return Refused(f"{path} cannot be changed as {client.form}: {why}. Nothing was changed.", todo)
-
-
-def _next(client: str, known: McpClient, *, here: bool, write: bool, remove: bool) -> list[str]:
-    place = " --here" if here else ""
-    if remove:
-        return [f"overhand connect {client}{place} --write"]
-    more = [f"overhand connect {client}{place} --remove"] if write else [f"overhand connect {client}{place} --write"]
-    return [*more, *([f"overhand connect {client} --plugin DIR"] if known.plugin else [])]
+    try:
+        after = _added(before, name, client) if write else _removed(before, name, client, path)
+    except ValueError as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        todo = f"Mend it first, or add this by hand:\n{snippet(client)}" if write else "Mend it first."
+        raise Refused(f"{path} cannot be changed as {client.form}: {why}. Nothing was changed.", todo) from None
+    if after != before:
+        _replace(path, before, after, keep=write)
+    return after != before
 
 
 def command() -> list[str]:
-    """How a client starts us, wherever it is started from itself."""
+    """How a client starts us, from any folder."""
     beside = os.path.join(os.path.dirname(sys.executable), "overhand")
     return [beside, "mcp"] if os.access(beside, os.X_OK) else [sys.executable, "-m", "overhand", "mcp"]
 
@@ -113,18 +90,15 @@ def snippet(client: McpClient) -> str:
     """What belongs into the file, to be read or pasted."""
     entry = client.entry(command())
     if client.form == "TOML":
-        return f"[{client.key}.overhand]\n" + "".join(f"{key} = {_quoted(value)}\n" for key, value in entry.items())
+        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in entry.items()]
+        return f"[{client.key}.overhand]\n{''.join(lines)}"
     return json.dumps({client.key: {"overhand": entry}}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _quoted(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _edit(before: bytes | None, name: str, client: McpClient) -> bytes:
+def _added(before: bytes | None, name: str, client: McpClient) -> bytes:
     """With our entry; every other byte stays, comments too."""
     if client.form == "TOML":
-        return _edit_toml(before, name, client)
+        return _added_to_toml(before, name, client)
     text = (before or b"").decode()
     entry = client.entry(command())
     found = _settings(text, client)
@@ -141,7 +115,7 @@ def _settings(text: str, client: McpClient) -> Settings:
     return found
 
 
-def _edit_toml(before: bytes | None, name: str, client: McpClient) -> bytes:
+def _added_to_toml(before: bytes | None, name: str, client: McpClient) -> bytes:
     text = (before or b"").decode()
     settings = tomllib.loads(text)  # its error is a ValueError
     ours = snippet(client)
@@ -171,8 +145,8 @@ def _without_block(text: str, name: str) -> str:
     return text if start < 0 or end < start else text[:start] + text[end + len(_END) :]
 
 
-def _taken_back(before: bytes | None, name: str, client: McpClient, path: str) -> bytes | None:
-    """Without our entry; the very bytes of before where nothing else was changed since. None: no file."""
+def _removed(before: bytes | None, name: str, client: McpClient, path: str) -> bytes | None:
+    """Without our entry; the exact bytes of before if nothing else was changed since. None: no file."""
     if before is None:
         return None
     kept = read_file(f"{path}{_KEPT}", limit=_MOST)
@@ -195,8 +169,8 @@ def _taken_back(before: bytes | None, name: str, client: McpClient, path: str) -
     return after.encode() if kept is not None or after.strip() != "{}" else None
 
 
-def _put(path: str, before: bytes | None, after: bytes | None, *, keep: bool) -> None:
-    """Replace the file as a whole; what was there before is kept beside it until it is taken back."""
+def _replace(path: str, before: bytes | None, after: bytes | None, *, keep: bool) -> None:
+    """Replace the file as a whole; the original is kept beside it until our entry is removed."""
     kept = f"{path}{_KEPT}"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if keep and before is not None and not os.path.lexists(kept):
@@ -219,13 +193,13 @@ def _write_plugin(name: str, client: McpClient, folder: str, *, remove: bool) ->
     files = {target: read_file(f"{source}/{file}") or b"" for file, target in client.plugin.items()}
     files[".mcp.json"] = snippet(client).encode()
     folder = os.path.abspath(folder)
-    foreign = [
-        file
-        for file, text in files.items()
-        if os.path.lexists(f"{folder}/{file}") and read_file(f"{folder}/{file}") != text and file != ".mcp.json"
-    ]
+    there = {file: read_file(f"{folder}/{file}") for file in files if os.path.lexists(f"{folder}/{file}")}
+    foreign = [file for file, text in there.items() if text != files[file] and file != ".mcp.json"]
     manifest = read_file(f"{folder}/{client.plugin['plugin.json']}")
-    ours = manifest is not None and _named_overhand(manifest, client)
+    try:
+        ours = manifest is not None and _settings(manifest.decode(), client).get("name") == "overhand"
+    except ValueError:
+        ours = False
     if foreign and not ours:
         raise Refused(f"{folder} holds other files: {', '.join(foreign)}.", "Name a folder of its own.")
     for file, text in files.items():
@@ -236,27 +210,13 @@ def _write_plugin(name: str, client: McpClient, folder: str, *, remove: bool) ->
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as written:
                 written.write(text)
-    return Reply(
-        {
-            "schema": "overhand.connect/1",
-            "client": name,
-            "path": folder,
-            "files": sorted(files),
-            "did": "remove" if remove else "write",
-            "next": [f"{name} --plugin-dir {shlex.quote(folder)}"] if not remove else [],
-        }
-    )
-
-
-def _named_overhand(manifest: bytes, client: McpClient) -> bool:
-    try:
-        return bool(_settings(manifest.decode(), client).get("name") == "overhand")
-    except ValueError:
-        return False
+    follow = [] if remove else [f"{name} --plugin-dir {shlex.quote(folder)}"]
+    head = {"schema": "overhand.connect/1", "client": name, "path": folder}
+    return Reply({**head, "files": sorted(files), "did": "remove" if remove else "write", "next": follow})
 
 
 def _unlink(path: str, top: str) -> None:
-    """Remove a file of ours, and folders that are empty thereby."""
+    """Remove a file, and the folders that become empty."""
     try:
         os.unlink(path)
         while path != top:

@@ -1,4 +1,4 @@
-"""`daemon`: have the supervisor watch tags, for good or for as long as one looks on."""
+"""`daemon`: have the supervisor watch tags, permanently or while this process runs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 SCHEMA = "overhand.daemon/1"
-_PATIENCE = 20.0  # seconds for it to begin; two of them for the first look at the files, which may take longer
-_LOOK_EVERY = 2.0  # seconds between looks whether a supervisor is there
+_PATIENCE = 20.0  # seconds for it to begin; two of them for the first scan of the files, which may take longer
+_LOOK_EVERY = 2.0  # seconds between looks whether a supervisor runs
 
 
 def daemon(session: Session, do: str = "", follow: bool = False, print: bool = False) -> Reply:
-    """One of the things that can be done with it; without a word, look on while it works."""
+    """Without a word, watch in the foreground."""
     if follow and do != "log":
         raise BadInput("--follow is for `daemon log`.", "overhand daemon log -f")
     if print and do != "install":
@@ -39,7 +39,7 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
     if do == "status":
         return Reply({"schema": SCHEMA, "do": "status", **status(session)})
     if do == "log":
-        return Reply({"schema": SCHEMA}, stream=_log(session, follow=follow))
+        return Reply({"schema": SCHEMA}, stream=_read_log(session, follow=follow))
     if do == "install":
         return _install(session, print)
     caller.require_person(caller.caller(session.store), "Switching the daemon")
@@ -48,16 +48,18 @@ def daemon(session: Session, do: str = "", follow: bool = False, print: bool = F
     from overhand.verbs.setup import first_use
 
     first_use(session)
-    return _start(session) if do == "start" else Reply({"schema": SCHEMA}, stream=_look_on(session))
+    return _start(session) if do == "start" else Reply({"schema": SCHEMA}, stream=_watch(session))
 
 
 def status(session: Session) -> Row:
-    """As far as one can see from here, and as the supervisor tells."""
+    """The switch, and what the supervisor answers."""
     store = session.store
     wanted = switch.state(store) if store.exists() else None
-    told = client.ask(store, {"ask": "daemon"}) if store.exists() else None
-    known: Row = json.loads(told) if told is not None else {}
+    answer = client.ask(store, {"ask": "daemon"}) if store.exists() else None
+    known: Row = json.loads(answer) if answer is not None else {}
     running = bool(known.get("watches"))
+    queued, at_work = known.get("queue", []), known.get("running", [])
+    tasks = store.tasks([*queued, *at_work]) if queued or at_work else []
     return {
         "running": running,
         "switched": wanted is not None,
@@ -68,18 +70,12 @@ def status(session: Session) -> Row:
         "files": known.get("files", 0),
         "complete": known.get("complete", False),
         "pending": known.get("pending", []),
-        "queue": known.get("queue", []),
-        "at_work": known.get("running", []),
-        "tasks": _named(session, [*known.get("queue", []), *known.get("running", [])]),
+        "queue": queued,
+        "at_work": at_work,
+        "tasks": [{"task_id": task.id, "handle": task.handle, "title": task.title} for task in tasks],
         "log": store.relative(switch.log_place(store)),
         "next": ["overhand daemon log -f"] if running else ["overhand daemon start"],
     }
-
-
-def _named(session: Session, tasks: list[str]) -> list[Row]:
-    """These tasks as people know them."""
-    states = session.store.tasks(tasks) if tasks else []
-    return [{"task_id": task.id, "handle": task.handle, "title": task.title} for task in states]
 
 
 def _start(session: Session) -> Reply:
@@ -98,14 +94,14 @@ def _start(session: Session) -> Reply:
 
 
 def _stop(session: Session) -> Reply:
-    """Nothing is killed: agents work on, and what was approved is still started."""
+    """Nothing is killed: agents keep working, and approved tasks are still started."""
     store = session.store
     was_on = switch.turn_off(store) if store.exists() else False
     if store.exists():
         client.wake(store, [])
     deadline = time.monotonic() + _PATIENCE
     while (now := status(session))["running"] and not now["switched"] and time.monotonic() < deadline:
-        client.wake(store, [])  # we dawdled, and it did not wait for us
+        client.wake(store, [])  # the supervisor drops slow clients; retry
     return Reply({"schema": SCHEMA, "do": "stop", "was_on": was_on, **now})
 
 
@@ -117,10 +113,7 @@ def _call(session: Session) -> None:
         )
 
 
-# looking on
-
-
-def _log(session: Session, *, follow: bool) -> Iterator[Row]:
+def _read_log(session: Session, *, follow: bool) -> Iterator[Row]:
     place = switch.log_place(session.store)
     if not follow:
         yield from _lines(Tail(f"{place}.1", "", ""))
@@ -132,7 +125,7 @@ def _log(session: Session, *, follow: bool) -> Iterator[Row]:
 
 
 def _lines(tail: Tail) -> Iterator[Row]:
-    """Each line as an object of a stream; the log may have been begun anew."""
+    """Each line as an object of a stream; the log may have been rotated."""
     if os.path.exists(tail.path) and os.path.getsize(tail.path) < tail.place:
         tail.place, tail.rest = 0, b""
     for line in tail.lines():
@@ -145,7 +138,7 @@ def _lines(tail: Tail) -> Iterator[Row]:
 
 
 def _news(session: Session) -> Iterator[None]:
-    """Whenever something may have been written, and every few seconds."""
+    """Yields when something may have been written, and every few seconds."""
     bell = Inotify()
     bell.add(session.store.own, CREATE | MODIFY | MOVED_TO)
     try:
@@ -160,8 +153,8 @@ def _news(session: Session) -> Iterator[None]:
         bell.close()
 
 
-def _look_on(session: Session) -> Iterator[Row]:
-    """Watch tags for as long as this process lives, and tell what is done; a supervisor that died is replaced."""
+def _watch(session: Session) -> Iterator[Row]:
+    """Watch tags for as long as this process lives, and show the log; a supervisor that died is replaced."""
     store = session.store
     ours = switch.state(store) is None
     tail = Tail(switch.log_place(store), "", "")
@@ -183,15 +176,10 @@ def _look_on(session: Session) -> Iterator[Row]:
                     return
             yield from _lines(tail)
     finally:
-        if ours and _is_ours(session):
+        if ours and (switch.state(store) or {}).get("pid") == os.getpid():  # else it was switched on permanently
             switch.turn_off(store)
             client.wake(store, [])
         signal.signal(signal.SIGTERM, handler)
-
-
-def _is_ours(session: Session) -> bool:
-    """Unless somebody has switched it on for good meanwhile."""
-    return (switch.state(session.store) or {}).get("pid") == os.getpid()
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -251,7 +239,7 @@ def _install(session: Session, is_print: bool) -> Reply:
         "unit_path": f"~/.config/systemd/user/{name}.service",
         "plist_path": f"~/Library/LaunchAgents/overhand.{name}.plist",
     }
-    # where programs are found, and where what is trusted is kept
+    # the agent programs, and the folder of the trusted files
     env = {key: value for key in ("PATH", "XDG_CONFIG_HOME") if (value := os.environ.get(key))}
     lines = "\n".join(
         f"Environment={json.dumps(f'{key}={value}', ensure_ascii=False).replace('%', '%%')}"

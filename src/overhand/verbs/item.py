@@ -1,4 +1,4 @@
-"""`item`: work that is noted in Markdown, from found to approved to done."""
+"""`item`: work that is noted in Markdown: list it, approve it, run the next."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from overhand.items import item as places
 from overhand.items import sync
 from overhand.policy import caller
 from overhand.policy import config as configs
-from overhand.supervisor import client
 from overhand.system.files import read_file
 from overhand.verbs import Reply, Session, moves
 from overhand.verbs.moves import ItemSession
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
-    from overhand.record.task import Task
 
     Row = dict[str, Any]
 
@@ -29,31 +27,26 @@ _OPEN = ("needs", "delegated", "next")  # stages at which an item may wait for a
 
 
 def item(session: Session, do: str = "list", item: list[str] | None = None, **given: Any) -> Reply:
-    """One of the things that can be done with items."""
-    words = item or []
     calls = {
-        "list": list_items,
+        "list": _list_items,
         "approve": approve,
-        "next": run_next,
+        "next": _run_next,
         "claim": moves.claim,
         "done": moves.done,
         "needs": moves.needs,
         "dismiss": moves.dismiss,
         "new": moves.new,
     }
-    return calls[do](session, words, **given)
+    return calls[do](session, item or [], **given)
 
 
-def list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Reply:
+def _list_items(session: Session, words: list[str], all: bool = False, kind: str | None = None, **_: Any) -> Reply:
     """Everything that is noted and not done, in the order in which it would be started."""
     if words:
         raise BadInput(f"{words[0]!r} is one word too many.", "Choose by kind: overhand item list --kind fix")
     desk = ItemSession(session)
     found = desk.all(kind, *(tags.STAGES if all else tags.STAGES[:-1]))
     return Reply({"schema": "overhand.item/1", "do": "list", "items": [desk.row(place) for place in found]})
-
-
-# approval
 
 
 def approve(
@@ -68,9 +61,8 @@ def approve(
     """Make tasks of items; without naming any, on a terminal, walk through all that wait."""
     from overhand.verbs.setup import ask_for_trust, first_use
 
-    what = f"Approving {', '.join(words) or 'items'}"
     desk = ItemSession(session)
-    how = desk.may_approve(what)
+    how = desk.may_approve(f"Approving {', '.join(words) or 'items'}")
     first_use(session)
     ask_for_trust(session, desk.who)
     desk.config = configs.load(session.root)
@@ -78,27 +70,27 @@ def approve(
     if words:
         chosen = [desk.place(word) for word in words]
     elif all or kind:
-        chosen = [place for place in desk.all(kind, *_OPEN) if is_waiting(desk, place, again=again)]
+        chosen = [place for place in desk.all(kind, *_OPEN) if _is_waiting(desk, place, again=again)]
     elif session.interactive and session.read is not None:
-        return walk(desk, [place for place in desk.all(None, *_OPEN) if is_waiting(desk, place)], how)
+        return walk(desk, [place for place in desk.all(None, *_OPEN) if _is_waiting(desk, place)], how)
     else:
         raise BadInput("Approve what?", "Name an item: overhand item approve path#kind, or all of them: --all")
     done, refused = [], []
     for place in chosen:
         try:
-            done.append(approve_one(desk, place, stage, how, again=again))
+            done.append(_approve_one(desk, place, stage, how, again=again))
         except OverhandError as error:
             if len(words) == 1:
                 raise
             refused.append({"item": desk.row(place)["item"], **error.as_json()})
-    hand_over(desk, [row["task_id"] for row in done if row["stage"] == "delegated"])
+    _hand_over(session, done)
     payload = {"schema": "overhand.item/1", "do": "approve", "approved": done, "refused": refused}
     return Reply(payload, 3 if refused else 0)
 
 
-def is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool:
+def _is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool:
     """Whether it waits for an approval that would start it for the first time, or again."""
-    if place.stage not in ("needs", "delegated", "next") or (place.task and place.stage != "needs"):
+    if place.stage not in _OPEN or (place.task and place.stage != "needs"):
         return False
     if not place.task:
         was = desk.past.task_of(place) if place.stage == "needs" else None
@@ -109,52 +101,39 @@ def is_waiting(desk: ItemSession, place: Place, *, again: bool = False) -> bool:
     return not task.runs or (again and not places.original(desk.store, task, place))
 
 
-def approve_one(desk: ItemSession, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
-    """One item: the row that is shown."""
+def _approve_one(desk: ItemSession, place: Place, stage: str, how: str, *, again: bool, shown: bool = False) -> Row:
+    """Approve one item; the row of its task."""
     task = approving.may_approve(desk.store, place, again=again, past=desk.past)
     if task is not None and place.stage == "claimed" and task.item and task.item.how != "outside":
         task = approving.hand_back(desk.store, task, desk.by)
     else:
-        if place.stage == "claimed":  # nobody had approved it before somebody took it: there is no task to go on with
+        if place.stage == "claimed":  # it was claimed before it was approved: there is no task to continue
             approving.draft(desk.store, desk.config, place, desk.by, stage=stage, how=how, who=caller.Caller())
             place = moves.give_up(desk, place)
         task = approving.approve(desk.store, desk.config, place, desk.by, stage=stage, how=how, shown=shown)
-    return approved_row(desk, task)
-
-
-def approved_row(desk: ItemSession, task: Task) -> Row:
-    """A task that an approval made."""
-    shown = task.tag
-    at = shown.path if shown else ""
-    handle = task.handle
-    path = os.path.relpath(f"{desk.root}/{at}", os.getcwd())
-    kind = task.kind
-    follow = [f"overhand wait {handle}", f"overhand show {handle}"]
+    tag = task.tag
+    path = os.path.relpath(f"{desk.root}/{tag.path if tag else ''}", os.getcwd())
+    name = f"{path}#{task.kind}"
+    follow = [f"overhand wait {task.handle}", f"overhand show {task.handle}"]
     return {
-        "item": f"{path}#{kind}",
+        "item": name,
         "task_id": task.id,
-        "handle": handle,
+        "handle": task.handle,
         "title": task.title,
         "agent": task.agent,
-        "kind": kind,
-        "stage": shown.stage if shown else None,
+        "kind": task.kind,
+        "stage": tag.stage if tag else None,
         "priority": task.priority,
-        "next": follow if task.queued else [f"overhand item next {path}#{kind}"],
+        "next": follow if task.queued else [f"overhand item next {name}"],
     }
 
 
-def hand_over(desk: ItemSession, tasks: list[str]) -> None:
-    """The supervisor starts what was approved."""
-    if tasks and not client.hand_over(desk.store, tasks):
-        desk.session.tell(
-            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
-        )
+def _hand_over(session: Session, approved: list[Row]) -> None:
+    if tasks := [row["task_id"] for row in approved if row["stage"] == "delegated"]:
+        session.hand_over(tasks)
 
 
-# the next one, now
-
-
-def run_next(session: Session, words: list[str], **_: Any) -> Reply:
+def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
     """Run the first item of a kind that is approved as next, here and now, and wait for its result."""
     if len(words) != 1:
         raise BadInput("The next of which kind?", "Say it: overhand item next fix, or name one: path#kind")
@@ -171,14 +150,13 @@ def run_next(session: Session, words: list[str], **_: Any) -> Reply:
         place = waiting[0]
     task = desk.state(place)
     if task is None:
-        row = approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
+        row = _approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
         task = desk.store.task(row["task_id"])
-    task_id = task.id
-    approving.queue(desk.store, task_id, place, desk.by)
-    hand_over(desk, [task_id])
+    approving.queue(desk.store, task.id, place, desk.by)
+    session.hand_over([task.id])
     from overhand.verbs.wait import wait_for
 
-    return wait_for(session, [task_id], None, verb="item")
+    return wait_for(session, [task.id], None, verb="item")
 
 
 def _is_ready(desk: ItemSession, place: Place) -> bool:
@@ -199,43 +177,38 @@ _WIDTH, _LINES = 76, 12  # of what is shown of a request
 
 
 def walk(desk: ItemSession, waiting: list[Place], how: str) -> Reply:
-    """Each item is put in turn, in the order in which it would be started."""
+    """Ask about each item in turn, in the order in which it would be started."""
     payload: dict[str, Any] = {"schema": "overhand.item/1", "do": "approve", "approved": [], "refused": []}
     payload |= {"dismissed": [], "split": [], "left": 0}
     everything = False
     for number, place in enumerate(waiting, 1):
-        said = "a" if everything else _ask(desk, place, number, len(waiting))
-        if said == "q":
+        choice = "a" if everything else _ask(desk, place, f"{number} of {len(waiting)}")
+        if choice == "q":
             payload["left"] += len(waiting) - number + 1
             break
-        everything = everything or said == "A"
+        everything = everything or choice == "A"
         try:
-            _do(desk, place, said, how, payload)
+            _do(desk, place, choice, how, payload)
         except OverhandError as error:
             desk.session.tell(f"  {error.message} {error.hint}")
             payload["refused"].append({"item": place.name, **error.as_json()})
-    hand_over(desk, [row["task_id"] for row in payload["approved"] if row["stage"] == "delegated"])
+    _hand_over(desk.session, payload["approved"])
     return Reply(payload, 3 if payload["refused"] else 0)
 
 
-def _ask(desk: ItemSession, place: Place, number: int, count: int) -> str:
-    read = desk.session.read
-    if read is None:
-        return "q"
+def _ask(desk: ItemSession, place: Place, number: str) -> str:
     weight = " ".join(word for word in (f"P{place.priority}", place.effort) if word)
-    desk.session.tell(f"\n{number} of {count} · {place.kind} {weight} · {place.name}")
+    desk.session.tell(f"\n{number} · {place.kind} {weight} · {place.name}")
     for line in _shown(desk, place):
         desk.session.tell(f"  {line}".rstrip())
-    while True:
-        said = read(f"  {_CHOICES}")
-        if said is None:
-            return "q"
-        said = said.strip()
-        if said in ("a", "A", "n", "d", "s", "q", ""):
-            return said
-        if said in _WORDS:
-            return _WORDS[said]
+    while desk.session.read is not None and (typed := desk.session.read(f"  {_CHOICES}")) is not None:
+        typed = typed.strip()
+        if typed in ("a", "A", "n", "d", "s", "q", ""):
+            return typed
+        if typed in _WORDS:
+            return _WORDS[typed]
         desk.session.tell(_MEANT)  # a guess might approve: “no” is not “next”
+    return "q"
 
 
 def _shown(desk: ItemSession, place: Place) -> list[str]:
@@ -250,29 +223,25 @@ def _shown(desk: ItemSession, place: Place) -> list[str]:
     return [*rows, *text[:_LINES], *more]
 
 
-def _do(desk: ItemSession, place: Place, said: str, how: str, payload: dict[str, Any]) -> None:
-    if said in ("a", "A", "n"):
-        stage = "next" if said == "n" else "delegated"
-        payload["approved"].append(approve_one(desk, place, stage, how, again=False, shown=True))
-    elif said == "d":
+def _do(desk: ItemSession, place: Place, choice: str, how: str, payload: dict[str, Any]) -> None:
+    if choice in ("a", "A", "n"):
+        stage = "next" if choice == "n" else "delegated"
+        payload["approved"].append(_approve_one(desk, place, stage, how, again=False, shown=True))
+    elif choice == "d":
         moves.remove(desk, place)
         payload["dismissed"].append(place.name)
-    elif said == "s":
-        titles = _parts(desk)
-        if titles:
-            payload["split"] += moves.split(desk, place, titles)
-        else:
-            payload["left"] += 1
+    elif choice == "s" and (titles := _read_titles(desk)):
+        payload["split"] += moves.split(desk, place, titles)
     else:
         payload["left"] += 1
 
 
-def _parts(desk: ItemSession) -> list[str]:
-    """What the parts are called, line by line."""
+def _read_titles(desk: ItemSession) -> list[str]:
+    """The titles of the parts, line by line."""
     titles: list[str] = []
     while desk.session.read is not None:
-        said = desk.session.read(f"  part {len(titles) + 1} (Enter when that is all): ")
-        if said is None or not said.strip():
+        line = desk.session.read(f"  part {len(titles) + 1} (Enter when that is all): ")
+        if line is None or not line.strip():
             break
-        titles.append(" ".join(said.split()))
+        titles.append(" ".join(line.split()))
     return titles

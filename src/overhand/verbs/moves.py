@@ -1,4 +1,4 @@
-"""Steps of an item that a person makes by hand: claim, done, back to needs, dismiss; and a new one."""
+"""Stages of an item that a person sets by hand: claim, done, back to needs, dismiss; and a new item."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ItemSession:
-    """What every call needs: who asks, the settings, the tasks that have an item."""
+    """What every call needs: the caller, the settings, the tasks that have an item."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.store, self.root = session, session.store, session.root
@@ -41,7 +41,7 @@ class ItemSession:
         self.waiting = unrecorded.waiting(session.store)
         self.past = item.Past(session.store)
         self._states: dict[str, Task | None] = {}
-        if session.store.exists():  # what is at rest is looked at only if a tag leads to it: there may be thousands
+        if session.store.exists():  # tasks at rest are read only if a tag leads to them: there may be thousands
             overview = Overview(session.store)
             overview.look()
             self._keep(approve.reconcile(session.store, self.by, list(overview.states.values())))
@@ -50,7 +50,7 @@ class ItemSession:
         self._states.update({task.id: task for task in states})
 
     def state(self, place: Place) -> Task | None:
-        """What is recorded about an item."""
+        """The task of an item, if one is recorded."""
         if place.task not in self._states:
             task = item.record(self.store, place)
             self._states[place.task] = None
@@ -59,7 +59,7 @@ class ItemSession:
         return self._states[place.task]
 
     def place(self, written: str) -> Place:
-        """The item that somebody wrote."""
+        """The item of this name."""
         return item.resolve(self.root, os.getcwd(), written)
 
     def all(self, kind: str | None = None, *stages: str) -> list[Place]:
@@ -70,15 +70,13 @@ class ItemSession:
         return item.in_order(found, states, self.config)
 
     def may_approve(self, what: str) -> str:
-        """How this approval is a person's word."""
-        own = configs.load(self.root, project=False)
+        """How a person gives this approval; refused to agents."""
+        allowed = configs.load(self.root, project=False).approve_without_terminal
         terminal = self.session.interactive or os.isatty(0)
-        return approve.require_approver(
-            self.store, self.who, what, terminal=terminal, allowed=own.approve_without_terminal
-        )
+        return approve.require_approver(self.store, self.who, what, terminal=terminal, allowed=allowed)
 
     def row(self, place: Place) -> Row:
-        """An item as it is shown."""
+        """An item as every verb shows it."""
         task = self.state(place)
         path = os.path.relpath(f"{self.root}/{place.path}", os.getcwd())
         return {
@@ -132,36 +130,35 @@ class ItemSession:
 
 def claim(session: Session, words: list[str], **_: Any) -> Reply:
     """Take an approved item to work on it outside Overhand; exactly one caller gets it."""
-    desk, place = _one(session, words, "claim")
-    caller.require_person(desk.who, "Claiming an item")
-    task = approve.claim_outside(desk.store, place, desk.by)
-    return _moved(desk, "claim", place, task)
+    desk, place = _one(session, words, "claim", "Claiming an item")
+    return _moved(desk, "claim", place, approve.claim_outside(desk.store, place, desk.by))
 
 
 def done(session: Session, words: list[str], summary: str | None = None, **_: Any) -> Reply:
-    """Say that an item is done, by hand or by somebody outside."""
-    desk, place = _one(session, words, "done")
-    caller.require_person(desk.who, "Closing an item")
+    """Mark an item as done outside Overhand."""
+    desk, place = _one(session, words, "done", "Closing an item")
     if summary and item.record(desk.store, place) is None:
         session.tell("The summary is not kept: nobody had approved this item, so nothing is recorded about it.")
-    said = summary or f"Done outside Overhand, says {caller.user()}."
-    judged = Judged(run=None, status="completed", verified="none", summary=said[:1000])
+    summary = summary or f"Done outside Overhand, says {caller.user()}."
+    judged = Judged(run=None, status="completed", verified="none", summary=summary[:1000])
     return _put(desk, place, "done", [_staged("done"), judged])
 
 
 def needs(session: Session, words: list[str], **_: Any) -> Reply:
-    """Put an item back: an approval is withdrawn, an outside claim given up, what is done is open again."""
-    desk, place = _one(session, words, "needs")
-    caller.require_person(desk.who, "Putting an item back")
-    said = f"{place.name} was put back to needs: the approval is withdrawn."
-    return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
+    """Put an item back: withdraw an approval, give up an outside claim, or reopen what is done."""
+    desk, place = _one(session, words, "needs", "Putting an item back")
+    return _put_back(desk, place, f"{place.name} was put back to needs: the approval is withdrawn.")
+
+
+def _put_back(desk: ItemSession, place: Place, why: str) -> Reply:
+    return _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=why)])
 
 
 def _put(desk: ItemSession, place: Place, to: str, ending: list[Event]) -> Reply:
     """Another stage; a task that is still open ends with it."""
     task = approve.may_move(desk.store, place, to)
     if task is None:
-        _swap(desk, place, to)
+        edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{to}-{place.kind}"))
     else:
         events = ending if task.status is None else [_staged(to)]
         task = approve.restage(desk.store, task, desk.by, events)
@@ -169,9 +166,8 @@ def _put(desk: ItemSession, place: Place, to: str, ending: list[Event]) -> Reply
 
 
 def give_up(desk: ItemSession, place: Place) -> Place:
-    """The claim of somebody outside ends; the item as it is then, at needs."""
-    said = f"{place.name} was claimed outside, and is approved for an agent now."
-    _put(desk, place, "needs", [Judged(run=None, status="cancelled", summary=said)])
+    """End an outside claim; the item as it is then, at needs."""
+    _put_back(desk, place, f"{place.name} was claimed outside, and is approved for an agent now.")
     return item.resolve(desk.root, desk.root, place.name)
 
 
@@ -180,46 +176,37 @@ def _staged(stage: str) -> Event:
 
 
 def dismiss(session: Session, words: list[str], **_: Any) -> Reply:
-    """Take the tag away: nobody is going to do it."""
-    desk, place = _one(session, words, "dismiss")
-    caller.require_person(desk.who, "Dismissing an item")
+    """Remove the tag: the work is not wanted any more."""
+    desk, place = _one(session, words, "dismiss", "Dismissing an item")
     return _moved(desk, "dismiss", place, remove(desk, place))
 
 
 def remove(desk: ItemSession, place: Place) -> Task | None:
-    """The tag of an item that nobody has approved goes."""
+    """Remove the tag of an item that is not approved."""
     task = approve.may_move(desk.store, place, sync.GONE)
     if task is not None:
         return approve.restage(desk.store, task, desk.by, [_staged(sync.GONE)])
-
-    def change(raw: bytes) -> Patch:
-        return sync.removal(raw, _tag(raw, place))
-
-    edit(f"{desk.root}/{place.path}", change)
+    edit(f"{desk.root}/{place.path}", lambda raw: sync.removal(raw, _tag(raw, place)))
     return None
 
 
-def _one(session: Session, words: list[str], do: str) -> tuple[ItemSession, Place]:
+def _one(session: Session, words: list[str], do: str, what: str) -> tuple[ItemSession, Place]:
+    """The one item that a person wants to change."""
     if len(words) != 1:
         raise BadInput(f"{do} needs one item.", f"overhand item {do} path#kind; see them: overhand item list")
     desk = ItemSession(session)
-    return desk, desk.place(words[0])
+    place = desk.place(words[0])
+    caller.require_person(desk.who, what)
+    return desk, place
 
 
 def _tag(raw: bytes, place: Place) -> tags.Tag:
     """The same tag in the file as it is now."""
-    same = [
-        tag
-        for tag in tags.scan(raw)
-        if (tag.name, tag.task, tags.digest(raw, tag)) == (place.tag, place.task, place.digest)
-    ]
+    wanted = (place.tag, place.task, place.digest)
+    same = [tag for tag in tags.scan(raw) if (tag.name, tag.task, tags.digest(raw, tag)) == wanted]
     if not same:
         raise NotFound(f"{place.name} has changed since you saw it.", "Look again: overhand item list")
-    return min(same, key=lambda tag: abs(tag.line - place.line))  # lines that say the same are the same
-
-
-def _swap(desk: ItemSession, place: Place, stage: str) -> None:
-    edit(f"{desk.root}/{place.path}", lambda raw: tags.swapped(raw, _tag(raw, place), f"#{stage}-{place.kind}"))
+    return min(same, key=lambda tag: abs(tag.line - place.line))  # equal lines are the same item
 
 
 def _moved(desk: ItemSession, do: str, place: Place, task: Task | None) -> Reply:
@@ -228,11 +215,6 @@ def _moved(desk: ItemSession, do: str, place: Place, task: Task | None) -> Reply
     if task is not None:
         row |= {"task_id": task.id, "handle": task.handle, "status": task.status}
     return Reply({"schema": "overhand.item/1", "do": do, "items": [row]})
-
-
-# a new one
-
-_FIELDS = ("what", "why", "context")
 
 
 def new(
@@ -244,7 +226,7 @@ def new(
     effort: str | None = None,
     **given: Any,
 ) -> Reply:
-    """Write a request: a file that asks for something, at needs; an agent may do this too."""
+    """Write a request, at needs; an agent may do this too."""
     if len(words) < 2 or not is_name(words[0]):
         raise BadInput(
             "A new item of which kind, and what is to be done?", 'overhand item new fix "what is to be done"'
@@ -265,12 +247,12 @@ def new(
         requester=asked,
         tags=(f"#needs-{kind}", f"#{priority or 'P2'}", *([f"#{effort}"] if effort else [])),
     )
-    path = write(desk, request)
+    path = _write(desk, request)
     return Reply({"schema": "overhand.item/1", "do": "new", "items": [desk.row(item.look(desk.root, path)[0])]})
 
 
-def write(desk: ItemSession, request: requests.Request) -> str:
-    """The file of a request, under a name that was free."""
+def _write(desk: ItemSession, request: requests.Request) -> str:
+    """Write a request under a free name."""
     first = f"{desk.config.requests}/{requests.file_name(request.kind, request.title)}"
     for path in promote.names(first):
         if not os.path.lexists(f"{desk.root}/{path}") and promote.make(f"{desk.root}/{path}", requests.render(request)):
@@ -279,19 +261,14 @@ def write(desk: ItemSession, request: requests.Request) -> str:
 
 
 def split(desk: ItemSession, place: Place, titles: list[str]) -> list[str]:
-    """Several requests in the place of one item, all at needs; where it stood, the way to them."""
+    """Write several requests, all at needs, and replace the item by links to them."""
     approve.may_move(desk.store, place, sync.GONE)
-    weights = (f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else []))
-    made = []
-    for title in titles:
-        context = f"A part of “{place.text}”, noted in `{place.path}`."
-        tag = f"#needs-{place.kind}"
-        asked = caller.user()
-        made.append(
-            write(
-                desk, requests.Request(place.kind, title, title, context=context, requester=asked, tags=(tag, *weights))
-            )
-        )
+    common: dict[str, Any] = {
+        "context": f"A part of “{place.text}”, noted in `{place.path}`.",
+        "requester": caller.user(),
+        "tags": (f"#needs-{place.kind}", f"#P{place.priority}", *([f"#{place.effort}"] if place.effort else [])),
+    }
+    made = [_write(desk, requests.Request(place.kind, title, title, **common)) for title in titles]
     folder = os.path.dirname(place.path) or "."
     links = ", ".join(f"[{os.path.basename(path)[:-3]}]({os.path.relpath(path, folder)})" for path in made)
 

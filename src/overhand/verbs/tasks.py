@@ -1,4 +1,4 @@
-"""`list`: tasks in one line each, what they have used, and the rows that the headline screen is made of."""
+"""`list`: tasks in one row each and what they have used; the same rows make the headline screen."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overhand.record.task import Amount, Task
-
-
-def all_states(session: Session) -> list[Task]:
-    """Every task, with the truth about those that are not at rest."""
-    states = session.store.tasks()
-    return [refresh(session, task) if needs_supervisor(task) else task for task in states]
 
 
 def row(task: Task, places: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -58,48 +52,33 @@ def of_plan(task: Task) -> dict[str, Any]:
 
 
 def queue(states: list[Task]) -> dict[str, dict[str, Any]]:
-    """Where each queued task stands, and what it waits for."""
+    """The position of each queued task, and what it waits for."""
     queued = sorted((s for s in states if s.queued), key=lambda s: s.queue_place)
     places: dict[str, dict[str, Any]] = {s.id: {"position": number} for number, s in enumerate(queued, 1)}
+    if not queued:
+        return places
     handles = {s.id: s.handle for s in states}
+    working = [s for s in states if (run := s.current_run) and run.waiting is None]
+    writer = next((s for s in working if s.writes_here), None)
+    urgent = next((s for s in working if s.priority == "P0"), None)
     for s in queued:
+        place = places[s.id]
         if s.after:
-            places[s.id].update(after=s.after, after_handle=handles.get(s.after))
-    if queued:
-        _behind_writer(states, queued, places)
-        _behind_urgent(states, queued, places)
+            place.update(after=s.after, after_handle=handles.get(s.after))
+        if writer and s.writes_here:
+            why = f"Task {writer.name} ({writer.agent}) is at work in this checkout; "
+            place.update(behind=writer.handle or writer.id, reason=f"{why}agents that write there go one at a time.")
+        if urgent and s.priority != "P0":
+            why = f"Task {urgent.name} is P0: until it ends, nothing of less weight starts."
+            place.update(behind=urgent.handle or urgent.id, reason=why)
     return places
-
-
-def _behind_urgent(states: list[Task], queued: list[Task], places: dict[str, dict[str, Any]]) -> None:
-    """While a P0 runs, nothing of less weight starts: say which one."""
-    urgent = (s for s in states if s.priority == "P0" and (run := s.current_run) and run.waiting is None)
-    if (first := next(urgent, None)) is None:
-        return
-    handle = first.handle or first.id
-    for s in queued:
-        if s.priority != "P0":
-            why = f"Task {handle} is P0: until it ends, nothing of less weight starts."
-            places[s.id].update(behind=handle, reason=why)
-
-
-def _behind_writer(states: list[Task], queued: list[Task], places: dict[str, dict[str, Any]]) -> None:
-    """Coding agents that may write go one at a time in a checkout: say which one the others wait for."""
-    writers = (s for s in states if s.writes_here and (run := s.current_run) and run.waiting is None)
-    if (first := next(writers, None)) is None:
-        return
-    handle = first.handle or first.id
-    why = f"Task {handle} ({first.agent}) is at work in this checkout; agents that write there go one at a time."
-    for s in queued:
-        if s.writes_here:
-            places[s.id].update(behind=handle, reason=why)
 
 
 def list_tasks(
     session: Session, live: bool = False, delegated: bool = False, resumable: bool = False, cost: bool = False
 ) -> Reply:
     """All tasks, newest last."""
-    states = all_states(session)
+    states = [refresh(session, s) if needs_supervisor(s) else s for s in session.store.tasks()]
     places = queue(states)
     why_held(session, places, states)
     if delegated:
@@ -109,7 +88,7 @@ def list_tasks(
 
         states = [s for s in states if is_resumable(s)]
     if live:
-        rows = [shown for s in states if (shown := live_row(s))]
+        rows = [shown for s in states if (shown := _live_row(s))]
         return Reply({"schema": "overhand.list/1", "project": session.root, "live": True, "tasks": rows})
     payload: dict[str, Any] = {"schema": "overhand.list/1", "project": session.root}
     payload |= {"resumable": True} if resumable else {}
@@ -120,7 +99,7 @@ def list_tasks(
 
 
 def waits(session: Session, task_id: str) -> str | None:
-    """Why a task that was handed over does not start at once, where that can be told."""
+    """Why a queued task does not start at once, if that is known."""
     states = session.store.tasks()
     places = queue(states)
     why_held(session, places, states)
@@ -129,7 +108,7 @@ def waits(session: Session, task_id: str) -> str | None:
 
 
 def why_held(session: Session, places: dict[str, dict[str, Any]], states: list[Task]) -> None:
-    """The supervisor leaves word where the day's budget keeps everything from starting, or a provider's limit some."""
+    """Add the reasons that the supervisor leaves in files: the day's budget is used up, or a provider's limit."""
     if not places:
         return
     from overhand.system.files import read_file
@@ -166,7 +145,7 @@ def _why_paused(session: Session, places: dict[str, dict[str, Any]], states: lis
             places[task.id].update(paused=driver, reason=quota.say(driver, paused[driver]))
 
 
-def live_row(task: Task) -> dict[str, Any] | None:
+def _live_row(task: Task) -> dict[str, Any] | None:
     """A live run as the registry shows it."""
     run = task.current_run
     if run is None or run.has_ended:
@@ -182,7 +161,7 @@ def live_row(task: Task) -> dict[str, Any] | None:
         "run_state": run.state,
         "start": run.created,
         "age": round(max(0.0, time.time() - began), 1),
-        "deadline": _stamp(began + run.timeout) if run.timeout else None,
+        "deadline": stamp(began + run.timeout) if run.timeout else None,
         "depth": task.depth,
         "path": task.path,
         "pid": run.shim,
@@ -190,7 +169,8 @@ def live_row(task: Task) -> dict[str, Any] | None:
     }
 
 
-def _stamp(seconds: float) -> str:
+def stamp(seconds: float) -> str:
+    """A time in whole seconds, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
@@ -278,9 +258,9 @@ def read_result(session: Session, task: Task) -> dict[str, Any]:
         return result
     kept = read_file(f"{session.store.run_folder(task.id, task.judged_run)}/judged.json", _MAX_RESULT)
     if kept is not None and judged.get("result") == hashlib.sha256(kept).hexdigest():
-        earlier: dict[str, Any] = json.loads(kept)  # the next run has begun since we were told
+        earlier: dict[str, Any] = json.loads(kept)  # the next run has begun since
         return earlier
-    # A plan that could not go on has none.
+    # a plan that could not go on has none
     return {"mismatch": _mismatch("result.json")} if judged.get("result") else {}
 
 
