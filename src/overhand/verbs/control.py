@@ -1,4 +1,4 @@
-"""Changing a task's course: `stop`, `run`, `clean`."""
+"""`stop`, `run` and `clean`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from overhand.supervisor import client
 from overhand.system import detached, machine
 from overhand.system.bell import deadline
 from overhand.system.files import random_text
-from overhand.verbs import Reply, Session
+from overhand.verbs import Reply, Session, about_task
 from overhand.verbs.reconcile import refresh
 from overhand.words import option_duration
 
 if TYPE_CHECKING:
     from overhand.agents import Agent
     from overhand.policy.caller import Caller
-    from overhand.record.task import Run, Task
+    from overhand.record.task import Task
 
 
 def stop(session: Session, id: list[str] | None = None, all: bool = False, now: bool = False) -> Reply:
-    """End tasks; returns when no member of their runs is left."""
+    """End tasks; returns when no process of their runs is left."""
     if not id and not all:
         raise BadInput("Stop what?", "Name a task: overhand stop 3, or all of them: overhand stop --all")
     who = caller.caller(session.store)
@@ -39,45 +39,39 @@ def stop(session: Session, id: list[str] | None = None, all: bool = False, now: 
         task_ids = [s.id for s in open_states(session.store.tasks())]
     else:
         task_ids = [session.store.resolve(handle) for handle in id or []]
-    _only_own(session, who, task_ids)
-    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.task(task_id))))]
-    said = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
-    asked = [task_id for task_id, what in said.items() if what == "asked"]
-    if unbegun := [t for t, what in said.items() if what == "queued" and session.store.task(t).cause]:
-        client.hand_over(session.store, unbegun)  # whoever delegated it is told
-    if asked and not client.hand_over(session.store, asked):
-        raise Refused(
-            "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
-        )
-    _wait_until_ended(
-        session, asked, max([_grace(session, task_id) for task_id in asked], default=0.0) + 30 + len(asked)
-    )
-    for task_id in task_ids:
-        if (task := session.store.task(task_id)).item:
-            refresh(session, task)  # its tag shows that it was stopped
-    tasks = [
-        {"task_id": t, "handle": session.store.task(t).handle, "was": said[t], **_end_of(session.store.task(t))}
-        for t in task_ids
-    ]
-    return Reply({"schema": "overhand.stop/1", "tasks": tasks})
-
-
-def _grace(session: Session, task_id: str) -> float:
-    """How long its run may take to end by itself; broken settings must not keep anybody from stopping."""
-    try:
-        return configs.of_task(
-            session.root, configs.load(session.root), session.store.task(task_id).settings
-        ).stop_grace
-    except BadInput:
-        return configs.Config().stop_grace
-
-
-def _only_own(session: Session, who: Caller, task_ids: list[str]) -> None:
-    """A run may stop what it delegated, nothing else."""
     for task_id in task_ids if not who.is_person else []:
         parent = session.store.task(task_id).parent
         if not parent or parent.run != who.run:
             raise Refused(f"Task {task_id} was not delegated by this run.", "Ask the person who started it.")
+    task_ids = [*dict.fromkeys(t for task_id in task_ids for t in (task_id, *_awaited(session.store.task(task_id))))]
+    was = {task_id: ask_to_stop(session, who, task_id, now) for task_id in task_ids}
+    asked = [task_id for task_id, what in was.items() if what == "asked"]
+    if unbegun := [t for t, what in was.items() if what == "queued" and session.store.task(t).cause]:
+        client.hand_over(session.store, unbegun)  # the supervisor reports it to the run that delegated it
+    if asked and not client.hand_over(session.store, asked):
+        raise Refused(
+            "The run is in another pid namespace and cannot be ended from here.", "Type the same outside this sandbox."
+        )
+    grace = max([_grace(session, task_id) for task_id in asked], default=0.0)
+    _wait_until_ended(session, asked, grace + 30 + len(asked))
+    for task_id in task_ids:
+        if (task := session.store.task(task_id)).item:
+            refresh(session, task)  # its tag shows that it was stopped
+    rows = []
+    for task in map(session.store.task, task_ids):
+        end = {"status": task.status, "cause": task.last_run.cause if task.last_run else None}
+        row = {"task_id": task.id, "handle": task.handle, "was": was[task.id], **end, "headline": headline(task)}
+        rows.append(row)
+    return Reply({"schema": "overhand.stop/1", "tasks": rows})
+
+
+def _grace(session: Session, task_id: str) -> float:
+    """How long its run may take to end by itself; broken settings must not prevent a stop."""
+    settings = session.store.task(task_id).settings
+    try:
+        return configs.of_task(session.root, configs.load(session.root), settings).stop_grace
+    except BadInput:
+        return configs.Config().stop_grace
 
 
 def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
@@ -95,7 +89,7 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
             locked.append(Judged(run=None, status="cancelled", summary=summary), sync=True)
             return "waiting"
         if current is None:
-            return _leftovers_ended(session, task)
+            return _end_leftovers(session, task)
         locked.append(StopRequested(why="now" if now else "stopped"))
         being_checked = current.has_ended
     if being_checked:
@@ -104,13 +98,13 @@ def ask_to_stop(session: Session, who: Caller, task_id: str, now: bool) -> str:
 
 
 def _awaited(task: Task) -> list[str]:
-    """What a task delegated by CONTROL lines and waits for, to go on by itself."""
+    """Tasks that a task delegated by CONTROL lines and waits for."""
     if task.status != "blocked" or not task.runs:
         return []
     return task.awaited_children(task.runs[-1].id)
 
 
-def _leftovers_ended(session: Session, task: Task) -> str:
+def _end_leftovers(session: Session, task: Task) -> str:
     """A finished task may have left processes behind; `stop` ends those as well."""
     spare = _supervisor(session)
     left = run.living_members(session.store, task, spare)
@@ -121,7 +115,7 @@ def _leftovers_ended(session: Session, task: Task) -> str:
 
 
 def _supervisor(session: Session) -> frozenset[int]:
-    """The supervisor may live below a run that called us; it is nobody's member."""
+    """The supervisor may be a descendant of a run; it doesn't belong to it."""
     pid = client.running(session.store)
     return frozenset({pid} if pid else ())
 
@@ -137,12 +131,7 @@ def _wait_until_ended(session: Session, task_ids: list[str], seconds: float) -> 
             session.progress(f"Stopping {some} …")
             bell.wait(until - time.monotonic())
             if len(left) > 20:
-                time.sleep(0.2)  # many end at once: looking at all of them for each would keep them from ending
-
-
-def _end_of(task: Task) -> dict[str, Any]:
-    last = task.last_run
-    return {"status": task.status, "cause": last.cause if last else None, "headline": headline(task)}
+                time.sleep(0.2)  # many end at once: reading all of them for each would slow that down
 
 
 def run_again(
@@ -182,10 +171,10 @@ def run_again(
 
 
 def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted, verb: str, *, wait: bool) -> Reply:
-    """Queue a task that nobody holds for its next run; after an earlier one it goes on from there."""
+    """Queue a free task for its next run, which continues from an earlier one."""
     with session.store.lock(task_id, who.by(session.via)) as locked:
         if locked.task.item:
-            caller.require_person(who, "Starting an item")  # who may not approve may not start either
+            caller.require_person(who, "Starting an item")  # as for approving
         may_run(session, locked.task)
         if locked.task.runs:
             how = accepted.resume or {}
@@ -197,17 +186,8 @@ def queue_again(session: Session, who: Caller, task_id: str, accepted: Accepted,
         from overhand.verbs.wait import wait_for
 
         return wait_for(session, [task_id], None, verb=verb)
-    handle = task.handle
-    return Reply(
-        {
-            "schema": f"overhand.{verb}/1",
-            "task_id": task_id,
-            "handle": handle,
-            "title": task.title,
-            "agent": task.agent,
-            "next": [f"overhand wait {handle}", f"overhand show {handle}", f"overhand stop {handle}"],
-        }
-    )
+    follow = [f"overhand {name} {task.handle}" for name in ("wait", "show", "stop")]
+    return Reply({**about_task(verb, task, "title", "agent"), "next": follow})
 
 
 def run_plan(
@@ -221,7 +201,7 @@ def run_plan(
     wait: bool,
     budget: str | None = None,
 ) -> Reply:
-    """The next run of a plan: what is verified stays, the rest goes on."""
+    """The next run of a plan: verified nodes stay, the rest continues."""
     if agent is not None:
         raise BadInput("A plan has no agent of its own.", "Name the agents of its nodes in its file.")
     trust.require_seal(task)
@@ -245,23 +225,23 @@ def _record_folder(session: Session, who: Caller, task: Task, agent: Agent, conf
     from overhand.drafts.build import Brief, build
 
     text, _ = prepare.read_handoff(session.store, task.id)
-    made = build(Brief(text=text, priority=None), agent, who, session.store, config).task
+    drafted = build(Brief(text=text, priority=None), agent, who, session.store, config).task.created
     created: dict[str, Any] = {
-        "title": made.created["title"],
+        "title": drafted["title"],
         "agent": agent.name,
-        **{name: made.created[name] for name in ("depth", "path", "timeout", "level")},
-        "contract": made.created.get("contract"),
-        "checks": made.created.get("checks", []),
+        **{name: drafted[name] for name in ("depth", "path", "timeout", "level")},
+        "contract": drafted.get("contract"),
+        "checks": drafted.get("checks", []),
         "handoff": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
-        "parent": made.created.get("parent"),
-        **{name: made.created[name] for name in ("settings", "budget", "seal") if name in made.created},
+        "parent": drafted.get("parent"),
+        **{name: drafted[name] for name in ("settings", "budget", "seal") if name in drafted},
     }
     os.makedirs(f"{session.store.folder(task.id)}/ipc", exist_ok=True)
     session.store.adopt_folder(task.id, created, who.by(session.via))
 
 
 def may_run(session: Session, task: Task, *, again: bool = False) -> None:
-    """Exactly one run holds a task, one with living leftovers is not run again, a completed one only if `again`."""
+    """Refuse a task that a run holds, one with living leftovers, and a completed one unless `again`."""
     handle = task.handle
     if task.queued:
         raise Refused(f"Task {handle} is queued already.", f"Wait for it: overhand wait {handle}")
@@ -283,7 +263,7 @@ def may_run(session: Session, task: Task, *, again: bool = False) -> None:
 
 
 def _require_item(session: Session, task: Task) -> None:
-    """An item that nobody wants any more, or that another task has now, is not worked on by this one."""
+    """Refuse an item that was dismissed, or that belongs to another task now."""
     from overhand.items import item, sync
 
     handle, path = task.handle, task.tag.path if task.tag else ""
@@ -304,7 +284,7 @@ def _require_item(session: Session, task: Task) -> None:
 
 
 def clean(session: Session, older: str | None = None, dry_run: bool = False, yes: bool = False) -> Reply:
-    """Remove whole tasks that ended long ago and that somebody has seen."""
+    """Remove tasks that ended long ago and that a person has seen."""
     caller.require_person(caller.caller(session.store), "Cleaning")
     before = time.time() - option_duration("--older", older or "7d", "Write it as 7d or 12h.")
     found, kept = [], 0
@@ -314,48 +294,37 @@ def clean(session: Session, older: str | None = None, dry_run: bool = False, yes
     alive = {above[s.id].id for s in states if not _is_over(session, s)}
     for task in states:
         whole = above[task.id]
-        if whole.id not in alive and _may_go(whole, before):
+        long_ago = machine.epoch(whole.judged) <= before
+        if whole.id not in alive and long_ago and headline(whole) not in ("ready", "needs you"):
             found.append(task)
         elif task.status is not None:
             kept += 1
     if found and not dry_run and not yes:
-        _confirm(session, f"Remove what is finished (tasks: {len(found)})?")
+        question = f"Remove what is finished (tasks: {len(found)})?"
+        if session.confirm is None:
+            raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
+        if not session.confirm(question):
+            raise Refused("Nothing was removed.")
     removed = [] if dry_run else [s.id for s in found if _remove(session, s)]
     rows = [{"task_id": s.id, "handle": s.handle, "title": s.title, "status": s.status} for s in found]
     return Reply({"schema": "overhand.clean/1", "dry_run": dry_run, "tasks": rows, "removed": removed, "kept": kept})
 
 
-def _may_go(task: Task, before: float) -> bool:
-    """Ended before then, seen by a person or not worth seeing; a plan goes with its nodes, or stays."""
-    if machine.epoch(task.judged) > before:
-        return False
-    return headline(task) not in ("ready", "needs you")
-
-
 def _is_over(session: Session, task: Task) -> bool:
+    """Whether no process of its runs lives; the shim of an ended run doesn't count: it exits after the verdict."""
     if task.status is None or task.current_run:
         return False
-    return not any(_is_there(session, task, one) for one in task.runs)
-
-
-def _is_there(session: Session, task: Task, one: Run) -> bool:
-    """Whether somebody of a run lives; the shim of an ended one is nobody: it leaves a moment after the verdict."""
-    if not detached.lives(session.store.run_folder(task.id, one.id)):
-        return False
-    if one.attached or not run.same_pid_world(one):
-        return True
-    return one.id in run.living_members(session.store, task, _supervisor(session))
-
-
-def _confirm(session: Session, question: str) -> None:
-    if session.confirm is None:
-        raise BadInput(f"{question} There is no terminal to ask.", "Add --yes, or look first: --dry-run")
-    if not session.confirm(question):
-        raise Refused("Nothing was removed.")
+    for one in task.runs:
+        if detached.lives(session.store.run_folder(task.id, one.id)):
+            if one.attached or not run.same_pid_world(one):
+                return False
+            if one.id in run.living_members(session.store, task, _supervisor(session)):
+                return False
+    return True
 
 
 def _remove(session: Session, task: Task) -> bool:
-    """Out of the way in one step, then deleted: a crash leaves no half task."""
+    """Renamed in one step, then deleted: a crash leaves no half task."""
     try:
         with session.store.lock(task.id, {"kind": "person"}) as locked:
             if locked.task.judged != task.judged:
@@ -363,10 +332,8 @@ def _remove(session: Session, task: Task) -> bool:
             grave = f"{session.store.own}/removed-{random_text(8)}"
             os.rename(session.store.folder(task.id), grave)
         shutil.rmtree(grave)
-    except OSError as error:
-        session.tell(f"{task.id} could not be removed: {error}")
-        return False
-    except OverhandError as error:
-        session.tell(error.message)
+    except (OSError, OverhandError) as error:
+        told = error.message if isinstance(error, OverhandError) else f"{task.id} could not be removed: {error}"
+        session.tell(told)
         return False
     return True

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.errors import AgentNotFound, BadInput, Refused, storage_failed
+from overhand.errors import AgentNotFound, BadInput, OverhandError, Refused, storage_failed
 from overhand.plans import skeleton
 from overhand.policy import trust
 from overhand.policy.caller import caller
@@ -14,7 +14,7 @@ from overhand.system.files import MAX_PLAN, read_named
 from overhand.verbs import Reply, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from overhand.documents.problems import Problem
     from overhand.plans.check import AgentFacts
@@ -38,7 +38,6 @@ _OPTIONS: dict[str, set[str]] = {
 
 
 def plan(session: Session, do: str, file_or_id: str | None = None, **options: Any) -> Reply:
-    """One of the five."""
     given = {name: value for name, value in options.items() if value}
     if wrong := given.keys() - _OPTIONS[do]:
         raise BadInput(f"--{min(wrong).replace('_', '-')} is not for plan {do}.", USAGE[do])
@@ -47,16 +46,13 @@ def plan(session: Session, do: str, file_or_id: str | None = None, **options: An
         raise BadInput(f"plan {do} needs {what}.", USAGE[do])
     word = "-" if file_or_id is None else file_or_id
     if do == "check":
-        return check_file(session, word, **given)
+        return _check_file(session, word, **given)
     if do == "new":
         return new(session, word, **given)
-    if do == "run":
-        from overhand.verbs.plan_run import run
-
-        return run(session, word, **given)
     from overhand.verbs import plan_run
 
-    return (plan_run.show if do == "show" else plan_run.graph)(session, word, **given)
+    calls: dict[str, Callable[..., Reply]] = {"run": plan_run.run, "show": plan_run.show, "graph": plan_run.graph}
+    return calls[do](session, word, **given)
 
 
 class Source:
@@ -74,7 +70,7 @@ class Source:
 
 
 def source(word: str, *, stdin: bool = False) -> Source:
-    """The bytes of a plan; everything that is no document is told as what it is."""
+    """Read a plan from a file or standard input."""
     if word == "-" or stdin:
         found = Source(word, "", sys.stdin.buffer.read(MAX_PLAN + 1))
     else:
@@ -87,7 +83,7 @@ def source(word: str, *, stdin: bool = False) -> Source:
 
 
 class Checked:
-    """A plan that was read and looked at from all sides."""
+    """A plan that was read and checked."""
 
     def __init__(self, plan: Plan | None, problems: list[Problem]) -> None:
         self.plan, self.problems = plan, problems
@@ -95,21 +91,15 @@ class Checked:
 
 
 def look_over(session: Session, given: Source, *, strict: bool = False, own: Iterable[str] = ()) -> Checked:
-    """Everything that is wrong with it, at once; nodes that name no agent have one afterwards.
-
-    `own` are agents of the calling process.
-    """
+    """Every problem of a plan at once; nodes without an agent get one. `own` are agents of the calling process."""
     from overhand.documents.problems import by_line
     from overhand.documents.problems import strict as as_strict
-    from overhand.plans.check import check
+    from overhand.plans.check import AgentFacts, check, match
     from overhand.plans.reader import read
 
     found = read(given.raw, given.word)
     plan, problems = found.plan, list(found.problems)
     if plan is not None:
-        from overhand.plans.check import AgentFacts, match
-        from overhand.policy.caller import caller
-
         agents = {**facts(session), **{name: AgentFacts() for name in own}}
         depth = caller(session.store).depth + 1  # the plan itself is no level
         plan = match(plan, agents)
@@ -118,11 +108,9 @@ def look_over(session: Session, given: Source, *, strict: bool = False, own: Ite
 
 
 def facts(session: Session) -> Mapping[str, AgentFacts]:
-    """What is known of every agent that a node can name."""
+    """The capabilities of every agent that a node can name."""
     from overhand.agents import files, installable
-    from overhand.errors import OverhandError
     from overhand.plans.check import AgentFacts
-    from overhand.policy import trust
 
     config = trust.settings(session.root)
     found = {}
@@ -135,14 +123,13 @@ def facts(session: Session) -> Mapping[str, AgentFacts]:
     return found
 
 
-def check_file(session: Session, word: str, explain: bool = False, strict: bool = False, stdin: bool = False) -> Reply:
-    """Every problem, the score, and what follows from it."""
+def _check_file(session: Session, word: str, explain: bool = False, strict: bool = False, stdin: bool = False) -> Reply:
     given = source(word, stdin=stdin)
     return Reply(*report(given, look_over(session, given, strict=strict), explain=explain))
 
 
 def report(given: Source, found: Checked, *, explain: bool = False) -> tuple[dict[str, Any], int]:
-    """What `plan check` says, and its exit status."""
+    """The object of `plan check`, and its exit status."""
     payload: dict[str, Any] = {
         "schema": SCHEMA,
         "do": "check",
@@ -152,23 +139,17 @@ def report(given: Source, found: Checked, *, explain: bool = False) -> tuple[dic
         "warnings": len(found.problems) - found.errors,
         "problems": [one.as_json() for one in found.problems],
     }
-    if found.plan is not None:
-        payload.update(_about(found.plan, explain=explain))
-    return payload, 1 if found.errors else 0
-
-
-def _about(plan: Plan, *, explain: bool) -> dict[str, Any]:
-    from overhand.plans import strategy
-
-    rated = strategy.score(plan)
-    told: dict[str, Any] = {"task": plan.task, "form": plan.form, "nodes": len(plan.nodes), **rated.as_json()}
-    told |= {"merge": plan.merge.strategy, "notes": list(plan.notes)}
-    if explain:
+    if (plan := found.plan) is not None:
+        from overhand.plans import strategy
         from overhand.plans.order import waves
 
-        told["explained"] = strategy.explain(rated)
-        told["waves"] = [[row(plan, name) for name in wave] for wave in waves(plan.nodes)]
-    return told
+        rated = strategy.score(plan)
+        payload |= {"task": plan.task, "form": plan.form, "nodes": len(plan.nodes), **rated.as_json()}
+        payload |= {"merge": plan.merge.strategy, "notes": list(plan.notes)}
+        if explain:
+            payload["explained"] = strategy.explain(rated)
+            payload["waves"] = [[row(plan, name) for name in wave] for wave in waves(plan.nodes)]
+    return payload, 1 if found.errors else 0
 
 
 def row(plan: Plan, name: str) -> dict[str, Any]:
@@ -182,28 +163,27 @@ def row(plan: Plan, name: str) -> dict[str, Any]:
         "timeout": node.timeout,
         "budget": node.budget,
         "priority": node.priority,
-        "checks": [_said(one) for one in node.verification],
+        "checks": [_brief(check) for check in node.verification],
         "writes": list(node.writes),
         "requires_approval": node.requires_approval,
     }
 
 
-def _said(one: object) -> str:
+def _brief(check: object) -> str:
     """A verification in a few words."""
-    if not isinstance(one, dict):
-        return f"unverified: {one}"
-    kind, value = next(iter(one.items()))
+    if not isinstance(check, dict):
+        return f"unverified: {check}"
+    kind, value = next(iter(check.items()))
     return f"{kind}: {value if isinstance(value, str) else 'given'}"
 
 
 def sound(given: Source, found: Checked) -> Plan:
-    """The plan; or a refusal that tells all that is wrong with it."""
+    """The plan; or an error with all its problems."""
     if not found.errors and found.plan is not None:
         return found.plan
-    shown = [f"{given.word}:{p.line}" if p.line else given.word for p in found.problems]
     lines = [
-        f"{place}: {p.message} [{p.code}]" + (f" ({p.fix})" if p.fix else "")
-        for place, p in zip(shown, found.problems, strict=True)
+        f"{given.word}{f':{p.line}' if p.line else ''}: {p.message} [{p.code}]{f' ({p.fix})' if p.fix else ''}"
+        for p in found.problems
         if p.level == "error"
     ]
     count = f"{len(lines)} errors" if len(lines) != 1 else "an error"
@@ -215,7 +195,7 @@ def sound(given: Source, found: Checked) -> Plan:
 
 
 def refuse_way_out(session: Session, given: Source) -> None:
-    """A name in the project that leads out of it: whoever trusts the project has not seen that file."""
+    """Refuse a link in the project that leads out of it: trusting the project does not cover that file."""
     if not given.path:
         return
     here = os.path.abspath(given.word)
@@ -239,14 +219,14 @@ def new(
     strategy: str | None = None,
     out: str | None = None,
 ) -> Reply:
-    """Write a skeleton; what a person had written by us is trusted."""
+    """Write a skeleton; a file that a person has us write is trusted."""
     title = " ".join(task.split())
     if not title or len(title) > _LONGEST:
         raise BadInput(f"The task has {len(title)} characters.", 'Say in a line what: overhand plan new "what to do"')
     if template and strategy:
         raise BadInput("--template and --strategy contradict each other.", "Say one of them.")
     known = facts(session)
-    chosen, why = _chosen(session, title, agents, template, known)
+    chosen, why = _choose_agents(session, title, agents, template, known)
     text, made = _text(title, chosen, template, strategy)
     found = look_over(session, Source("the skeleton", "", text.encode("utf-8", "replace")))
     if found.plan is None or found.errors:
@@ -272,10 +252,10 @@ def new(
     })  # fmt: skip
 
 
-def _chosen(
+def _choose_agents(
     session: Session, task: str, named: str | None, template: str | None, known: Mapping[str, AgentFacts]
 ) -> tuple[list[str], str]:
-    """Who takes part, and why, where nobody said so."""
+    """The agents that take part, and why, unless they were named."""
     if named is not None:
         names = [one.strip() for one in named.split(",") if one.strip()]
         if not names:
@@ -300,7 +280,7 @@ def _chosen(
 
 
 def _must_exist(session: Session, names: list[str], known: Mapping[str, AgentFacts]) -> None:
-    """Every name that is none, each with the one that was perhaps meant."""
+    """Refuse unknown names, each with a similar one."""
     from difflib import get_close_matches
 
     from overhand.agents import files
@@ -331,21 +311,21 @@ def _text(task: str, agents: list[str], template: str | None, strategy: str | No
 
 
 def _place(session: Session, task: str, out: str | None) -> str:
-    """Where it goes: what was named, or a new name among the project's plans."""
-    if out is not None:
-        if out.endswith(os.sep) or os.path.isdir(out):
-            raise BadInput(f"--out {out} is a folder.", "Name the file to write, such as plan.yaml")
-        return os.path.abspath(out)
-    folder = f"{session.root}/{FOLDER}"
-    try:
-        there = os.listdir(folder)
-    except OSError:
-        there = []
-    return f"{folder}/{skeleton.slug(task, there)}"
+    """The file to write: as named, or a new name among the project's plans."""
+    if out is None:
+        folder = f"{session.root}/{FOLDER}"
+        try:
+            there = os.listdir(folder)
+        except OSError:
+            there = []
+        return f"{folder}/{skeleton.slug(task, there)}"
+    if out.endswith(os.sep) or os.path.isdir(out):
+        raise BadInput(f"--out {out} is a folder.", "Name the file to write, such as plan.yaml")
+    return os.path.abspath(out)
 
 
 def _write_new(session: Session, path: str, text: str) -> str | None:
-    """Its name from the project's folder, if it lies there; a file that is there stays as it is."""
+    """Its name in the project, if it is inside; an existing file is never overwritten."""
     from overhand.verbs.setup import first_use
 
     raw = text.encode("utf-8", "replace")
@@ -367,7 +347,7 @@ def _write_new(session: Session, path: str, text: str) -> str | None:
     if not inside:
         return None
     name = os.path.relpath(real, root)
-    if caller(session.store).is_person and session.via != "mcp":  # an agent's word makes nothing trusted
+    if caller(session.store).is_person and session.via != "mcp":  # an agent cannot make anything trusted
         import hashlib
 
         trust.remember(session.root, {name: hashlib.sha256(raw).hexdigest()})

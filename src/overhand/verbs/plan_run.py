@@ -1,7 +1,8 @@
-"""`plan run`, `plan show` and `plan graph`: hand a plan over, see where it stands, and wait for its end."""
+"""`plan run`, `plan show` and `plan graph`: start a plan, show its state, and wait for its end."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ def run(
     timeout: str | None = None,
     set: list[str] | None = None,
 ) -> Reply:
-    """From a file or standard input."""
+    """Run a plan from a file or standard input."""
     given = plans.source(word, stdin=stdin)
     limits = {"max_parallel": max_parallel, "budget": budget, "timeout": timeout}
     if dry_run:
@@ -65,7 +66,7 @@ def accept(
     budget: str | None = None,
     timeout: str | None = None,
 ) -> tuple[Task, Plan, plans.Checked]:
-    """A task for the plan, if nothing is wrong with it and whoever calls may run it."""
+    """Make a task for the plan, if nothing is wrong with it and the caller may run it."""
     from overhand.verbs.delegate import note_refusal
     from overhand.verbs.setup import ask_for_trust, first_use
 
@@ -74,50 +75,40 @@ def accept(
     if settings and not (who.is_person and session.via != "mcp"):
         raise Refused("--set comes from a person, never from an agent.", "Leave it out.")
     wanted = dict(configs.setting(text) for text in settings or ())
-    configs.load(session.root, wanted)  # what cannot be set is told before anything else
+    configs.load(session.root, wanted)  # an invalid setting is refused before anything else
     found = plans.look_over(session, given, strict=strict)
     plan = limited(plans.sound(given, found), max_parallel=max_parallel, budget=budget, timeout=timeout)
     first_use(session)
     ask_for_trust(session, who)
     try:
-        vouched = may_run(session, who, given, plan)
-        return _hand_over(session, given, plan, vouched, budget, wanted), plan, found
+        options = {
+            "name": os.path.basename(given.path) or "plan.yaml",
+            "budget": budget,
+            "settings": wanted,
+            "trusted": may_run(session, who, given, plan),
+        }
+        return submit(session, plan, given.raw.decode("utf-8", "replace"), options), plan, found
     except Refused as error:
         note_refusal(session, who, plan.task, PLAN, error)
         raise
 
 
-def _hand_over(
-    session: Session, given: Source, plan: Plan, vouched: bool, budget: str | None, settings: dict[str, Any]
-) -> Task:
-    options = {
-        "name": os.path.basename(given.path) or "plan.yaml",
-        "budget": budget,
-        "settings": settings,
-        "trusted": vouched,
-    }
-    return submit(session, plan, given.raw.decode("utf-8", "replace"), options)
-
-
 def submit(session: Session, plan: Plan, source: str, options: Mapping[str, Any]) -> Task:
     """Make the plan's task, under the guards of any delegation, and hand it to the supervisor."""
     from overhand.plans import task
-    from overhand.supervisor import client
 
     who = caller.caller(session.store)
     actor = Actor(session.store, trust.settings(session.root), who.by(session.via))
-    state = task.make(actor, who, plan, source, options)
-    if not options.get("no_start") and not client.hand_over(session.store, [state.id]):
-        session.tell(
-            "It is recorded, but no supervisor may be started from inside this sandbox; the next verb outside will."
-        )
-    return state
+    made = task.make(actor, who, plan, source, options)
+    if not options.get("no_start"):
+        session.hand_over([made.id])
+    return made
 
 
 def limited(
     plan: Plan, *, max_parallel: str | None = None, budget: str | None = None, timeout: str | None = None
 ) -> Plan:
-    """The plan with what was said on the command line."""
+    """The plan with the limits of the command line."""
     changes: dict[str, Any] = {}
     if max_parallel is not None:
         if not (max_parallel.isascii() and max_parallel.isdigit() and len(max_parallel) < 7):
@@ -138,19 +129,17 @@ def limited(
 
 
 def may_run(session: Session, who: Caller, given: Source, plan: Plan) -> bool:
-    """Whether somebody vouches for the commands in it; raises where that is needed and nobody does.
+    """Whether its commands are trusted; raises where that is needed and they are not.
 
-    A person's own text is their word. A file of the project has to be trusted, for it may have come with a clone. What
-    an agent hands in may name agents, as any delegation may, and no command.
+    A person's own text is trusted. A file of the project has to be trusted first, for it may have come with a clone.
+    A plan from an agent may name agents, as any delegation may, but no command.
     """
-    person = who.is_person and session.via != "mcp"
     name = given.inside(session.root)
     if name is not None and trust.vouches(session.root, name, given.raw):
         return True
-    if person and name is None:
-        return True
-    if person and name is not None:
-        _ask(session, given, name)
+    if who.is_person and session.via != "mcp":
+        if name is not None:
+            _ask(session, given, name)
         return True
     if found := plan_commands(plan):
         raise NotTrusted(
@@ -162,7 +151,7 @@ def may_run(session: Session, who: Caller, given: Source, plan: Plan) -> bool:
 
 
 def _ask(session: Session, given: Source, name: str) -> None:
-    """On a terminal the question is asked where it arises; what was read is what must be trusted."""
+    """Ask on a terminal whether to trust the file; the bytes that were read must be the trusted ones."""
     refused = NotTrusted(
         f"Not trusted yet: {name}. Nothing was run.", f"Read it, then: overhand trust {given.word}", files=[name]
     )
@@ -183,8 +172,8 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
     found = plans.look_over(session, given, strict=strict)
     plan = limited(plans.sound(given, found), **limits)
     failure = plan.failure
-    told = [failure.policy, *([f"{failure.max_retries} retries"] if failure.max_retries else [])]
-    told += [f"then {failure.fallback}"] if failure.fallback else []
+    on_failure = [failure.policy, *([f"{failure.max_retries} retries"] if failure.max_retries else [])]
+    on_failure += [f"then {failure.fallback}"] if failure.fallback else []
     return {
         "schema": SCHEMA,
         "do": "dry-run",
@@ -193,7 +182,7 @@ def dry(session: Session, given: Source, *, strict: bool = False, **limits: str 
         "nodes": len(plan.nodes),
         "strategy": score(plan).strategy,
         "merge": plan.merge.strategy,
-        "on_failure": ", ".join(told),
+        "on_failure": ", ".join(on_failure),
         "limits": {
             "max_parallel": _at_once(plan),
             "budget": limits.get("budget") or (f"{plan.budget} tokens" if plan.budget else None),
@@ -212,7 +201,7 @@ def _at_once(plan: Plan) -> int | None:
 
 
 def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> dict[str, Any]:
-    """What `plan run` prints: handle, nodes, limits, what to type next."""
+    """The object of `plan run`."""
     from overhand.plans.strategy import score
 
     handle = task.handle
@@ -220,9 +209,7 @@ def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> d
         "schema": SCHEMA,
         "do": "run",
         "task_id": task.id,
-        "handle": handle,
-        "title": task.title,
-        "agent": task.agent,
+        **{key: getattr(task, key) for key in ("handle", "title", "agent")},
         "state": "accepted",
         "nodes": len(plan.nodes),
         "strategy": score(plan).strategy,
@@ -237,7 +224,7 @@ def receipt(session: Session, task: Task, plan: Plan, found: plans.Checked) -> d
     }
 
 
-# the words of the output form
+# the words of the output form; of all other states: running
 _STATUSES = {
     progress.VERIFIED: "completed",
     progress.FAILED: "failed",
@@ -255,11 +242,10 @@ def find(session: Session, word: str) -> str:
     if word == "-" and not task.is_plan:
         made = sorted(session.store.tasks(), key=lambda one: one.handle or 0)
         task = next((one for one in reversed(made) if one.is_plan), task)
-    name = task.name
     if not task.is_plan:
         of = task.plan if task.node else None
-        hint = f"It is a node of plan {of}: overhand plan show {of}" if of else f"See it: overhand show {name}"
-        raise BadInput(f"Task {name} is no plan.", hint)
+        hint = f"It is a node of plan {of}: overhand plan show {of}" if of else f"See it: overhand show {task.name}"
+        raise BadInput(f"Task {task.name} is no plan.", hint)
     refresh(session, task)
     return task.id
 
@@ -300,18 +286,14 @@ def _document(session: Session, view: View, format: str) -> Row:
     own = session.store.task(view.task_id)
     status = own.status if own.status is not None else "running" if own.runs else "pending"
     made = formats.written(view.plan, str(status), rows)
+    text = formats.as_yaml(made) if format == "yaml" else json.dumps(made, ensure_ascii=False, indent=2, default=str)
     head = {"schema": SCHEMA, "do": "show", "task_id": view.task_id, "handle": own.handle, "format": format}
-    if format == "yaml":
-        return {**head, "plan": made, "text": formats.as_yaml(made), "raw": True}
-    import json
-
-    return {**head, "plan": made, "text": json.dumps(made, ensure_ascii=False, indent=2, default=str), "raw": True}
+    return {**head, "plan": made, "text": text, "raw": True}
 
 
 def graph(session: Session, word: str, format: str = "mermaid", out: str | None = None) -> Reply:
     """The plan of a file, or of a task with the states of its nodes."""
     from overhand.plans.graph import FORMATS, picture
-    from overhand.verbs import plan as plans
 
     if format not in FORMATS:
         raise BadInput(f"--format cannot be {format!r}.", f"One of: {', '.join(FORMATS)}")
@@ -325,22 +307,22 @@ def graph(session: Session, word: str, format: str = "mermaid", out: str | None 
         view.look()
         plan, states = view.plan, view.states()
     text = picture(plan, states, format)
-    told = {"schema": SCHEMA, "do": "graph", "format": format, "nodes": len(plan.nodes), "text": text}
+    payload = {"schema": SCHEMA, "do": "graph", "format": format, "nodes": len(plan.nodes), "text": text}
     if out is None or out == "-":
-        return Reply({**told, "raw": True})
+        return Reply({**payload, "raw": True})
     from overhand.system.files import write_file
 
     if os.path.isdir(out):
         raise BadInput(f"--out {out} is a folder.", f"Name the file to write, such as plan.{format}")
     write_file(os.path.realpath(out), text)
-    return Reply({**told, "out": out})
+    return Reply({**payload, "out": out})
 
 
-# waiting
+_PAUSE = 0.5  # seconds; a plan's own events ring no bell
 
 
 def _each(session: Session, view: View, until: float = float("inf")) -> Iterator[Task]:
-    """Whenever something happened to the plan, until it is at rest or the time is over."""
+    """Yields after every change of the plan, until it is at rest or the time is over."""
     with session.store.subscribe([view.task_id]) as bell:
         while True:
             task = refresh(session, session.store.task(view.task_id))
@@ -351,14 +333,12 @@ def _each(session: Session, view: View, until: float = float("inf")) -> Iterator
             bell.wait(min(_PAUSE, until - time.monotonic()))
 
 
-_PAUSE = 0.5  # a plan's own events ring no bell
-
-
 def _stream(session: Session, view: View, answer: Reply) -> Iterator[Row]:
     before: Row = {}
     for _ in _each(session, view):
         payload = view.payload()
-        steady = _steady(payload)
+        rows = [{key: value for key, value in row.items() if key != "seconds"} for row in payload["nodes"]]
+        steady = {**payload, "seconds": None, "nodes": rows}  # without the times, which always change
         if steady != before:
             before = steady
             yield payload
@@ -367,14 +347,8 @@ def _stream(session: Session, view: View, answer: Reply) -> Iterator[Row]:
     yield payload
 
 
-def _steady(payload: Row) -> Row:
-    """Without the times, which always change."""
-    rows = [{key: value for key, value in row.items() if key != "seconds"} for row in payload["nodes"]]
-    return {**payload, "seconds": None, "nodes": rows}
-
-
 def _draw(session: Session, view: View) -> None:
-    """The tree where a terminal shows it in place, else a line about it."""
+    """The tree on a terminal that redraws it in place, else a line about it."""
     if session.draw is not None:
         session.draw(view.payload(handles=False))
     else:
@@ -389,11 +363,9 @@ def seen(session: Session, task_id: str) -> Row:
 
 
 def wait_until(session: Session, task_id: str, until: float) -> bool:
-    """Tell how it goes, node by node, until it is at rest (then True), a node asks something or the time is over."""
-    from overhand.policy.caller import caller
-
+    """Show progress until it is at rest (then True), a node asks something or the time is over."""
     view = View(session, task_id)
-    wakes = caller(session.store).is_person  # a run waits on, as it does for an answer to its own question
+    wakes = caller.caller(session.store).is_person  # a run waits on, as it does for an answer to its own question
     with _slotless(session, task_id):
         for _ in _each(session, view, until):
             session.progress(line(view))
@@ -405,11 +377,10 @@ def wait_until(session: Session, task_id: str, until: float) -> bool:
 @contextmanager
 def _slotless(session: Session, task_id: str) -> Iterator[None]:
     """A run that waits for its plan holds no slot."""
-    from overhand.policy.caller import caller
     from overhand.questions.wait import mark_of_caller
     from overhand.supervisor import client
 
-    who = caller(session.store)
+    who = caller.caller(session.store)
     with mark_of_caller(session.store, who.task, who.run):
         if not who.is_person:
             client.hand_over(session.store, [task_id])  # our slot is free now
@@ -417,7 +388,7 @@ def _slotless(session: Session, task_id: str) -> Iterator[None]:
 
 
 def wait_for(session: Session, task_id: str) -> Reply:
-    """Until the plan is judged, with its tree in sight; as `wait` does for any task, and with the same answer."""
+    """Wait until the plan is judged and show its tree; the same reply as `wait`."""
     from overhand.verbs.show import describe
 
     view = View(session, task_id)

@@ -1,4 +1,4 @@
-"""A plan that has become a task, as its own events tell it: the tree that `plan show` draws, the nodes in a receipt."""
+"""A plan that has become a task: the tree that `plan show` draws from its events, the nodes in a receipt."""
 
 from __future__ import annotations
 
@@ -12,32 +12,25 @@ from overhand.plans.advance import advance, new_state
 from overhand.policy import budget
 from overhand.record import log
 from overhand.verbs import Session
-from overhand.verbs.tasks import with_reports
+from overhand.verbs.tasks import read_result, with_reports
 from overhand.words import is_task_id
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from overhand.plans.model import Plan
     from overhand.record.task import Task
 
     Row = dict[str, Any]
-    from collections.abc import Mapping
-
-    from overhand.verbs import Session
 
 SCHEMA = "overhand.plan/1"
 EVENTS = "plan.jsonl"
 _PART = 1 << 20
-_FEW = 200  # nodes whose tasks are looked at while a plan is watched
-# The word for a node that is through is that of its task: whether anything was checked is told beside it.
+_FEW = 200  # nodes whose tasks and results are read
+# The word for a verified node is that of its task: whether anything was checked is shown beside it.
 WORDS = {**{state: state for state in progress.STATES}, progress.VERIFIED: "completed"}
 _PROOFS = {"all": "verified", "some": "partly verified", "none": "UNVERIFIED"}
-_SAID = {  # of states whose name says too little
-    progress.HELD: "waits for your approval",
-    progress.READY: "ready",
-    progress.VERIFYING: "being checked",
-}
-
-
+_SAID = {progress.HELD: "waits for your approval", progress.VERIFYING: "being checked"}
 _SHORT = (progress.FAILED, progress.SKIPPED, progress.STOPPED)
 _LIVE = (progress.STARTING, progress.RUNNING, progress.WAITING)
 _WHYS = {
@@ -50,7 +43,7 @@ _WHYS = {
 
 
 class View:
-    """A plan as its events tell it; each look reads only what is new."""
+    """A plan, read from its events; each look reads only new ones."""
 
     def __init__(self, session: Session, task_id: str) -> None:
         from overhand.plans.task import read_plan
@@ -107,16 +100,15 @@ class View:
         return {name: WORDS[self.state.nodes[name].state] for name in self.plan.nodes}
 
     def asks(self) -> bool:
-        """Whether one of its nodes waits for a person; it is held a moment before its question is there."""
-        of = self.state.nodes.items()
-        waiting = [name for name, known in of if known.state == progress.WAITING]
-        held = any(known.state == progress.HELD for _, known in of)
-        return bool(held and self._asked(self.store.task(self.task_id))) or any(
-            self._question(self.tasks[name]) for name in waiting if name in self.tasks
-        )
+        """Whether one of its nodes waits for a person; it is held a moment before its question is recorded."""
+        nodes = self.state.nodes.items()
+        if any(known.state == progress.HELD for _, known in nodes) and self._asked(self.store.task(self.task_id)):
+            return True
+        waiting = [name for name, known in nodes if known.state == progress.WAITING and name in self.tasks]
+        return any(self._question(self.tasks[name]) for name in waiting)
 
     def payload(self, *, handles: bool = True) -> Row:
-        """The tree as `plan show` tells it; without `handles`, those of many finished nodes are not looked up."""
+        """The tree of `plan show`; without `handles`, those of many finished nodes are not looked up."""
         own = self.store.task(self.task_id)
         asked = self._asked(own)
         now = time.time()
@@ -127,12 +119,8 @@ class View:
             "schema": SCHEMA,
             "do": "show",
             "task_id": self.task_id,
-            "handle": own.handle,
-            "title": own.title,
-            "status": own.status,
-            "verified": own.verified,
-            "run_state": own.run_state,
-            "state": _spoken(own, self.state),
+            **{key: getattr(own, key) for key in ("handle", "title", "status", "verified", "run_state")},
+            "state": _state(own, self.state),
             "phase": self.state.phase,
             "seconds": round((self.last if over else now) - self.first, 1) if self.first else None,
             "tokens": self.state.spent,
@@ -149,6 +137,8 @@ class View:
         seconds = self.took.get(name, 0.0) + (now - self.began[name] if name in self.began else 0.0)
         waits = known.state in (progress.HELD, progress.WAITING)
         question = asked.get(name) or (self._question(task_id) if waits and task_id else None)
+        whom = self.task_id if name in asked or not task_id else task_id
+        looked_up = handles or known.state != progress.VERIFIED or len(self.plan.nodes) <= _FEW
         said = _SAID.get(known.state, known.state)
         if known.state == progress.VERIFIED:
             said = f"{known.status} {_PROOFS.get(self.proofs.get(name, 'none'), '')}"
@@ -167,9 +157,11 @@ class View:
             "tokens": known.spent,
             "needs": list(known.spec.needs),
             "task_id": task_id,
-            "handle": self._handle(task_id) if task_id and (handles or self._is_worth(known.state)) else None,
+            "handle": self._handle(task_id) if task_id and looked_up else None,
             "question": question,
-            "answer": self._how(name, task_id, asked) if question else None,
+            "answer": f"overhand answer {self._handle(whom)} {'yes' if name in asked else 'TEXT'}"
+            if question
+            else None,
             "why": _WHYS.get(known.why, known.why) if known.state in _SHORT else "",
         }
 
@@ -183,32 +175,18 @@ class View:
         try:
             settings = config.load(self.store.root)
         except OverhandError:
-            settings = config.Config()  # broken ones are told where they matter
+            settings = config.Config()  # the error is reported where the settings matter
         for row in rows:
             if row["task_id"] and row["state"] in _LIVE:
-                child = self._child(row["task_id"])
+                child = _task(self.session, row["task_id"])
                 driver = quota.driver_of(self.store.root, child, settings) if child and child.queued else ""
                 row["said"] = quota.say(driver, paused[driver]) if driver in paused else row["said"]
 
-    def _how(self, name: str, task_id: str | None, asked: dict[str, str]) -> str:
-        whom = self._handle(self.task_id if name in asked else task_id or self.task_id)
-        return f"overhand answer {whom} {'yes' if name in asked else 'TEXT'}"
-
-    def _is_worth(self, state: str) -> bool:
-        return state != progress.VERIFIED or len(self.plan.nodes) <= _FEW
-
     def _handle(self, task_id: str) -> int | None:
         if task_id not in self._handles:
-            child = self._child(task_id)
+            child = _task(self.session, task_id)
             self._handles[task_id] = child.handle if child else None
         return self._handles[task_id]
-
-    def _child(self, task_id: str) -> Task | None:
-        """A node's task, unless it was cleaned away."""
-        try:
-            return self.store.task(task_id)
-        except NotFound:
-            return None
 
     def _asked(self, own: Task) -> dict[str, str]:
         """By node, what a person is asked before it may begin."""
@@ -223,9 +201,17 @@ class View:
     def _question(self, task_id: str) -> str | None:
         from overhand.questions import record
 
-        task = self._child(task_id)
+        task = _task(self.session, task_id)
         asked = task.open_questions if task else []
         return record.full_text(self.store, task_id, asked[0]) if asked else None
+
+
+def _task(session: Session, task_id: str | None) -> Task | None:
+    """A node's task, unless it was removed."""
+    try:
+        return session.store.task(task_id) if task_id else None
+    except NotFound:
+        return None
 
 
 def _indents(plan: Plan) -> dict[str, int]:
@@ -257,13 +243,13 @@ def _counts(states: list[str]) -> dict[str, int]:
     return {state: count for state, count in found.items() if count}
 
 
-def _spoken(own: Task, state: progress.State) -> str:
-    """Where the whole plan stands."""
+def _state(own: Task, state: progress.State) -> str:
+    """The state of the whole plan, in a word."""
     if own.status is not None and not own.queued:
         return str(own.status)
     if own.queued or not own.runs:
         return "queued" if own.queued else "prepared"
-    return "merging" if state.phase == progress.MERGING else state.phase
+    return state.phase
 
 
 def _next(own: Task) -> list[str]:
@@ -278,24 +264,20 @@ def line(view: View) -> str:
     own, nodes = view.store.task(view.task_id), view.state.nodes.values()
     counts = _counts([WORDS[known.state] for known in nodes])
     live = [known.spec.id for known in nodes if known.state in progress.LIVE][:4]
-    told = f"{own.handle} plan: {_spoken(own, view.state)}"
-    told += "".join(f", {count} {state}" for state, count in counts.items())
-    return f"{told} · {', '.join(live)}" if live else told
-
-
-_MOST = 200  # nodes whose own results are read, to say what was checked
-_PARTS = ("conflicts", "variants", "unfilled", "missing")
+    text = f"{own.handle} plan: {_state(own, view.state)}"
+    text += "".join(f", {count} {state}" for state, count in counts.items())
+    return f"{text} · {', '.join(live)}" if live else text
 
 
 def parts(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
-    """The nodes as they are, each with what was checked, and whatever the merge said."""
+    """The nodes as they are, each with its checks, and the parts of the merge's result."""
     rows = result.get("nodes")
     if rows is None:
         rows = _by_now(session, task)
-    for row in rows[:_MOST]:
+    for row in rows[:_FEW]:
         row.update(_checked(session, row["task_id"]))
-    told: Row = {name: result.get(name, []) for name in _PARTS}
-    return {**told, "nodes": rows, "provenance": result.get("provenance", {})}
+    merged: Row = {name: result.get(name, []) for name in ("conflicts", "variants", "unfilled", "missing")}
+    return {**merged, "nodes": rows, "provenance": result.get("provenance", {})}
 
 
 def usage(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
@@ -308,12 +290,11 @@ def usage(session: Session, task: Task, result: Mapping[str, Any]) -> Row:
 
 
 def _by_now(session: Session, task: Task) -> list[Row]:
-    """Nodes of a plan that is not judged, in the words of a result."""
-
+    """Nodes of a plan that is not judged, in the form of a result."""
     try:
         view = View(session, task.id)
     except Refused:
-        return []  # its plan.json was changed: nobody knows any more
+        return []  # its plan.json was changed
     view.look()
     seen = {row["node"]: row for row in view.payload(handles=False)["nodes"]}
     return [
@@ -336,24 +317,14 @@ def _by_now(session: Session, task: Task) -> list[Row]:
 
 
 def _checked(session: Session, task_id: str | None) -> Row:
-    """By its own result: what was checked, and what nobody did."""
-    from overhand.verbs.tasks import read_result
-
-    try:
-        task = session.store.task(task_id) if task_id else None
-    except NotFound:
-        task = None  # it was cleaned away
-    found = read_result(session, task) if task else {}
-    promised = [one for one in found.get("deliverables", ()) if "path" in one]
+    """The checks in a node's own result, and what was not verified."""
+    task = _task(session, task_id)
+    result = read_result(session, task) if task else {}
+    facts = [(one["command"], one.get("kind", "command"), one["passed"]) for one in result.get("checks", ())]
+    promised = [one for one in result.get("deliverables", ()) if "path" in one]
+    facts += [(f"{one['path']} ({one['state']})", "deliverable", one["holds"]) for one in promised]
     return {
         "handle": task.handle if task else None,
-        "checked": [
-            *(_fact(one["command"], one.get("kind", "command"), one["passed"]) for one in found.get("checks", ())),
-            *(_fact(f"{one['path']} ({one['state']})", "deliverable", one["holds"]) for one in promised),
-        ],
-        "unverified": list(found.get("unverified", ())),
+        "checked": [{"command": text, "kind": kind, "passed": bool(passed)} for text, kind, passed in facts],
+        "unverified": list(result.get("unverified", ())),
     }
-
-
-def _fact(command: str, kind: str, passed: object) -> Row:
-    return {"command": command, "kind": kind, "passed": bool(passed)}

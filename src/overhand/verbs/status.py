@@ -1,4 +1,4 @@
-"""The headline screen: what needs you, what works, what is ready, with the command to type beside each."""
+"""The headline screen: what needs you, what works, what is ready, each with the command to type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from overhand.system import lock, machine
 from overhand.system.files import read_file
 from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import needs_supervisor, refresh
-from overhand.verbs.tasks import queue, row, why_held
+from overhand.verbs.show import lately
+from overhand.verbs.tasks import queue, row, stamp, why_held
 from overhand.words import HEADLINES
 
 TYPE_CHECKING = False
@@ -32,15 +33,14 @@ _RESUMABLE = ("timeout", "answer-timeout", "budget", "killed", "lost", "error")
 
 
 def status(session: Session, watch: bool = False, all: bool = False) -> Reply:
-    """Where everything stands; with `watch`, again whenever that changes."""
+    """The whole screen; with `watch`, again whenever it changes."""
     headline = Headline(session, all=all)
     if watch:
-        return Reply({"schema": "overhand.status/1"}, stream=changes(headline))
+        return Reply({"schema": "overhand.status/1"}, stream=_changes(headline))
     return Reply(headline.payload())
 
 
-def changes(headline: Headline) -> Iterator[dict[str, Any]]:
-    """The screen now, and every time it says something else."""
+def _changes(headline: Headline) -> Iterator[dict[str, Any]]:
     before: object = None
     while True:
         payload = headline.payload()
@@ -61,7 +61,7 @@ def _lasting(payload: dict[str, Any]) -> object:
 
 
 class Headline:
-    """The screen of one project, or of all, looked at again and again."""
+    """The screen of one project, or of all, refreshed again and again."""
 
     def __init__(self, session: Session, *, all: bool = False) -> None:
         self.all = all
@@ -71,7 +71,7 @@ class Headline:
         self._spent = 0.0
 
     def payload(self) -> dict[str, Any]:
-        """Everything, as it is now; looking again after `pause` costs about a hundredth of one core."""
+        """The screen now; a refresh after each `pause` takes about a hundredth of one core."""
         began = self._spent or time.process_time()
         if self.all:
             shown = {"schema": "overhand.status/1", "projects": [project.guarded() for project in self._everywhere()]}
@@ -97,7 +97,7 @@ class Project:
     def __init__(self, session: Session, *, own: bool) -> None:
         self.session, self.own = session, own
         self.overview = Overview(session.store)
-        self._plans: dict[str, tuple[tuple[int, int], tuple[int, int, str] | None]] = {}  # by task, as long as it stays
+        self._plans: dict[str, tuple[tuple[int, int], tuple[int, int, str] | None]] = {}  # by task, while unchanged
 
     def guarded(self) -> dict[str, Any]:
         """The same, for a project that must not hide the others."""
@@ -131,7 +131,7 @@ class Project:
         }
 
     def _refresh(self) -> None:
-        """The truth about tasks that are not at rest; whom a supervisor watches is only a moment behind."""
+        """Refresh tasks that are not at rest; the record of a supervised run is only a moment behind."""
         states, store = self.overview.states, self.session.store
         moving = [task for task in states.values() if needs_supervisor(task)]
         supervised = bool(moving) and lock.is_held(f"{store.own}/lock")
@@ -140,7 +140,7 @@ class Project:
                 continue
             if self.own or supervised:
                 states[task.id] = refresh(self.session, task)
-            else:  # somebody else's work is not started by looking from here
+            else:  # work of another project is not started from here
                 notice = f"nobody looks after it: overhand -C {self.session.root}"
                 states[task.id] = task.but(notices=[*task.notices, notice])
 
@@ -167,10 +167,10 @@ class Project:
         steps = self._steps(task.id) if shown["headline"] in ("needs you", "working", "queued") else None
         shown.update(
             progress={"done": steps[0], "total": steps[1]} if steps and steps[1] else None,
-            step=(steps[2] or None if steps else None) or self._lately(task, live),
+            step=(steps[2] if steps else None) or lately(self.session, task) or None,
             question=self._question(task, open_),
             questions=len(open_),
-            age=_since(task, now),
+            age=_age(task, now),
             deadline=_deadline(live),
             usage=usage(task),
             sign=self._sign(task.id, live, now),
@@ -179,7 +179,7 @@ class Project:
         return shown
 
     def _steps(self, task_id: str) -> tuple[int, int, str] | None:
-        """Done, all, and what the current one says; a HANDOFF.md that stays the same is read once."""
+        """Steps done, all steps, and the text of the current one; an unchanged HANDOFF.md is read once."""
         path = f"{self.session.store.workspaces}/{task_id}/HANDOFF.md"
         try:
             found = os.stat(path, follow_symlinks=False)
@@ -189,15 +189,6 @@ class Project:
         if task_id not in self._plans or self._plans[task_id][0] != mark:
             self._plans[task_id] = mark, _plan(path)
         return self._plans[task_id][1]
-
-    def _lately(self, task: Task, live: Run | None) -> str | None:
-        """What a coding agent said or did last, where no step says more."""
-        if live is None or not task.settings.get("real"):
-            return None
-        from overhand.agents import sessions
-
-        store = self.session.store
-        return sessions.lately(store.run_folder(task.id, live.id), live.driver, store.root) or None
 
     def _question(self, task: Task, open_: list[Question]) -> dict[str, Any] | None:
         if not open_:
@@ -212,7 +203,7 @@ class Project:
         }
 
     def _sign(self, task_id: str, run: Run | None, now: float) -> float | None:
-        """Seconds since a live run last showed that it is there."""
+        """Seconds since a live run last wrote anything."""
         if run is None:
             return None
         place = f"{self.session.store.workspaces}/{task_id}/runs/{run.id}"
@@ -226,7 +217,7 @@ class Project:
 
 
 def _typed(store: Store) -> list[Row]:
-    """Tags that allow work without a record of who approved it: they wait for a person. Mostly there are none."""
+    """Approving tags without a record of an approval: they wait for a person. Mostly there are none."""
     raw = read_file(f"{store.own}/sightings") or b""
     if not raw or raw.endswith(b'"waiting": {}}'):
         return []
@@ -251,18 +242,18 @@ def _plan(path: str) -> tuple[int, int, str] | None:
     return steps.progress(raw)
 
 
-def _since(task: Task, now: float) -> float | None:
-    """How long a task has been where it is: asked, running, queued or judged."""
+def _age(task: Task, now: float) -> float | None:
+    """Seconds since a task was asked, started, queued or judged."""
     run = task.current_run
     open_ = task.open_questions
     if task.queued:
-        stamp = task.queued_at
+        since = task.queued_at
     elif task.status is not None:
-        stamp = task.judged
+        since = task.judged
     else:
-        stamp = open_[0].asked if open_ else run.created if run else task.created
+        since = open_[0].asked if open_ else run.created if run else task.created
     try:
-        return round(max(0.0, now - machine.epoch(stamp)), 1) if stamp else None
+        return round(max(0.0, now - machine.epoch(since)), 1) if since else None
     except ValueError:
         return None
 
@@ -272,40 +263,36 @@ def _deadline(run: Run | None) -> str | None:
     if run is None or not run.timeout:
         return None
     waits = time.monotonic() - run.waiting if run.waiting is not None and run.boot == machine.boot() else 0.0
-    until = machine.epoch(run.created) + run.timeout + run.waited + max(0.0, waits)
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
+    return stamp(machine.epoch(run.created) + run.timeout + run.waited + max(0.0, waits))
 
 
 def usage(task: Task) -> dict[str, Any] | None:
-    """Tokens and money of all runs together; nothing if none of them told."""
-    told = [run.usage for run in task.runs if run.usage is not None]
-    if not told:
+    """Tokens and money of all runs together; None if none of them reported any."""
+    reports = [run.usage for run in task.runs if run.usage is not None]
+    if not reports:
         return None
     return {
-        "tokens": sum(one.input + one.output for one in told),
-        "usd": round(sum(one.usd for one in told), 6),
-        "estimated": any(one.estimated for one in told),
+        "tokens": sum(one.input + one.output for one in reports),
+        "usd": round(sum(one.usd for one in reports), 6),
+        "estimated": any(one.estimated for one in reports),
     }
 
 
 def command(task: Task, headline: str) -> str:
     """What to type next."""
-    handle = task.handle if task.handle is not None else task.id
-    open_ = task.open_questions
+    handle, open_ = task.name, task.open_questions
     if headline == "needs you" and open_:
         which = f" {open_[0].seq}" if len(open_) > 1 else ""
-        said = "OPTION" if open_[0].options else '"…"'
-        return f"overhand answer {handle}{which} {said}"
+        text = "OPTION" if open_[0].options else '"…"'
+        return f"overhand answer {handle}{which} {text}"
     if headline == "working":
         return f"overhand log -f {handle}"
     shown = task.tag
     if shown and (is_for_a_person(task) or (headline == "queued" and shown.stage == "next")):
         return f"overhand item next {shown.path}#{task.kind}"
-    claimed = bool(shown and shown.stage == "claimed")  # by somebody outside: there is nothing to run
+    claimed = bool(shown and shown.stage == "claimed")  # outside Overhand: there is nothing to run
     if headline == "queued" and not task.queued and not claimed:
         return f"overhand run {handle}"
     if headline == "stopped" and task.runs and task.runs[-1].cause in _RESUMABLE:
-        from overhand.verbs.table import verb
-
-        return f"overhand {'resume' if verb('resume') else 'show'} {handle}"
+        return f"overhand resume {handle}"
     return f"overhand show {handle}"

@@ -27,10 +27,11 @@ USAGE = {
     "await": "overhand tag await FILE '#TAG'",
 }
 _WORDS = {"add": (2, 2), "remove": (2, 2), "swap": (3, 3), "find": (1, 2), "await": (2, 2)}
+_OPTIONS = {"find": {"context", "tags_only", "files", "no_ignore"}, "await": {"timeout"}}
+_MOST = 1 << 30  # bytes: such a file still fits into memory a few times
 
 
 def tag(session: Session, do: str, word: list[str] | None = None, **options: Any) -> Reply:
-    """One of the five."""
     words = list(word or ())
     least, most = _WORDS[do]
     if not least <= len(words) <= most:
@@ -39,38 +40,33 @@ def tag(session: Session, do: str, word: list[str] | None = None, **options: Any
             f"{USAGE[do]} (in quotes: to a shell, # begins a comment)",
         )
     given = {name for name, value in options.items() if value}
-    if wrong := given - _OPTIONS[do]:
+    if wrong := given - _OPTIONS.get(do, set()):
         raise BadInput(f"--{min(wrong).replace('_', '-')} is not for tag {do}.", USAGE[do])
-    if do == "find":
-        return _find(session, words, **options)
     calls: dict[str, Callable[..., Reply]]
-    calls = {"add": add_tag, "remove": remove_tag, "swap": swap_tag, "await": await_tag}
+    calls = {"add": add_tag, "remove": remove_tag, "swap": swap_tag, "find": find_tags, "await": await_tag}
     return calls[do](session, *words, **options)
 
 
 def named(word: str, *, wild: bool = False) -> str:
     """A tag as it is written; the `#` may be left out."""
     name = find.hashed(word)
-    if wild and any(sign in name for sign in "*?["):
-        return name
-    from overhand.documents.tags import is_tag
-
-    if is_tag(name):
+    if tags.is_tag(name) or (wild and any(sign in name for sign in "*?[")):
         return name
     raise BadInput(f"{word!r} is no tag.", "A tag is #, a letter, then letters, digits, - and _, such as '#needs-fix'.")
 
 
-def _find(
+def find_tags(
     session: Session,
-    words: list[str],
+    name: str,
+    where: str = ".",
     context: str | None = None,
     tags_only: bool = False,
     files: bool = False,
     no_ignore: bool = False,
     **_: Any,
 ) -> Reply:
-    name, where = (*words, ".")[:2]
-    around = _number(context, where)
+    """Every live tag that matches, in a file or a folder."""
+    around = _context_lines(context, where)
     warnings: list[str] = []
 
     def warn(text: str) -> None:
@@ -85,18 +81,14 @@ def _find(
         return Reply({"schema": SCHEMA, "raw": True, "text": "\n".join(lines)})
     if files:
         return Reply({"schema": SCHEMA, "do": "find", "files": [path for path, _, _ in hits], "warnings": warnings})
-    from overhand.documents.tags import row
-
-    rows = [row(path, raw, one) for path, raw, found in hits for one in found]
+    rows = [tags.row(path, raw, one) for path, raw, found in hits for one in found]
     return Reply({"schema": SCHEMA, "do": "find", "hits": rows, "warnings": warnings})
 
 
-def _number(context: str | None, where: str) -> int:
+def _context_lines(context: str | None, where: str) -> int:
     """Lines around each hit; the word behind a bare `--context` is a path, or was meant as a number."""
     if context is None:
         return 0
-    import os
-
     if context == "2" and not os.path.lexists(where):
         raise BadInput(
             f"{where!r} is no number of lines for --context, and there is no such file or folder.",
@@ -129,32 +121,15 @@ def _with_context(path: str, raw: bytes, hit: set[int], around: int) -> list[str
     if every and not every[-1]:
         every.pop()
     wanted = {number for line in hit for number in range(max(1, line - around), min(len(every), line + around) + 1)}
-    return [
-        f"{path}:{number}: {_decoded(every[number - 1])}"
-        if number in hit
-        else f"{path}-{number}-{_decoded(every[number - 1])}"
-        for number in sorted(wanted)
-    ]
-
-
-def _decoded(line: bytes) -> str:
-    return line.removesuffix(b"\r").decode("utf-8", "replace")
-
-
-_OPTIONS: dict[str, set[str]] = {
-    "add": set(),
-    "remove": set(),
-    "swap": set(),
-    "find": {"context", "tags_only", "files", "no_ignore"},
-    "await": {"timeout"},
-}
-
-
-_MOST = 1 << 30  # bytes: such a file still fits into memory a few times
+    lines = []
+    for number in sorted(wanted):
+        text = every[number - 1].removesuffix(b"\r").decode("utf-8", "replace")
+        lines.append(f"{path}:{number}: {text}" if number in hit else f"{path}-{number}-{text}")
+    return lines
 
 
 def _place(written: str) -> tuple[str, str, int]:
-    """The file as it was written, its real path, and the line (or 0) that `path` or `path:line` means."""
+    """The file as it was typed, its real path, and the line (or 0) of `path` or `path:line`."""
     head, colon, number = written.rpartition(":")
     is_line = bool(colon) and number.isascii() and number.isdigit() and len(number) < 10 and not os.path.exists(written)
     path = head if is_line else written
@@ -180,29 +155,26 @@ def _changed(file: str, path: str, change: Callable[[bytes], Patch | None]) -> b
 
 
 def add_tag(session: Session, file: str, name: str, **_: Any) -> Reply:
-    """At the end of the Tags line."""
+    """Add a tag at the end of the Tags line."""
     file, path, line = _place(file)
     wanted = named(name)
     if line:
-        raise BadInput(
-            "A tag is added to the Tags line, not to a line of its own.",
-            f"overhand tag add {file} '{wanted}'",
-        )
+        message = "A tag is added to the Tags line, not to a line of its own."
+        raise BadInput(message, f"overhand tag add {file} '{wanted}'")
     _may_write(session, wanted)
-    done: list[bool] = []
+    patches: list[Patch | None] = []
 
     def change(raw: bytes) -> Patch | None:
-        patch = tags.added(raw, wanted)
-        done.append(patch is not None)
-        return patch
+        patches.append(tags.added(raw, wanted))
+        return patches[-1]
 
     raw = _changed(file, path, change)
     found = next(one for one in tags.scan(raw, wanted.encode()) if one.name == wanted and one.on_tags_line)
-    return _said("add", file, raw, found, changed=done[-1])
+    return _reply("add", file, raw, found, changed=patches[-1] is not None)
 
 
 def remove_tag(session: Session, file: str, name: str, **_: Any) -> Reply:  # noqa: ARG001 -- all five are called alike
-    """Wherever it is live in the file, or in one line."""
+    """Remove a tag wherever it is live in the file, or in one line."""
     from overhand.system.edits import together
 
     file, path, line = _place(file)
@@ -215,46 +187,39 @@ def remove_tag(session: Session, file: str, name: str, **_: Any) -> Reply:  # no
         return together(raw, *patches)
 
     _changed(file, path, change)
-    return Reply(
-        {
-            "schema": SCHEMA,
-            "do": "remove",
-            "path": file,
-            "tag": wanted,
-            "changed": bool(counts[-1]),
-            "removed": counts[-1],
-        }
-    )
+    head = {"schema": SCHEMA, "do": "remove", "path": file, "tag": wanted}
+    return Reply({**head, "changed": bool(counts[-1]), "removed": counts[-1]})
 
 
 def swap_tag(session: Session, file: str, old: str, new: str, **_: Any) -> Reply:
-    """Another tag in the place of one; exactly one caller succeeds."""
+    """Replace one tag by another; exactly one caller succeeds."""
     file, path, line = _place(file)
     wanted = named(new)
     olds = [named(word) for word in old.split(",") if word]
     if not olds:
         raise BadInput("Swap which tag?", USAGE["swap"])
     _may_write(session, wanted)
-    seen: list[tuple[Tag, bytes]] = []
+    chosen: list[Tag] = []
+    read: list[bytes] = []
 
     def change(raw: bytes) -> Patch:
+        read.append(raw)
         found = _chosen(raw, file, olds, line)
         if found is None:
-            seen.append((tags.Tag(olds[0], 0, 0, tags.Line(0, 0, 0), False, "", 0), raw))
-            raise NotFound("")
-        seen.append((found, raw))
+            raise NotFound("")  # the edit retries: the file may be half-written
+        chosen.append(found)
         return tags.swapped(raw, found, wanted)
 
     try:
         raw = _changed(file, path, change)
     except NotFound:
-        if not seen:
+        if not read:
             raise
-        raise _lost(session, file, path, seen[-1][1], olds, line) from None
-    found = next(one for one in tags.scan(raw, wanted.encode()) if one.start == seen[-1][0].start)
+        raise _lost(session, file, path, read[-1], olds, line) from None
+    found = next(one for one in tags.scan(raw, wanted.encode()) if one.start == chosen[-1].start)
     if tags.stage(wanted) == "claimed":
         _note_claim(session, path, found)
-    return _said("swap", file, raw, found, changed=True, old=seen[-1][0].name)
+    return _reply("swap", file, raw, found, changed=True, old=chosen[-1].name)
 
 
 def _chosen(raw: bytes, file: str, olds: list[str], line: int) -> Tag | None:
@@ -274,7 +239,7 @@ def _chosen(raw: bytes, file: str, olds: list[str], line: int) -> Tag | None:
 
 
 def _may_write(session: Session, name: str) -> None:
-    """An agent cannot approve, by no verb."""
+    """An agent cannot approve, by any verb."""
     if tags.stage(name) not in ("delegated", "next") or not session.store.exists():
         return
     from overhand.policy.caller import caller, require_person
@@ -283,7 +248,7 @@ def _may_write(session: Session, name: str) -> None:
 
 
 def _lost(session: Session, file: str, path: str, raw: bytes, olds: list[str], line: int) -> Refused:
-    """Who has it, as far as the file and the records say."""
+    """The refusal of a swap that came too late, with the holder as far as it is known."""
     kinds = {tags.kind(name) for name in olds} - {""}
     there = [one for one in tags.scan(raw) if tags.kind(one.name) in kinds and line in (0, one.line)]
     names = " or ".join(olds)
@@ -291,9 +256,9 @@ def _lost(session: Session, file: str, path: str, raw: bytes, olds: list[str], l
         where = f"Line {line} of {file}" if line else file
         return Refused(f"{where} has no live tag {names}.", f"See which there are: overhand tag find '#*' {file}")
     held = next((one for one in there if tags.stage(one.name) == "claimed"), there[0])
-    who = f": {_holder(session, path, held)}" if tags.stage(held.name) == "claimed" else ""
+    holder = f": {_holder(session, path, held)}" if tags.stage(held.name) == "claimed" else ""
     return Refused(
-        f"{names} is gone from {file}; line {held.line} has {held.name}{who}.",
+        f"{names} is gone from {file}; line {held.line} has {held.name}{holder}.",
         "Nothing was changed. Somebody else was first.",
         tag=held.name,
         task_id=held.task or None,
@@ -321,53 +286,43 @@ def _holder(session: Session, path: str, held: Tag) -> str:
 
 
 def _note_claim(session: Session, path: str, held: Tag) -> None:
-    """So that others can be told; nothing depends on it."""
+    """Record the claim for the message of a swap that comes too late; nothing else depends on it."""
     if held.task or not session.store.exists():
         return
     from overhand.policy.caller import user
     from overhand.system.jsonline import dumps
     from overhand.system.machine import now
 
-    run = os.environ.get("OVERHAND_RUN")
-    said = {
-        "t": now(),
-        "path": path,
-        "tag": held.name,
-        "user": user(),
-        "pid": os.getppid(),
-        **({"run": run} if run else {}),
-    }
+    claim: dict[str, Any] = {"t": now(), "path": path, "tag": held.name, "user": user(), "pid": os.getppid()}
+    if run := os.environ.get("OVERHAND_RUN"):
+        claim["run"] = run
     try:
         os.makedirs(session.store.own, exist_ok=True)
         fd = os.open(f"{session.store.own}/claims.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(fd, dumps(said).encode() + b"\n")
-        finally:
-            os.close(fd)
+        with os.fdopen(fd, "wb") as file:
+            file.write(dumps(claim).encode() + b"\n")
     except OSError:
         return
 
 
-def _said(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Reply:
+def _reply(do: str, file: str, raw: bytes, found: Tag, **more: Any) -> Reply:
     return Reply({"schema": SCHEMA, "do": do, **tags.row(file, raw, found), "path": file, **more})
 
 
 def await_tag(session: Session, file: str, name: str, timeout: str | None = None, **_: Any) -> Reply:  # noqa: ARG001 -- as above
-    """As soon as a tag is there."""
+    """Wait until a tag is in the file."""
     from overhand.system.inotify import until
     from overhand.words import option_duration
 
     wanted = named(name, wild=True)
     file, path, line = _place(file)
     patience = None if timeout is None else option_duration("--timeout", timeout)
-    seen = until(path, lambda raw: _first(raw, wanted, line), patience, _MOST)
+    fits, literal = find.matcher(wanted), find.literal(wanted).encode()
+
+    def first(raw: bytes) -> Tag | None:
+        return next((one for one in tags.scan(raw, literal) if fits(one.name) and line in (0, one.line)), None)
+
+    seen = until(path, first, patience, _MOST)
     if seen is None:
         raise TimedOut(f"{file} did not get {wanted} in time (--timeout {timeout}).", "Wait on with the same command.")
-    raw, found = seen
-    return _said("await", file, raw, found)
-
-
-def _first(raw: bytes, wanted: str, line: int) -> Tag | None:
-    fits = find.matcher(wanted)
-    found = tags.scan(raw, find.literal(wanted).encode())
-    return next((one for one in found if fits(one.name) and line in (0, one.line)), None)
+    return _reply("await", file, *seen)
