@@ -1,4 +1,4 @@
-"""`doctor`: what is not as it should be here, why it matters, and what to type; `--fix` asks before each step."""
+"""`doctor`: diagnose problems and suggest fixes; `--fix` asks before each step."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from overhand.documents.tags import Tag
     from overhand.policy.config import Config
     from overhand.record.task import Task
-    from overhand.verbs import Session
 
 _PATIENCE = 20.0  # seconds
 
 
 def doctor(session: Session, fix: bool = False) -> Reply:
-    """Look at everything; with `fix`, offer what can be mended without losing anything."""
+    """Look at everything; with `fix`, offer repairs that lose nothing."""
     if fix:
         caller.require_person(caller.caller(session.store), "Mending a project")
         if session.confirm is None:
@@ -60,7 +59,7 @@ def doctor(session: Session, fix: bool = False) -> Reply:
 
 
 def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]:
-    """What a person agreed to and what came of it; nothing here removes anything."""
+    """What was repaired, and what could not be; nothing here removes anything."""
     done: list[str] = []
     failed: list[str] = []
     for one in found:
@@ -78,7 +77,6 @@ def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]
 
 
 def _settle(session: Session, one: Finding) -> None:
-    """Whoever agreed to it waits longer for a supervisor that is behind than who only looks."""
     session.patience = _PATIENCE
     task = refresh(session, session.store.task(one.task))
     current = task.current_run
@@ -111,7 +109,6 @@ _LARGE = 1_000_000_000
 _OLD = 3600.0
 _DAY = 86400.0
 _SHOWN = 20  # tasks that one finding names
-NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p")
 TOOLS = {
     "git": "without it nobody can tell what a run changed",
     "rg": "with ripgrep tags are found many times faster",
@@ -151,7 +148,7 @@ CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: what is so, why it matters, what to type."""
+    """One problem or note: what is the case, why it matters, what to type."""
 
     code: str
     what: str
@@ -159,11 +156,9 @@ class Finding:
     next: str
     level: str = PROBLEM
     task: str = ""
-    fix: str = ""
-    """What `--fix` would do about it: a name of a remedy in doctor.py."""
+    fix: str = ""  # a key of REMEDIES
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` shows it."""
         shown = {"code": self.code, "level": self.level, "what": self.what, "why": self.why, "next": self.next}
         return {**shown, "task": self.task or None, "fix": self.fix or None}
 
@@ -179,34 +174,27 @@ def everything(session: Session) -> Iterator[Finding]:
         hint = "Mend .overhand/config.toml; the reference page lists all settings."
         yield Finding("settings", error.message, "Nothing new can be started.", hint)
     yield from project(session, config)
-    states, broken = _states(session)
-    yield from broken
-    yield from supervisor(session, states)
-    for state in states:
-        yield from task(session, state)
-    yield from lost_plans(states, set(session.store.ids()))
-    yield from lying_about(session, {state.id for state in states})
-
-    yield from noted(session, states)
-
-
-def _states(session: Session) -> tuple[list[Task], list[Finding]]:
-    """Every task that can be read, and what is wrong with the others."""
-    states, broken = [], []
+    states: list[Task] = []
     for name in sorted(session.store.ids()):
         try:
             states.append(session.store.task(name))
         except OverhandError as error:
             where = f".agent-workspaces/{name}"
-            broken.append(Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}"))
-    return states, broken
+            yield Finding("unreadable", f"{where}: {error.message}", "It is no task.", f"ls -la {where}")
+    yield from supervisor(session, states)
+    for state in states:
+        yield from task(session, state)
+    yield from _lost_plans(states, set(session.store.ids()))
+    yield from lying_about(session, {state.id for state in states})
+    yield from noted(session, states)
 
 
 def tools() -> Iterator[Finding]:
-    """Programs that Overhand uses where they are there."""
+    """Programs that Overhand uses if they are installed, and what this system cannot do."""
     for name, why in TOOLS.items():
         if which(name) is None:
-            yield Finding(f"no-{name}", f"{name} is not installed.", f"{_first(why)}.", f"Install {name}.", NOTE)
+            sentence = f"{why[:1].upper()}{why[1:]}."
+            yield Finding(f"no-{name}", f"{name} is not installed.", sentence, f"Install {name}.", NOTE)
     if sys.platform == "darwin":
         why = "A process that leaves its session and its environment is not found again here."
         yield Finding("stopping", "On this system stopping a run is best effort.", why, "overhand list --live", NOTE)
@@ -225,19 +213,15 @@ def which(name: str) -> str | None:
     return None
 
 
-def _first(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def locks(session: Session) -> Iterator[Finding]:
-    """Whether locks on the real folder hold against another process."""
-    from overhand.verbs.setup import file_system
+    """Whether file locks in the project work between processes."""
+    from overhand.verbs.setup import NETWORK_DISKS, file_system
 
     folder = session.store.own
     if not os.path.isdir(folder):
         return
     kind = file_system(folder)
-    if kind in NETWORK:
+    if kind in NETWORK_DISKS:
         why = "Locks there cannot be trusted, so two machines could run the same task."
         yield Finding("network-disk", f"The project is on {kind}.", why, "Move it to a local disk.")
     if trouble := broken_locks(folder):
@@ -249,7 +233,7 @@ _TRY = "import fcntl,sys\ntry: fcntl.flock(open(sys.argv[1]),6)\nexcept Blocking
 
 
 def broken_locks(folder: str) -> str:
-    """What is wrong with flock in a folder: taken by us, it must be refused to a child, and given to it afterwards."""
+    """What is wrong with flock in a folder: while we hold a lock, a child must not get it; afterwards it must."""
     import fcntl
     import subprocess
 
@@ -273,7 +257,7 @@ def broken_locks(folder: str) -> str:
 
 
 def project(session: Session, config: Config | None) -> Iterator[Finding]:
-    """Its agents, and whether somebody trusts it."""
+    """Its trust, its agents and their logins."""
     if untrusted := trust.untrusted(session.root, files.runnable(session.root)):
         why = "What they say is not run."
         yield Finding("untrusted", f"Nobody has trusted {', '.join(untrusted)}.", why, "overhand trust", NOTE)
@@ -298,7 +282,7 @@ def project(session: Session, config: Config | None) -> Iterator[Finding]:
 
 
 def supervisor(session: Session, states: list[Task]) -> Iterator[Finding]:
-    """Whether somebody carries on with what is to be done."""
+    """Whether a supervisor works on the tasks that need one."""
     store = session.store
     pid = client.running(store) if os.path.isdir(store.own) else None
     waiting = [state for state in states if needs_supervisor(state)]
@@ -314,8 +298,8 @@ def supervisor(session: Session, states: list[Task]) -> Iterator[Finding]:
 
 
 def task(session: Session, state: Task) -> Iterator[Finding]:
-    """A task whose record and whose processes disagree."""
-    handle = _handle(state)
+    """A task whose record and processes disagree."""
+    handle = state.name
     current = state.current_run
     if current is not None and current.machine not in ("", machine.machine()):
         why = "Whether it lives can only be told there."
@@ -342,8 +326,8 @@ def task(session: Session, state: Task) -> Iterator[Finding]:
         yield Finding("tag-behind", what, why, told, NOTE, task=state.id, fix="tag")
 
 
-def lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
-    """Nodes whose plan is gone: nobody begins what was to follow them, or merges what they return."""
+def _lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
+    """Nodes whose plan is gone."""
     from overhand.plans.task import situation
 
     lost: dict[str, list[Task]] = {}
@@ -351,47 +335,39 @@ def lost_plans(states: list[Task], there: set[str]) -> Iterator[Finding]:
         if state.node and state.parent and state.parent.task not in there:
             lost.setdefault(state.parent.task, []).append(state)
     for plan, left in lost.items():
-        live = [_handle(state) for state in left if situation(state) != "ended"][:_SHOWN]
-        shown = ", ".join(map(_handle, left[:_SHOWN]))
+        live = [state.name for state in left if situation(state) != "ended"][:_SHOWN]
+        shown = ", ".join(state.name for state in left[:_SHOWN])
         what = f"The folder of plan {plan} is gone; tasks of its nodes are there: {shown}."
         why = "Nobody begins what was to follow them, or merges what they return."
         if live:
             what = f"{what} Not ended: {', '.join(live)}."
             yield Finding("lost-plan", what, why, f"overhand stop {' '.join(live)}")
         else:
-            yield Finding("lost-plan", what, why, f"overhand show {_handle(left[0])}", NOTE)
-
-
-def _handle(state: Task) -> str:
-    return state.name
+            yield Finding("lost-plan", what, why, f"overhand show {left[0].name}", NOTE)
 
 
 def lying_about(session: Session, known: set[str]) -> Iterator[Finding]:
-    """Worktrees without a task, files of killed writers, and how much room all of it takes."""
+    """Worktrees without a task, temporary files of killed writers, and the size of all tasks."""
     ours = session.store.workspaces
     for tree in git.worktrees(session.root):
         inside = tree.path.startswith(f"{ours}/") and tree.path[len(ours) + 1 :].split("/")[0] not in known
         if inside or tree.gone:
-            what = (
-                f"The git worktree {tree.path} belongs to no task."
-                if inside
-                else f"A git worktree is gone: {tree.path}"
-            )
+            orphan = f"The git worktree {tree.path} belongs to no task."
+            what = orphan if inside else f"A git worktree is gone: {tree.path}"
             why = "Git keeps its branch reserved."
             yield Finding("orphan-worktree", what, why, f"git -C {session.root} worktree list", NOTE)
     size, stray = _sizes(ours)
     if stray:
         what = f"Temporary files of killed writers: {len(stray)}, such as {session.store.relative(stray[0])}."
-        yield Finding(
-            "stray-files", what, "They take room and do no harm.", f"ls -la {os.path.dirname(stray[0])}", NOTE
-        )
+        why = "They take room and do no harm."
+        yield Finding("stray-files", what, why, f"ls -la {os.path.dirname(stray[0])}", NOTE)
     if size > _LARGE:
         what = f".agent-workspaces takes {size / 1e9:.1f} GB."
         yield Finding("large", what, "Finished tasks can go.", "overhand clean --dry-run", NOTE)
 
 
 def _sizes(folder: str) -> tuple[int, list[str]]:
-    """How many bytes lie in a folder, and the files that somebody never renamed."""
+    """The bytes in a folder, and its old temporary files."""
     total, stray = 0, []
     now = time.time()
     for place, _, names in os.walk(folder):
@@ -408,7 +384,7 @@ def _sizes(folder: str) -> tuple[int, list[str]]:
 
 
 def facts(session: Session) -> dict[str, Any]:
-    """What is so, without a judgement."""
+    """Facts, without a judgement."""
     from overhand.verbs.setup import file_system
 
     store = session.store
@@ -423,9 +399,6 @@ def facts(session: Session) -> dict[str, Any]:
     }
 
 
-_HELD = ("claimed", "outside")  # the step that a person took, or how the record was made
-
-
 def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
     """Everything about tags."""
     by_id = {task.id: task for task in states}
@@ -435,13 +408,12 @@ def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
         claimed = find.search(session.root, "#claimed-*", warn=unread.append)
         done = find.search(session.root, "#done-*")
     except OverhandError as error:
-        yield Finding(
-            "unreadable", error.message, "Its items are not seen.", error.hint or "overhand tag find '#needs-*'"
-        )
+        hint = error.hint or "overhand tag find '#needs-*'"
+        yield Finding("unreadable", error.message, "Its items are not seen.", hint)
         return
     for text in dict.fromkeys(unread):
         what, path = text.partition(";")[0], text.partition(" cannot be read")[0]
-        if os.path.lexists(path):  # else it was there a moment ago
+        if os.path.lexists(path):  # else it was removed meanwhile
             yield Finding("unreadable", f"{what}.", "Items in it are not seen.", f"ls -ld {path}", NOTE)
     for path, _, found in claimed:
         for tag in found:
@@ -452,12 +424,12 @@ def noted(session: Session, states: list[Task]) -> Iterator[Finding]:
 
 
 def _outside(states: list[Task]) -> Iterator[Finding]:
-    """Claims that were not made by a run, and are old: typed, or taken with `item claim`."""
-    import time
-
+    """Old claims that were not made by a run: typed, or taken with `item claim`."""
     for task in states:
         item, staged = task.item, task.staged
-        if item is None or task.status is not None or (staged.stage if staged else item.how) not in _HELD:
+        if item is None or task.status is not None:
+            continue
+        if (staged.stage if staged else item.how) not in ("claimed", "outside"):
             continue
         age = time.time() - machine.epoch((staged and staged.t) or task.created)
         if age > _DAY:
@@ -469,7 +441,7 @@ def _outside(states: list[Task]) -> Iterator[Finding]:
 
 
 def _claim(session: Session, by_id: dict[str, Task], path: str, tag: Tag) -> Iterator[Finding]:
-    """A claim that nobody stands behind."""
+    """A claim without a running task."""
     name = f"{os.path.relpath(path, session.root)}:{tag.line}#{tags.kind(tag.name)}"
     back = f"overhand item needs {name}"
     task = by_id.get(tag.task)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from overhand.plans.model import Plan
     from overhand.policy.caller import Caller
 
+NETWORK_DISKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p")
 _CONFIG = """\
 # Settings of this project; the reference page lists them all.
 # default_agent = "worker"
@@ -33,64 +34,57 @@ _CONFIG = """\
 
 
 def version(session: Session) -> Reply:
-    """The version."""
     return Reply({"schema": "overhand.version/1", "version": overhand.__version__})
 
 
 def completion(session: Session, shell: str) -> Reply:
-    """A completion script."""
-
-    return Reply({"schema": "overhand.completion/1", "shell": shell, "text": script(shell), "raw": True})
+    """A script to source; handles are completed by asking `overhand list`."""
+    text = {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
+    return Reply({"schema": "overhand.completion/1", "shell": shell, "text": text, "raw": True})
 
 
 def demo(session: Session, keep: bool = False) -> Reply:
-    """The demonstration, step by step."""
     from importlib import import_module
 
-    answer = Reply({"schema": "overhand.demo/1"})
+    reply = Reply({"schema": "overhand.demo/1"})
 
     def steps() -> Iterator[dict[str, Any]]:
         for item in import_module("overhand.testing.demo").run(keep=keep):
-            answer.code = 1 if item.get("ok") is False else 0
+            reply.code = 1 if item.get("ok") is False else 0
             yield item
 
-    answer.stream = steps()
-    return answer
+    reply.stream = steps()
+    return reply
 
 
 def init(session: Session) -> Reply:
-    """Write the settings; what is there already stays as it is."""
+    """Write the settings; existing files stay as they are."""
     from overhand.policy.caller import caller, require_person
 
     require_person(caller(session.store), "Setting up a project")
-    wrote = set_up(session)
-    payload = {
-        "schema": "overhand.init/1",
-        "project": session.root,
-        "wrote": wrote,
-        "proposed": proposed_checks(session.root),
-    }
+    payload: dict[str, Any] = {"schema": "overhand.init/1", "project": session.root, "wrote": _set_up(session)}
+    payload["proposed"] = _proposed_checks(session.root)
     return Reply({**payload, "next": ["overhand agents", 'overhand delegate "what to do"']})
 
 
 def first_use(session: Session) -> None:
     """The first task in a folder makes it a project."""
-    if not os.path.exists(f"{session.root}/.overhand/config.toml") or not os.path.isdir(session.store.own):
-        wrote = set_up(session)
-        if wrote:
-            session.tell(f"Made {session.root} an Overhand project: {', '.join(wrote)}")
+    if os.path.exists(f"{session.root}/.overhand/config.toml") and os.path.isdir(session.store.own):
+        return
+    if wrote := _set_up(session):
+        session.tell(f"Made {session.root} an Overhand project: {', '.join(wrote)}")
 
 
-def set_up(session: Session) -> list[str]:
-    """The three files of `init`; what we wrote ourselves is trusted, nothing else."""
+def _set_up(session: Session) -> list[str]:
+    """The three files of `init`; only files that we wrote ourselves become trusted."""
     from overhand.policy import projects, trust
 
     known = session.store.exists()
     session.store.ensure()
     root = session.root
-    refuse_network_disk(session)
+    _refuse_network_disk(session)
     os.makedirs(f"{root}/.overhand", exist_ok=True)
-    checks = "".join(f'# {name} = "{command}"\n' for name, command in proposed_checks(root).items())
+    checks = "".join(f'# {name} = "{command}"\n' for name, command in _proposed_checks(root).items())
     contents = {
         ".overhand/config.toml": _CONFIG.format(checks=checks or '# tests = "make test"\n'),
         ".overhand/.gitignore": "local.toml\n",
@@ -105,12 +99,12 @@ def set_up(session: Session) -> list[str]:
     return wrote
 
 
-def refuse_network_disk(session: Session) -> None:
+def _refuse_network_disk(session: Session) -> None:
     """Locks must be kept by this machine's kernel; on a network file system they are not."""
     import fcntl
 
     kind = file_system(session.store.own)
-    if kind in ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p") and not os.environ.get("OVERHAND_ALLOW_NETWORK_DISK"):
+    if kind in NETWORK_DISKS and not os.environ.get("OVERHAND_ALLOW_NETWORK_DISK"):
         raise Refused(
             f"{session.root} is on {kind}, where locks cannot be trusted.",
             "Use a local disk, or set OVERHAND_ALLOW_NETWORK_DISK=1 if only one machine ever works there.",
@@ -138,23 +132,20 @@ def file_system(path: str) -> str:
     return max(around)[1] if around else ""
 
 
-def proposed_checks(root: str) -> dict[str, str]:
-    """The project's own test command, if it is plain to see."""
+def _proposed_checks(root: str) -> dict[str, str]:
+    """The project's own test command, if it is obvious."""
     makefile = (read_file(f"{root}/Makefile") or b"").decode("utf-8", "replace")
     if any(line.startswith("test:") for line in makefile.splitlines()):
         return {"tests": "make test"}
     for name, command in (("package.json", "npm test"), ("Cargo.toml", "cargo test"), ("go.mod", "go test ./...")):
         if os.path.exists(f"{root}/{name}"):
             return {"tests": command}
-    if os.path.isdir(f"{root}/tests") and (
-        os.path.exists(f"{root}/pyproject.toml") or os.path.exists(f"{root}/setup.py")
-    ):
-        return {"tests": "python3 -m pytest -q"}
-    return {}
+    python = any(os.path.exists(f"{root}/{name}") for name in ("pyproject.toml", "setup.py"))
+    return {"tests": "python3 -m pytest -q"} if python and os.path.isdir(f"{root}/tests") else {}
 
 
 def trust_project(session: Session, file: list[str] | None = None, yes: bool = False) -> Reply:
-    """Show what would be allowed to run, ask, remember its content; of some files, or of all."""
+    """Show what some files, or all, could run, ask, and remember their content."""
     from overhand.agents import files
     from overhand.policy import trust
     from overhand.policy.caller import caller, require_person
@@ -162,27 +153,25 @@ def trust_project(session: Session, file: list[str] | None = None, yes: bool = F
     require_person(caller(session.store), "Trusting a project")
     wanted = [_in_project(session.root, name) for name in file or ()]
     waiting = trust.untrusted(session.root, wanted or files.runnable(session.root))
-    marks = trust.marks(session.root, waiting)  # now, so that what is shown is what will be trusted
+    marks = trust.marks(session.root, waiting)  # now, so that exactly the shown bytes become trusted
     links = [name for name in waiting if name not in marks]
     waiting = list(marks)
-    shown = [{"file": name, "runs": what_it_runs(session.root, name)} for name in waiting]
+    shown = [{"file": name, "runs": _what_it_runs(session.root, name)} for name in waiting]
     if waiting and not yes:
         if session.confirm is None:
             raise NotTrusted(
                 f"Not trusted yet: {', '.join(waiting)}.", "Read them, then: overhand trust --yes", files=waiting
             )
-        if not session.confirm(_question(shown)):
+        lines = "\n".join("\n      ".join((f"  {one['file']}", *one["runs"])) for one in shown)
+        question = (
+            f"These files of the project could make Overhand run something:\n{lines}\nTrust them as they are now?"
+        )
+        if not session.confirm(question):
             raise NotTrusted("Not trusted; nothing was run.", "Read them first, then: overhand trust")
     if waiting:
         trust.remember(session.root, marks)
-    payload = {
-        "schema": "overhand.trust/1",
-        "project": session.root,
-        "trusted": shown,
-        "all": wanted or files.runnable(session.root),
-        "refused": links,
-    }
-    return Reply(payload, 3 if links else 0)
+    payload = {"schema": "overhand.trust/1", "project": session.root, "trusted": shown}
+    return Reply({**payload, "all": wanted or files.runnable(session.root), "refused": links}, 3 if links else 0)
 
 
 def _in_project(root: str, name: str) -> str:
@@ -196,11 +185,6 @@ def _in_project(root: str, name: str) -> str:
     return os.path.relpath(path, real)
 
 
-def _question(shown: list[dict[str, Any]]) -> str:
-    files = "\n".join(f"  {one['file']}" + "".join(f"\n      {line}" for line in one["runs"]) for one in shown)
-    return f"These files of the project could make Overhand run something:\n{files}\nTrust them as they are now?"
-
-
 def _settings(name: str, value: Any) -> list[str]:
     """One setting, or a table of them, a line each."""
     if isinstance(value, dict):
@@ -209,37 +193,29 @@ def _settings(name: str, value: Any) -> list[str]:
 
 
 def _of_program(text: str) -> list[str]:
-    """An agent's own settings: the lines that name a command; the rest is for the person to read."""
+    """An agent program's own settings: the lines that name a command; the rest is for the person to read."""
     lines = [" ".join(line.split()) for line in text.splitlines() if "command" in line.lower()]
     return [*(line[:200] for line in lines[:20]), "an agent's own program reads this: hooks, servers and plugins run"]
 
 
-def _of_plan(text: str, name: str) -> list[str]:
-    """Who would work, and which commands would run."""
-    from overhand.plans.reader import read
-
-    plan = read(text, name).plan
-    if plan is None:
-        return ["a plan that cannot be read: overhand plan check says why"]
-    agents = ", ".join(dict.fromkeys(node.agent or "any agent that fits" for node in plan.nodes.values()))
-    return [f"hands tasks to: {agents}", *plan_commands(plan)]
-
-
-def what_it_runs(root: str, name: str) -> list[str]:
+def _what_it_runs(root: str, name: str) -> list[str]:
     """The commands in a file, for the person who has to decide."""
     import shlex
     import tomllib
 
     from overhand.agents import all_drivers, files
     from overhand.documents import agentfile
+    from overhand.plans.reader import read
 
     text = (read_file(f"{root}/{name}") or b"").decode("utf-8", "replace")
     if not name.endswith(".md") and name in files.program_files(root, *all_drivers().values()):
         return _of_program(text)
     if name.endswith(files.PLANS):
-        return _of_plan(text, name)
-    if not name.endswith((".toml", ".md")):
-        return _of_program(text)
+        plan = read(text, name).plan
+        if plan is None:
+            return ["a plan that cannot be read: overhand plan check says why"]
+        agents = ", ".join(dict.fromkeys(node.agent or "any agent that fits" for node in plan.nodes.values()))
+        return [f"hands tasks to: {agents}", *plan_commands(plan)]
     if name.endswith(".toml"):
         try:
             keys = tomllib.loads(text)
@@ -247,13 +223,13 @@ def what_it_runs(root: str, name: str) -> list[str]:
             return [f"cannot be read: {error}"]
         names = ("default_agent", "default_driver", "drivers", "checks", "notify", "routes", "approval")
         return [line for name in names if name in keys for line in _settings(name, keys[name])]
+    if not name.endswith(".md"):
+        return _of_program(text)
     found, _ = agentfile.parse(text)
     options = found.settings if found else {}
     wanted = ("driver", "command", "function", "start", "poll", "collect", "stop")
     shown = {key: options[key] for key in wanted if options.get(key) is not None}
-    return [
-        f"{key}: {shlex.join(map(str, value)) if isinstance(value, list) else value}" for key, value in shown.items()
-    ]
+    return [f"{key}: {shlex.join(map(str, one)) if isinstance(one, list) else one}" for key, one in shown.items()]
 
 
 def _options(verb: Verb) -> list[str]:
@@ -265,13 +241,9 @@ def _choices(verb: Verb) -> list[str]:
     return [choice for arg in verb.words for choice in arg.choices]
 
 
-def _words(verb: Verb) -> str:
-    return " ".join([*_choices(verb), *_options(verb)])
-
-
-def script(shell: str) -> str:
-    """A script to source; handles are completed by asking `overhand list`."""
-    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
+def _candidates(verb: Verb) -> str:
+    handles = [f"$({_HANDLES})"] if _takes_task(verb) else []
+    return " ".join([*_choices(verb), *_options(verb), *handles])
 
 
 _HANDLES = "overhand list --json 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"handle\": //p'"
@@ -282,10 +254,7 @@ def _takes_task(verb: Verb) -> bool:
 
 
 def _bash() -> str:
-    cases = "\n".join(
-        f'    {verb.name}) words="{_words(verb)}{" $(" + _HANDLES + ")" if _takes_task(verb) else ""}" ;;'
-        for verb in VERBS
-    )
+    cases = "\n".join(f'    {verb.name}) words="{_candidates(verb)}" ;;' for verb in VERBS)
     names = " ".join(verb.name for verb in VERBS)
     return f"""# overhand completion for bash: source <(overhand completion bash)
 _overhand() {{
@@ -303,10 +272,7 @@ complete -F _overhand overhand
 
 def _zsh() -> str:
     rows = "\n".join(f"    '{verb.name}:{verb.help}'" for verb in VERBS)
-    cases = "\n".join(
-        f"    {verb.name}) compadd -- {_words(verb)}" + (f" $({_HANDLES})" if _takes_task(verb) else "") + " ;;"
-        for verb in VERBS
-    )
+    cases = "\n".join(f"    {verb.name}) compadd -- {_candidates(verb)} ;;" for verb in VERBS)
     return f"""#compdef overhand
 # overhand completion for zsh: source <(overhand completion zsh)
 _overhand() {{
@@ -336,24 +302,20 @@ def _fish() -> str:
 
 
 def ask_for_trust(session: Session, who: Caller) -> None:
-    """On a terminal the question is asked where it arises."""
+    """Ask a person on a terminal to trust files of the project that are not trusted yet."""
     if session.confirm is None or not who.is_person:
         return
     from overhand.agents import files
     from overhand.policy import config, trust
 
     if trust.untrusted(session.root, files.runnable(session.root)):
-        config.load(session.root)  # what cannot be read is told, not put up for trust
+        config.load(session.root)  # invalid settings are refused before the question
         trust_project(session, yes=False)
 
 
 def plan_commands(plan: Plan) -> list[str]:
-    """What Overhand itself would run because of a plan: checks and whatever merges."""
-    found = [
-        f"{node.id} checks: {one['command']}"
-        for node in plan.nodes.values()
-        for one in node.verification
-        if isinstance(one, dict) and one.get("command")
-    ]
+    """The commands of a plan that Overhand itself would run: checks and the merge."""
+    checks = [(node.id, check) for node in plan.nodes.values() for check in node.verification]
+    found = [f"{name} checks: {one['command']}" for name, one in checks if isinstance(one, dict) and one.get("command")]
     found += [f"merge: {' '.join(plan.merge.command)}"] if plan.merge.command else []
     return found + ([f"merge: {plan.merge.function}"] if plan.merge.function else [])
