@@ -78,7 +78,10 @@ def about_task(verb: str, task: Task, *fields: str) -> dict[str, Any]:
 
 
 class Arg:
-    """One argument: a word, an option with a value, or a flag; a value is called like its choices or its word."""
+    """One argument: a word, an option with a value (`--agent NAME`), or a flag.
+
+    Without a name, a value is called like its choices or its word.
+    """
 
     def __init__(
         self,
@@ -92,9 +95,10 @@ class Arg:
         choices: tuple[str, ...] | str = (),
         bare: str = "",
     ) -> None:
-        self.name, self.help, self.many = name, help, many
-        other = "" if name.startswith("-") else name
-        self.value = value or ("|".join(choices) if isinstance(choices, tuple) else "") or other
+        self.name, _, named = name.partition(" ")
+        self.help, self.many = help, many
+        word = "" if name.startswith("-") else name
+        self.value = value or named or ("|".join(choices) if isinstance(choices, tuple) else "") or word
         self.optional, self.short, self._choices = optional, short, choices
         self.bare = bare  # the value of an option that no number follows
 
