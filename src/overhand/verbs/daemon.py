@@ -21,7 +21,6 @@ from overhand.verbs.log import Tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     Row = dict[str, Any]
 
@@ -159,7 +158,7 @@ def _watch(session: Session) -> Iterator[Row]:
     ours = switch.state(store) is None
     tail = Tail(switch.log_place(store), "", "")
     tail.place = os.path.getsize(tail.path) if os.path.exists(tail.path) else 0
-    handler = signal.signal(signal.SIGTERM, _interrupt)
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends it like Ctrl-C does
     try:
         if ours:
             switch.turn_on(store, os.getpid())
@@ -180,10 +179,6 @@ def _watch(session: Session) -> Iterator[Row]:
             switch.turn_off(store)
             client.wake(store, [])
         signal.signal(signal.SIGTERM, handler)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 # for systemd and launchd

@@ -23,7 +23,7 @@ from overhand.verbs import Reply, Session
 from overhand.verbs.reconcile import looks_dead, needs_supervisor, refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from overhand.documents.tags import Tag
     from overhand.policy.config import Config
@@ -65,43 +65,38 @@ def _mend(session: Session, found: list[Finding]) -> tuple[list[str], list[str]]
     for one in found:
         if one.fix not in REMEDIES or session.confirm is None:
             continue
-        sentence, remedy = REMEDIES[one.fix]
-        if not session.confirm(f"{one.what}\n  {sentence}?"):
+        if not session.confirm(f"{one.what}\n  {REMEDIES[one.fix]}?"):
             continue
         try:
-            remedy(session, one)
+            _repair(session, one)
             done.append(one.what)
         except OverhandError as error:
             failed.append(f"{one.what} {error.message}")
     return done, failed
 
 
-def _settle(session: Session, one: Finding) -> None:
-    session.patience = _PATIENCE
-    task = refresh(session, session.store.task(one.task))
-    current = task.current_run
-    if current is not None and not current.has_ended and looks_dead(session, task):
-        raise Busy("The supervisor has not come to it yet.")
-
-
-def _supervise(session: Session, _one: Finding) -> None:
-    client.hand_over(session.store, [task.id for task in session.store.tasks() if needs_supervisor(task)])
-
-
-def _ignore(session: Session, _one: Finding) -> None:
-    write_file(f"{session.store.workspaces}/.gitignore", "*\n")
-
-
-def _show_tag(session: Session, one: Finding) -> None:
-    sync.show(session.store, caller.caller(session.store).by(session.via), one.task)
-
-
-REMEDIES: dict[str, tuple[str, Callable[[Session, Finding], None]]] = {
-    "settle": ("Record how it ended", _settle),
-    "supervise": ("Start a supervisor", _supervise),
-    "ignore": ("Write it", _ignore),
-    "tag": ("Bring the tag in line with the record", _show_tag),
+REMEDIES = {
+    "settle": "Record how it ended",
+    "supervise": "Start a supervisor",
+    "ignore": "Write it",
+    "tag": "Bring the tag in line with the record",
 }
+
+
+def _repair(session: Session, finding: Finding) -> None:
+    store = session.store
+    if finding.fix == "supervise":
+        client.hand_over(store, [task.id for task in store.tasks() if needs_supervisor(task)])
+    elif finding.fix == "ignore":
+        write_file(f"{store.workspaces}/.gitignore", "*\n")
+    elif finding.fix == "tag":
+        sync.show(store, caller.caller(store).by(session.via), finding.task)
+    else:
+        session.patience = _PATIENCE
+        task = refresh(session, store.task(finding.task))
+        current = task.current_run
+        if current is not None and not current.has_ended and looks_dead(session, task):
+            raise Busy("The supervisor has not come to it yet.")
 
 
 PROBLEM, NOTE = "problem", "note"

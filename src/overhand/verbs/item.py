@@ -19,6 +19,7 @@ from overhand.verbs.moves import ItemSession
 
 if TYPE_CHECKING:
     from overhand.items.item import Place
+    from overhand.record.task import Task
 
     Row = dict[str, Any]
 
@@ -142,12 +143,11 @@ def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
     if "#" in words[0]:
         place = desk.place(words[0])
     else:
-        waiting = [p for p in desk.all(words[0], "next") if not p.task or _is_ready(desk, p)]
-        if not waiting:
-            raise Refused(
-                f"No item of kind {words[0]} is approved as next.", "Approve one: overhand item approve --next ITEM"
-            )
-        place = waiting[0]
+        waiting = (p for p in desk.all(words[0], "next") if not p.task or _is_ready(desk.state(p)))
+        if (first := next(waiting, None)) is None:
+            hint = "Approve one: overhand item approve --next ITEM"
+            raise Refused(f"No item of kind {words[0]} is approved as next.", hint)
+        place = first
     task = desk.state(place)
     if task is None:
         row = _approve_one(desk, place, "next", desk.may_approve(f"Approving {place.name}"), again=False)
@@ -159,8 +159,7 @@ def _run_next(session: Session, words: list[str], **_: Any) -> Reply:
     return wait_for(session, [task.id], None, verb="item")
 
 
-def _is_ready(desk: ItemSession, place: Place) -> bool:
-    task = desk.state(place)
+def _is_ready(task: Task | None) -> bool:
     return task is not None and sync.wanted(task) == "next" and not task.queued
 
 

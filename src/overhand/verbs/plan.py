@@ -46,7 +46,9 @@ def plan(session: Session, do: str, file_or_id: str | None = None, **options: An
         raise BadInput(f"plan {do} needs {what}.", USAGE[do])
     word = "-" if file_or_id is None else file_or_id
     if do == "check":
-        return _check_file(session, word, **given)
+        document = source(word, stdin=bool(given.get("stdin")))
+        found = look_over(session, document, strict=bool(given.get("strict")))
+        return Reply(*report(document, found, explain=bool(given.get("explain"))))
     if do == "new":
         return new(session, word, **given)
     from overhand.verbs import plan_run
@@ -121,11 +123,6 @@ def facts(session: Session) -> Mapping[str, AgentFacts]:
             continue  # `overhand agents` says what is wrong with it
         found[name] = AgentFacts(agent.capabilities)
     return found
-
-
-def _check_file(session: Session, word: str, explain: bool = False, strict: bool = False, stdin: bool = False) -> Reply:
-    given = source(word, stdin=stdin)
-    return Reply(*report(given, look_over(session, given, strict=strict), explain=explain))
 
 
 def report(given: Source, found: Checked, *, explain: bool = False) -> tuple[dict[str, Any], int]:

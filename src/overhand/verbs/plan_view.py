@@ -115,6 +115,10 @@ class View:
         rows = [self._row(name, now, asked, handles=handles) for name in self._indents]
         self._say_paused(rows)
         over = own.status is not None and not own.queued
+        follow = [f"overhand plan show {own.name} --watch", f"overhand stop {own.name}"]
+        if own.status is not None:
+            resume = [] if own.status == "completed" else [f"overhand resume {own.name}"]
+            follow = [f"overhand show {own.name}", *resume]
         return {
             "schema": SCHEMA,
             "do": "show",
@@ -128,7 +132,7 @@ class View:
             "merge": self.plan.merge.strategy,
             "counts": _counts([row["state"] for row in rows]),
             "nodes": rows,
-            "next": _next(own),
+            "next": follow,
         }
 
     def _row(self, name: str, now: float, asked: dict[str, str], *, handles: bool) -> Row:
@@ -250,13 +254,6 @@ def _state(own: Task, state: progress.State) -> str:
     if own.queued or not own.runs:
         return "queued" if own.queued else "prepared"
     return state.phase
-
-
-def _next(own: Task) -> list[str]:
-    handle = own.name
-    if own.status is None:
-        return [f"overhand plan show {handle} --watch", f"overhand stop {handle}"]
-    return [f"overhand show {handle}", *([] if own.status == "completed" else [f"overhand resume {handle}"])]
 
 
 def line(view: View) -> str:
