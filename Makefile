@@ -9,6 +9,7 @@ VENV    := .venv/bin
 PIP     := -m pip --disable-pip-version-check --quiet install
 LOCKED  := $(PIP) --require-hashes --no-deps -r
 OURS    := $(PIP) --no-deps --no-build-isolation -e .
+COMMIT   = $(shell git rev-parse --short HEAD 2>/dev/null)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -19,8 +20,8 @@ demo: .venv/.runtime bytecode ## set up what running needs, then `overhand demo`
 test: .venv/.dev bytecode ## the test suite (ARGS="-k word" is passed on)
 	$(VENV)/python -m pytest -n 2 -m "not soak" $(ARGS)
 
-soak: .venv/.dev bytecode ## kill loops and real agents: a sample (SEED=N: the same again; FULL=1: all)
-	$(VENV)/python -m pytest -n 2 -m soak $(if $(FULL),,--sample=$(or $(SEED),$(shell date +%j%H%M))) $(ARGS)
+soak: .venv/.dev bytecode ## kill loops and real agents: the commit's sample (SEED=N: another one; FULL=1: all)
+	$(VENV)/python -m pytest -n 2 -m soak $(if $(FULL),,--sample=$(or $(SEED),$(COMMIT),0)) $(ARGS)
 
 lint: .venv/.dev ## ruff, mypy --strict, import layers
 	$(VENV)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import random
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,11 +41,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", metavar="SEED", help="of the lots of `make soak` take only a sample, chosen by this")
+    parser.addoption(
+        "--shuffle", metavar="SEED", help="run test files, and the tests in each, in an order of this seed"
+    )
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    seed = config.getoption("--sample")
-    return f"sample: one lot of {soak.SHARE}, SEED={seed}" if seed else ""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    sample, order = config.getoption("--sample"), config.getoption("--shuffle")
+    said = [f"sample: one lot of {soak.SHARE}, SEED={sample}"] if sample else []
+    return [*said, f"order: --shuffle={order}"] if order else said
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,6 +57,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         out = soak.left_out(items, seed)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
         items[:] = [item for item in items if item.nodeid not in out]
+    if seed := config.getoption("--shuffle"):
+        items[:] = _shuffled(items, seed)
+
+
+def _shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:
+    """The files in another order, and the tests in each: a file's own fixtures are still made once."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    dice = random.Random(seed)
+    order = dice.sample(sorted(files), len(files))
+    return [item for path in order for item in dice.sample(files[path], len(files[path]))]
 
 
 @pytest.fixture
