@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from support import soak
 from support.scene import Scene, until
+from support.warm import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,15 @@ def _shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:
     dice = random.Random(seed)
     order = dice.sample(sorted(files), len(files))
     return [item for path in order for item in dice.sample(files[path], len(files[path]))]
+
+
+@pytest.fixture
+def overhand_project(overhand_project: ProjectDir) -> Iterator[ProjectDir]:
+    """The plugin's project, with commands that need no interpreter of their own."""
+    project = Project(overhand_project.path, overhand_project.config_home)
+    project.trust_files()
+    yield project
+    project.cleanup()
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from overhand.agents import sessions
 from overhand.record.store import Store
 from overhand.system import processes as proc
 from overhand.testing import processes
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
 from support.installed import require
 from support.real_agents import House, house, output, returns, until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

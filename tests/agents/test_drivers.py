@@ -30,8 +30,8 @@ from overhand.agents import (
 from overhand.agents.driver import is_plain_name, is_uuid
 from overhand.agents.stream import Heard
 from overhand.errors import BadInput, ToolMissing
-from overhand.testing.project import make_project
 from overhand.words import LEVELS
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

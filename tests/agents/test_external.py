@@ -16,9 +16,9 @@ import pytest
 from overhand.agents import files
 from overhand.agents.drivers import external
 from overhand.policy.config import Config
-from overhand.testing.project import make_project
 from support.scene import Scene, kill, until
 from support.soak import lots
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

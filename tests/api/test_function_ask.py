@@ -8,8 +8,9 @@ import pytest
 
 from overhand.questions import record
 from overhand.record.store import Store
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
 from support.scene import kill, until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,9 +29,9 @@ from cli.test_table import LIGHT
 from overhand.cli.headline import screen
 from overhand.cli.parse import parse
 from overhand.cli.words import cells, cut, pad, wrap
-from overhand.testing.project import make_project
 from overhand.verbs import Session
 from overhand.verbs.status import Headline, command, usage
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand.cli import words
-from overhand.testing.project import make_project
 from support.scene import until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from overhand.documents.handoff import Handoff
 from overhand.drafts import alerts
 from overhand.errors import BadInput, NotFound, Refused
 from overhand.policy.config import Config
-from overhand.testing.project import make_project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from overhand.documents.agentfile import load_yaml
-from overhand.testing.project import make_project
 from overhand.verbs.connect import clients
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_server.desk import ERAS, call, refusal, talk
 from overhand.mcp.tools import FOR_HOSTS, FOR_RUNS
-from overhand.testing.project import make_project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

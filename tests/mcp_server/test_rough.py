@@ -14,8 +14,8 @@ from mcp_server.test_door import READY, Line, hello
 from overhand.questions import blocked
 from overhand.record.store import Store
 from overhand.system import lock
-from overhand.testing.project import make_project
 from support.scene import until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

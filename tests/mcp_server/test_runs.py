@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_server.desk import ERAS
-from overhand.testing.project import make_project
 from support.scene import until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ import pytest
 
 from overhand.record import log
 from overhand.system import lock, processes
-from overhand.testing.project import make_project
 from support.scene import Scene, lines, until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from overhand.errors import OverhandError, ToolMissing
 from overhand.record.store import Store
 from overhand.supervisor.loop import open_window
 from overhand.supervisor.tmux import name_of, watch_in_tmux
-from overhand.testing.project import make_project
 from support.scene import until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

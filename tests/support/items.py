@@ -17,8 +17,8 @@ from overhand.policy.caller import Caller
 from overhand.policy.config import load
 from overhand.record.task import Task
 from overhand.system import detached
-from overhand.testing.project import ProjectDir
 from support.scene import QUICK, Scene, until
+from support.warm import Project
 
 BY = {"kind": "overhand", "via": "test"}
 REQUEST = """# Fix Request: The map pauses
@@ -52,7 +52,7 @@ class House(Scene):
         """A further project of the same user, with a worker that is one line of shell."""
         path = self.path.parent / name
         (path / ".overhand").mkdir(parents=True)
-        house = House(ProjectDir(path, self.project.config_home))
+        house = House(Project(path, self.project.config_home))
         house.shell("worker", QUICK)
         house.trusted()
         return house

@@ -17,9 +17,10 @@ from model.clients import point
 from overhand.agents import sessions
 from overhand.record.store import Store
 from overhand.system import members, processes
-from overhand.testing.project import ProjectDir, Ran, make_project
+from overhand.testing.project import ProjectDir, Ran
 from support import scene
 from support.installed import program, require
+from support.warm import make_project
 
 LIMIT = 180.0  # seconds; three slow agents, one in the other, on a busy machine
 FIRST = ("claude", "codex", "goose")

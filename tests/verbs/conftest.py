@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
+from support.warm import make_project
 from verbs.cases import CASES
 
 if TYPE_CHECKING:

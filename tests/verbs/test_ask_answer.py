@@ -16,8 +16,8 @@ import pytest
 from cli.test_table import LIGHT
 from cli.test_text import compare
 from overhand.record.store import Store
-from overhand.testing.project import make_project
 from support.scene import QUICK, until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.testing.project import make_project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import pytest
 
 from cli.test_text import GOLDEN, WRITE, normal
 from overhand.record import log
-from overhand.testing.project import make_project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

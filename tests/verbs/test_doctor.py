@@ -15,10 +15,10 @@ import pytest
 
 from overhand.record.store import Store
 from overhand.system import detached
-from overhand.testing.project import make_project
 from overhand.verbs import Session, doctor
 from overhand.verbs import doctor as doctors
 from support.scene import kill, until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
 from support.real_agents import output, until
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import pytest
 
 from cli.test_text import compare
 from overhand.record import log
-from overhand.testing.project import make_project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

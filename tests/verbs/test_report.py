@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from overhand import Project
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
+from support.warm import make_project
 from verbs.test_checkpoint import compare
 
 if TYPE_CHECKING:

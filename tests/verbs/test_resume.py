@@ -15,10 +15,10 @@ from overhand.documents import context as contexts
 from overhand.documents import handoff as handoffs
 from overhand.documents.markdown import sections
 from overhand.runs import handover, steps
-from overhand.testing.project import make_project
 from overhand.verbs import Session, show
 from support.scene import QUICK, Scene, kill
 from support.strategies import light
+from support.warm import make_project
 from verbs.test_step import document
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from overhand.documents.text import decode
 from overhand.errors import BadInput, NotFound, OverhandError
 from overhand.record import log
 from overhand.runs import steps
-from overhand.testing.project import make_project
 from support.strategies import light
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,10 @@ import pytest
 
 from overhand.errors import Refused
 from overhand.system.edits import edit
-from overhand.testing.project import ProjectDir, make_project
+from overhand.testing.project import ProjectDir
 from overhand.verbs import Session
 from overhand.verbs import tag as verb
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

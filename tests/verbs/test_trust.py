@@ -14,9 +14,9 @@ from overhand.agents import files, find_driver
 from overhand.errors import NotTrusted
 from overhand.record import log
 from overhand.system import lock
-from overhand.testing.project import make_project
 from support.scene import until
 from support.terminal import at_a_terminal
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

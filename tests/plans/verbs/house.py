@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from overhand.testing.project import make_project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from pathlib import Path
