@@ -17,8 +17,10 @@ help: ## this list
 demo: .venv/.runtime bytecode ## set up what running needs, then `overhand demo`
 	$(VENV)/overhand demo
 
+# More workers than cores: half of the time a test waits for what it started. In memory, for a disk is slow to sync and to
+# forget the small files of thousands of projects; the soak runs on the disk.
 test: .venv/.dev bytecode ## the test suite (ARGS="-k word" is passed on)
-	$(VENV)/python -m pytest -n 2 -m "not soak" $(ARGS)
+	$(VENV)/python -m pytest -n 4 -m "not soak" --memory -o tmp_path_retention_policy=failed $(ARGS)
 
 soak: .venv/.dev bytecode ## kill loops and real agents: the commit's sample (SEED=N: another one; FULL=1: all)
 	$(VENV)/python -m pytest -n 2 -m soak $(if $(FULL),,--sample=$(or $(SEED),$(COMMIT),0)) $(ARGS)

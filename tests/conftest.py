@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import compileall
+import os
 import random
 import signal
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from support import soak
 from support.scene import Scene, until
-from support.warm import Project
+from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from overhand.testing.project import ProjectDir
 
 SOURCE = Path(__file__).parents[1] / "src"
+MEMORY = "/dev/shm"
 
 # Whoever starts the suite in the background of a script, or with nohup, has these ignored, and every program that a
 # test starts would inherit that: ^C and a lost terminal are among what is tested.
@@ -36,12 +39,29 @@ settings.load_profile("patient")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile what every process of the tests would else compile for itself, where PYTHONDONTWRITEBYTECODE is set."""
-    if not hasattr(config, "workerinput"):
-        compileall.compile_dir(SOURCE, quiet=2)
+    if hasattr(config, "workerinput"):
+        return
+    compileall.compile_dir(SOURCE, quiet=2)
+    if config.getoption("--memory") and _has_room(MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
+
+def _has_room(folder: str) -> bool:
+    """Whether projects can be made there, and programs be run."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK) and not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > 2**30
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sample", metavar="SEED", help="of the lots of `make soak` take only a sample, chosen by this")
+    parser.addoption(
+        "--memory",
+        action="store_true",
+        help=f"make the tests' projects in {MEMORY}, if it has room: no disk to wait for",
+    )
     parser.addoption(
         "--shuffle", metavar="SEED", help="run test files, and the tests in each, in an order of this seed"
     )
@@ -73,12 +93,17 @@ def _shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:
 
 
 @pytest.fixture
-def overhand_project(overhand_project: ProjectDir) -> Iterator[ProjectDir]:
-    """The plugin's project, with commands that need no interpreter of their own."""
-    project = Project(overhand_project.path, overhand_project.config_home)
-    project.trust_files()
-    yield project
-    project.cleanup()
+def overhand_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProjectDir]:
+    """What the plugin gives to users' tests, but with commands that need no interpreter of their own."""
+    project = make_project(tmp_path / "project")
+    for name in [name for name in os.environ if name.startswith("OVERHAND_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.config_home))
+    try:
+        project.trust_files()
+        yield project
+    finally:
+        project.cleanup()
 
 
 @pytest.fixture

@@ -192,10 +192,11 @@ class Scene:
             os.kill(pid, signal.SIGCONT)
 
     def is_quiet(self) -> bool:
-        """Kill every supervisor, also one that is just starting; whether nobody is left then."""
-        for pid in processes.supervisors(self.path):
+        """Whether no process is left; kill every supervisor, also one that is just starting."""
+        left = self.left()
+        for pid in processes.supervisors(self.path) if left else ():
             members.send(pid, proc.start_time(pid), signal.SIGKILL)
-        return not self.left()
+        return not left
 
     def strays(self, task: str) -> list[int]:
         """Those that the scripted agent left behind and that live."""
@@ -210,7 +211,7 @@ class Scene:
 
     def left(self) -> dict[int, str]:
         """Every living process of the project, its checks included."""
-        checks = [pid for pid in members.table() if self._is_check(pid)]
+        checks = [pid for pid in processes.pids() if self._is_check(pid) and proc.start_time(pid) is not None]
         return {pid: _command(pid) for pid in (*processes.of_project(self.path), *checks)}
 
     def _is_check(self, pid: int) -> bool:

@@ -1,13 +1,14 @@
 """`overhand` without the start of an interpreter: one process has imported the program, and forks for every command.
 
 The child is a process like any other: it has its own pid, folder, environment and standard streams, and ends with the
-command. Only its imports are done already. Tests whose subject is the process itself (signals, start-up, a terminal)
-start one by `ProjectDir.start`, or run it with `cold`.
+command. Only its imports are done already; the same holds for a supervisor that such a command starts. Tests whose
+subject is the process itself (signals, start-up, a terminal) start one by `ProjectDir.start`, or run it with `cold`.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import gc
 import importlib
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import overhand
+from overhand.system.processes import LINUX
 from overhand.testing import project
 from overhand.testing.project import ProjectDir, Ran
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 COLD = ("PYTHON", "LC_", "LANG", "TZ")
 # Not imported ahead: heavy libraries that few commands need, and modules that are programs.
 LATER = ("overhand.mcp", "overhand.testing")
+ROOM = "-" * 4096  # on the command line of the server, for that of a supervisor
 LIBRARIES = ("hashlib", "json", "jsonschema_rs", "pathspec", "shutil", "subprocess", "tempfile", "threading", "yaml")
 
 
@@ -43,7 +46,7 @@ class Project(ProjectDir):
     __slots__ = ()
 
     def run(self, *args: str, check: bool = False, env: Mapping[str, str] | None = None, timeout: float = 60) -> Ran:
-        if any(name.startswith(COLD) for name in env or ()):
+        if not LINUX or any(name.startswith(COLD) for name in env or ()):
             return self.cold(*args, check=check, env=env, timeout=timeout)
         if self.trust and self._changed and args[:1] != ("trust",):
             self.trust_files()
@@ -79,7 +82,7 @@ class Server:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("OVERHAND_")}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                [sys.executable, "-P", __file__, str(theirs.fileno()), ROOM],
                 env={**outside, "PYTHONPATH": str(Path(__file__).parents[1])},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -152,10 +155,9 @@ def _serve(control: socket.socket) -> None:
                 client = socket.socket(fileno=told)
                 pid = os.fork()
                 if pid == 0:
-                    control.close()
-                    for _, other in running.values():
-                        other.close()
-                    client.close()
+                    events.close()
+                    for mine in (control, client, *(other for _, other in running.values())):
+                        mine.close()
                     _become(asked, out, err)
                 os.close(out)
                 os.close(err)
@@ -177,15 +179,62 @@ def _become(asked: dict[str, Any], out: int, err: int) -> None:
     from overhand import cli
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    os.close(out)
-    os.close(err)
+    for end, standard in ((out, 1), (err, 2)):
+        os.dup2(end, standard)
+        os.close(end)
+    _open_streams()
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
     sys.argv = [str(Path(overhand.__file__).with_name("__main__.py")), *asked["args"]]
+    vars(os)["posix_spawn"] = _spawn
     cli.program()
+
+
+def _open_streams() -> None:
+    """New ones: those of the server know what kind of file they began with."""
+    sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding=sys.stderr.encoding, errors=sys.stderr.errors, closefd=False)
+
+
+_posix_spawn = os.posix_spawn
+
+
+def _spawn(path: str, argv: list[str], env: Mapping[str, str], **options: Any) -> int:
+    """`posix_spawn`, but a supervisor is forked: it shares no open file with us, and has the command line of one."""
+    if argv[1:4] != ["-P", "-m", "overhand.supervisor"] or len("\0".join(argv)) > len(ROOM):
+        return _posix_spawn(path, argv, env, **options)
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        gc.freeze()  # no file of the command may be closed later by its number, which is another file's then
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.setsid()
+        for action, *words in options["file_actions"]:
+            if action == os.POSIX_SPAWN_OPEN:
+                number, name, flags, mode = words
+                opened = os.open(name, flags, mode)
+                os.dup2(opened, number)
+                os.close(opened)
+        signal.pthread_sigmask(signal.SIG_SETMASK, options["setsigmask"])
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _open_streams()
+        _look_like(argv)
+        os.environ.clear()
+        os.environ.update(env)
+        code = importlib.import_module("overhand.supervisor.loop").main(argv[4:])
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
+def _look_like(argv: Sequence[str]) -> None:
+    """Write these words where the kernel reads the command line; the server's own has room for them."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    begin, end = (int(fields[number - 3]) for number in (48, 49))
+    ctypes.memmove(begin, "\0".join(argv).encode().ljust(end - begin, b"\0"), end - begin)
 
 
 def _import_all() -> None:

@@ -17,7 +17,7 @@ PATIENCE = 60.0
 
 def of_project(project: Path) -> dict[int, float]:
     """Living processes of this project: pid and start time."""
-    found = {pid for pid in members.table() if processes.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
+    found = {pid for pid in pids() if processes.environment_of(pid, "OVERHAND_PROJECT") == str(project)}
     found |= supervisors(project) | _strays(project)
     found.discard(os.getpid())
     return {pid: started for pid in found if (started := processes.start_time(pid)) is not None}
@@ -34,14 +34,19 @@ def end_all(project: Path) -> None:
             members.send(pid, started, signal.SIGKILL)
         if living and time.monotonic() > deadline:
             raise RuntimeError(f"These processes of {project} could not be ended: {sorted(living)}")
-        time.sleep(0.02)
+        time.sleep(0.01 if living else 0)
 
 
 def supervisors(project: Path) -> set[int]:
     """The lock holder, and supervisors that are just starting and would take the lock next."""
     words = "overhand.supervisor", os.path.realpath(project)
-    starting = {pid for pid in members.table() if all(processes.command_line_has(pid, word) for word in words)}
+    starting = {pid for pid in pids() if all(processes.command_line_has(pid, word) for word in words)}
     return starting | _lock_holder(project)
+
+
+def pids() -> list[int]:
+    """Every process, zombies included: a third of what the table of processes takes to read."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()] if processes.LINUX else [*members.table()]
 
 
 def _lock_holder(project: Path) -> set[int]:
