@@ -13,8 +13,8 @@ import pytest
 from overhand.cli import helps
 from overhand.cli.parse import parse
 from overhand.errors import BadInput
+from overhand.testing.project import make_project  # every verb starts once in an interpreter of its own
 from overhand.verbs.table import ALIASES, VERBS
-from support.warm import make_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
