@@ -6,6 +6,7 @@ import compileall
 import os
 import random
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from overhand.testing.project import ProjectDir
 
+sys.dont_write_bytecode = False  # every worker would rewrite every assert again
 SOURCE = Path(__file__).parents[1] / "src"
 MEMORY = "/dev/shm"
 

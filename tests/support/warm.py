@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 COLD = ("PYTHON", "LC_", "LANG", "TZ")
 # Not imported ahead: heavy libraries that few commands need, and modules that are programs.
 LATER = ("overhand.mcp", "overhand.testing")
-ROOM = "-" * 4096  # on the command line of the server, for that of a supervisor
+ROOM = "-" * 512  # on the command line of the server, for that of a supervisor
 LIBRARIES = ("hashlib", "json", "jsonschema_rs", "pathspec", "shutil", "subprocess", "tempfile", "threading", "yaml")
 
 
