@@ -156,8 +156,6 @@ def _steady(text: str) -> str:
     return "".join(c for c in text.split(" · ", maxsplit=1)[0] if not c.isdigit())
 
 
-
-
 def _print(verb: Verb, answer: Reply, *, as_json: bool) -> int:
     if as_json:
         for item in answer.stream if answer.stream is not None else ():
